@@ -32,7 +32,7 @@ BUILD_KERNELS = { $(BIN) -m lakebed.kernels.build --check >/dev/null 2>&1 || $(B
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels java archive clients check test test-slow bench demo format reference constraints dist clean
+.PHONY: help setup kernels java archive clients check test test-slow bench demo format reference constraints dist quick-start clean
 MAKEFLAGS += --no-print-directory
 
 help: ## List the targets
@@ -97,8 +97,12 @@ reference: kernels ## Write docs/reference/ and the asyncio client again, from t
 constraints: ## Pin the newest versions of everything again
 	@sh tools/pin $(PYTHON)
 
-dist: kernels ## Build the source archive and the wheel
+dist: kernels ## Build the source archive and the wheel, for any Linux that its kernels run on
 	@$(BIN) tools/dist.py
+
+# With another interpreter than the environment's: make quick-start PYTHON=/path/to/python3
+quick-start: kernels java ## Follow docs/quick-start.md with the wheel in an empty environment
+	@LAKEBED_PACKAGING_PYTHON=$(PYTHON) $(COMPILED) $(BIN) -m pytest tests/packaging/test_quick_start.py
 
 clean: ## Remove everything that was built, the environment included
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -30,7 +30,7 @@ from lakebed.aof.manifest.format import (
 )
 from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.journal import Journal
-from lakebed.aof.manifest.opening import open_journal
+from lakebed.aof.manifest.journal_opener import open_journal
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.records import (

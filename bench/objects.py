@@ -26,8 +26,8 @@ from bench.objects_stores import (
     fill_metadata,
 )
 from bench.row import Contestant, Row, Run
-from lakebed.base.checksum import blake3
 from lakebed.base.units import GIB, KIB, MIB
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.config import SeglakeConfig
 
 HASH_LIMIT = "limit: MD5 and BLAKE3"

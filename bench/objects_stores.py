@@ -105,7 +105,7 @@ class LakebedObjects:
         self._store.close()
 
     def _has_pending(self) -> bool:
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             return bool(reader.pending_manifests(1))
 
 
@@ -231,7 +231,7 @@ def fill_metadata(folder: Path, keys: Iterator[str]) -> None:
     runner = ThreadRunner()
     path = LakePaths(folder).database
     with Database(path, disk=real_disk(), runner=runner, readers_max=1) as database:
-        with database.reading() as reader:
+        with database.snapshot() as reader:
             clock = HybridClock(runner.clock, last=reader.last_hlc())
             rules = VersionRules(clock=clock, site_id=reader.site_id(), random=Random(1))
         while some := list(islice(keys, _FILL_KEYS)):

@@ -1,7 +1,7 @@
 """The docs page: a whole run makes it anew, a run of some rows puts them in the place of the old.
 
     python -m bench --markdown docs/benchmarks.md            # all rows: a new page
-    python -m bench --markdown docs/benchmarks.md door/      # these rows; the others stay
+    python -m bench --markdown docs/benchmarks.md http-api/      # these rows; the others stay
 
 Which rows were measured later than the rest, and at which revision, stands above the table.
 """

@@ -1,4 +1,4 @@
-"""Our side of `bench.topics`, `bench.groups` and `bench.door`: a topic with one partition."""
+"""Our side of `bench.topics`, `bench.groups` and `bench.http_api`: a topic with one partition."""
 
 from __future__ import annotations
 

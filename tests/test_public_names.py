@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import lakebed
+from lakebed.api import read_surface, surface
 from lakebed.base.errors import LakebedError
 from tests.docs.blocks import pages, text_of
 
@@ -88,3 +92,43 @@ def test_an_import_of_the_package_imports_no_engine() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert {*done.stdout.split()} == {"lakebed", "lakebed.version"}
+
+
+ERROR_MODULES = (
+    *("lakebed.base.errors", "lakebed.aof.errors", "lakebed.keratin.errors"),
+    *("lakebed.stroma.errors", "lakebed.seglake.errors", "lakebed.client.errors"),
+    "lakebed.api.problems",
+)
+
+
+@pytest.mark.parametrize("module", ERROR_MODULES)
+def test_every_error_that_a_store_raises_is_public(module: str) -> None:
+    values = vars(importlib.import_module(module)).values()
+    raised = {
+        value.__name__
+        for value in values
+        if isinstance(value, type)
+        and issubclass(value, LakebedError)
+        and value.__module__ == module
+    }
+    assert raised
+    assert raised <= {*lakebed.__all__}
+
+
+@pytest.mark.parametrize("module", [surface, read_surface])
+def test_every_class_that_a_store_takes_as_an_argument_is_public(module: ModuleType) -> None:
+    taken = {
+        word
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.FunctionDef)
+        for argument in (*node.args.args, *node.args.kwonlyargs)
+        if argument.annotation is not None
+        for word in re.findall(r"\w+", ast.unparse(argument.annotation))
+    }
+    classes = {
+        name
+        for name in taken
+        if isinstance(value := getattr(module, name, None), type)
+        and value.__module__.startswith("lakebed.")
+    }
+    assert classes <= {*lakebed.__all__}

@@ -8,9 +8,9 @@ asynchronous one, and loops over it `async for`. What is called is found by the 
 parameters and results and by what `__init__` assigns. `RemoteTopic` becomes `AsyncTopic`. The
 Protocols of `lakebed.api` become those of `lakebed.aio.surface` in the same way.
 
-By hand are `sockets`, `undoing` and `manifest_log`, and what `BODIES` below has: what must happen
-when a task is cancelled, and what the engines' own readers do over the wire for threads. Where the
-rules are not enough mypy says so: what is made is checked as strictly as the rest.
+By hand are `sockets`, `undo_on_cancel` and `manifest_log`, and what `BODIES` below has: what must
+happen when a task is cancelled, and what the engines' own readers do over the wire for threads.
+Where the rules are not enough mypy says so: what is made is checked as strictly as the rest.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ SOURCE: Final = Path(__file__).resolve().parent.parent / "src" / "lakebed"
 HEADING: Final = "# Made by `python -m tools.asynced` of `{}`: edit that.\n"
 
 CLIENT: Final = (
-    "bucket", "caller", "committing", "connection", "connections", "damage", "following", "group",
-    "jobs", "keys", "log", "log_follower", "maintenance", "manifest_files", "partition", "pins",
-    "plans", "producing", "response", "segment_range", "store", "stored_objects", "topic", "topics",
+    "access_keys", "batch_commit", "bucket", "caller", "connection", "connection_pool", "damage",
+    "followers", "group", "jobs", "log", "log_follower", "maintenance", "manifest_files",
+    "message_appender", "partition", "pins", "plans", "response", "segment_range", "store",
+    "stored_objects", "topic", "topics",
 )  # fmt: skip
 BY_HAND: Final = ("sockets", "manifest_log")  # of the same names in both
 
@@ -49,7 +50,7 @@ MADE: Final = (
     Made("aof/follower.py", "aio/client/record_iterator.py", frozenset({"RecordIterator"})),
 )
 PROTOCOLS: Final = (
-    Made("api/reading.py", "aio/reading.py"),
+    Made("api/read_surface.py", "aio/read_surface.py"),
     Made("api/surface.py", "aio/surface.py"),
 )
 
@@ -58,7 +59,7 @@ AWAITED: Final = frozenset(
         *("connect", "pause", "once", "find_manifest_log"),
         *("Socket.recv", "Socket.recv_into", "Socket.sendall"),
         *("ExitStack.enter_context", "Caller.close", "BatchIterator.wait_for_batch"),
-        *("RemotePins.create", "RemoteGroup.lease", "Polling.poll", "Connections._make"),
+        *("RemotePins.create", "RemoteGroup.lease", "PollingIterator.poll", "ConnectionPool._make"),
         *("RemoteManifestLog.reader", "RemoteManifestLog.files"),
     }
 )  # functions that are asynchronous whatever is in them
@@ -66,7 +67,7 @@ CONTEXTS: Final = frozenset({"Interruption.of"})  # and context managers
 ITERATORS: Final[Mapping[str, frozenset[str]]] = {
     "RemoteObject.__iter__": frozenset({"pieces"}),
     "RemoteBucket.read": frozenset({"pieces"}),
-    "Caller._told": frozenset({"pieces"}),
+    "Caller._translated_pieces": frozenset({"pieces"}),
     "_limited": frozenset({"messages"}),
     "RemoteLog._page_batches": frozenset({"pages"}),
 }  # names of asynchronous iterators in a function
@@ -75,7 +76,7 @@ PROTOCOL_CLASSES: Final = {
     "MessageFollower": "RemoteTopicFollower",
     "StoredObject": "RemoteObject",
     "ReadPins": "RemotePins",
-    "Appending": "AppendResult",
+    "PendingAppend": "AppendResult",
     "Verification": "RemoteMaintenance",
 }  # others are called `RemoteX`, for `X` and `ReadableX`
 
@@ -94,7 +95,7 @@ BODIES: Final = {
             lease_ms=lease_ms,
             wait_s=wait_s,
         )
-        return await self._caller.undoing.run(leasing, interruption, self.give_back)
+        return await self._caller.undo_on_cancel.run(leasing, interruption, self.give_back)
 ''',
     "RemotePins.create": '''
         """As `pin` if a log is given, as `pin_offsets` if a topic and a partition are.
@@ -103,7 +104,7 @@ BODIES: Final = {
         """
         body = wire.NewPin(start, end, duration_ms, owner, log, topic, partition)
         pinning = self._caller.call(wire.CREATE_PIN, body=body)
-        return await self._caller.undoing.run(
+        return await self._caller.undo_on_cancel.run(
             pinning, None, lambda pin: self.release(pin.pin_id)
         )
 ''',
@@ -114,7 +115,7 @@ BODIES: Final = {
 ''',
     "Caller.close": '''
         """Also ends what is under way, with `Closed`. Idempotent."""
-        await self.undoing.settled()
+        await self.undo_on_cancel.settled()
         self._connections.close()
 ''',
 }
@@ -136,7 +137,7 @@ TEXT: Final[tuple[tuple[str, str], ...]] = (
     (r", from another thread", ""),
     (r"(?s)if TYPE_CHECKING:\n    from lakebed.store[^\n]*\n.*\Z", ""),  # embedded classes
     (r"from lakebed\.api import surface", "from lakebed.aio import surface"),
-    (r"lakebed\.api\.(reading|surface)\b", r"lakebed.aio.\1"),
+    (r"lakebed\.api\.(read_surface|surface)\b", r"lakebed.aio.\1"),
     (rf"lakebed\.client\.({'|'.join((*CLIENT, *BY_HAND))})\b", r"lakebed.aio.client.\1"),
     (r"lakebed\.client import sockets", "lakebed.aio.client import sockets"),
     (r"lakebed\.base\.batch_iterator\b", "lakebed.aio.client.batch_iterator"),
@@ -157,15 +158,18 @@ TEXT: Final[tuple[tuple[str, str], ...]] = (
         r"from collections\.abc import ([^\n(]*)\n",
         r"from collections.abc import AsyncIterator, Awaitable, \1\n",
     ),
-    (r"(?m)^(        self\._fixed = _fixed_headers.*)$", r"\1\n        self.undoing = Undoing()"),
     (
-        r"(?m)^(from lakebed\.client\.patience import REFUSALS.*)$",
-        r"\1\nfrom lakebed.aio.client.undoing import Undoing",
+        r"(?m)^(        self\._fixed = _fixed_headers.*)$",
+        r"\1\n        self.undo_on_cancel = UndoOnCancel()",
+    ),
+    (
+        r"(?m)^(from lakebed\.client\.retry_schedule import REFUSALS.*)$",
+        r"\1\nfrom lakebed.aio.client.undo_on_cancel import UndoOnCancel",
     ),
 )
 
 DOCSTRINGS: Final = {
-    "aio/reading.py": """
+    "aio/read_surface.py": """
 What can be read of a store, for programs with an event loop: see `lakebed.aio.surface`.
 """,
     "aio/surface.py": """

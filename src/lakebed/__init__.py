@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from lakebed.aof.tiers.config import SharedTierConfig as SharedTierConfig
     from lakebed.aof.tiers.config import TierConfig as TierConfig
     from lakebed.aof.tiers.errors import Tier2Error as Tier2Error
+    from lakebed.api.problems import CrossSite as CrossSite
+    from lakebed.api.problems import FileGone as FileGone
     from lakebed.api.problems import Refused as Refused
     from lakebed.api.problems import Unauthenticated as Unauthenticated
     from lakebed.api.problems import Unreachable as Unreachable
@@ -57,31 +59,55 @@ if TYPE_CHECKING:
     from lakebed.base.errors import TooManyFiles as TooManyFiles
     from lakebed.base.errors import Torn as Torn
     from lakebed.base.errors import UnknownVersion as UnknownVersion
+    from lakebed.base.errors import WriteFailed as WriteFailed
+    from lakebed.client.errors import BadAnswer as BadAnswer
     from lakebed.host.connect import connect as connect
     from lakebed.host.store import Store as Store
     from lakebed.keratin.config import Ack as Ack
     from lakebed.keratin.config import TopicConfig as TopicConfig
+    from lakebed.keratin.errors import CodecMissing as CodecMissing
     from lakebed.keratin.errors import OffsetOutOfRange as OffsetOutOfRange
     from lakebed.keratin.errors import OutOfOrderSequence as OutOfOrderSequence
     from lakebed.keratin.errors import PartlyAppended as PartlyAppended
     from lakebed.keratin.errors import ProducerFenced as ProducerFenced
     from lakebed.kernels.format import Producer as Producer
     from lakebed.seglake.config import SeglakeConfig as SeglakeConfig
+    from lakebed.seglake.errors import BadBucketName as BadBucketName
+    from lakebed.seglake.errors import BadDigest as BadDigest
+    from lakebed.seglake.errors import BadKey as BadKey
+    from lakebed.seglake.errors import BadPart as BadPart
+    from lakebed.seglake.errors import BadPartOrder as BadPartOrder
     from lakebed.seglake.errors import BadRange as BadRange
+    from lakebed.seglake.errors import BadSize as BadSize
+    from lakebed.seglake.errors import BadState as BadState
     from lakebed.seglake.errors import BucketExists as BucketExists
     from lakebed.seglake.errors import BucketNotEmpty as BucketNotEmpty
     from lakebed.seglake.errors import ConditionConflict as ConditionConflict
     from lakebed.seglake.errors import Damaged as Damaged
     from lakebed.seglake.errors import MetadataLost as MetadataLost
+    from lakebed.seglake.errors import MethodNotAllowed as MethodNotAllowed
+    from lakebed.seglake.errors import NoSuchAccessKey as NoSuchAccessKey
     from lakebed.seglake.errors import NoSuchBucket as NoSuchBucket
     from lakebed.seglake.errors import NoSuchKey as NoSuchKey
     from lakebed.seglake.errors import NoSuchUpload as NoSuchUpload
     from lakebed.seglake.errors import NoSuchVersion as NoSuchVersion
+    from lakebed.seglake.errors import PartTooSmall as PartTooSmall
     from lakebed.seglake.errors import PreconditionFailed as PreconditionFailed
     from lakebed.seglake.errors import ReservedBucket as ReservedBucket
+    from lakebed.seglake.errors import SecretKeyMismatch as SecretKeyMismatch
+    from lakebed.seglake.model import Algorithm as Algorithm
+    from lakebed.seglake.model import Content as Content
+    from lakebed.seglake.model import ObjectToDelete as ObjectToDelete
     from lakebed.seglake.model import Versioning as Versioning
     from lakebed.seglake.ranges import ByteRange as ByteRange
+    from lakebed.store.backup.restore import DamagedBackup as DamagedBackup
+    from lakebed.store.damage_marks import NamedVersion as NamedVersion
+    from lakebed.store.leased_message import Held as Held
     from lakebed.store.leased_message import LeasedMessage as LeasedMessage
+    from lakebed.store.read_plan import TopicRange as TopicRange
+    from lakebed.store.read_plan import WantedRead as WantedRead
+    from lakebed.store.staged_batch import Staged as Staged
+    from lakebed.store.version import UnfinishedRestore as UnfinishedRestore
     from lakebed.stroma.config import GroupConfig as GroupConfig
     from lakebed.stroma.errors import StaleLease as StaleLease
 
@@ -89,24 +115,39 @@ __version__ = VERSION
 
 __all__ = [
     "Ack",
+    "Algorithm",
     "AlreadyExists",
     "AofConfig",
     "AofManager",
+    "BadAnswer",
+    "BadBucketName",
     "BadConfig",
+    "BadDigest",
+    "BadKey",
     "BadName",
+    "BadPart",
+    "BadPartOrder",
     "BadRange",
+    "BadSize",
+    "BadState",
     "BucketExists",
     "BucketNotEmpty",
     "Busy",
     "ByteRange",
     "Closed",
+    "CodecMissing",
     "ConditionConflict",
+    "Content",
     "Corrupt",
+    "CrossSite",
     "Damaged",
+    "DamagedBackup",
     "DataError",
     "DiskError",
+    "FileGone",
     "FlushConfig",
     "GroupConfig",
+    "Held",
     "InputError",
     "LakebedError",
     "LeasedMessage",
@@ -114,16 +155,21 @@ __all__ = [
     "ManagerConfig",
     "ManifestConfig",
     "MetadataLost",
+    "MethodNotAllowed",
+    "NamedVersion",
     "NoSpace",
+    "NoSuchAccessKey",
     "NoSuchBucket",
     "NoSuchKey",
     "NoSuchUpload",
     "NoSuchVersion",
     "NotDurableYet",
     "NotFound",
+    "ObjectToDelete",
     "OffsetOutOfRange",
     "OutOfOrderSequence",
     "OutcomeUnknown",
+    "PartTooSmall",
     "PartlyAppended",
     "Poisoned",
     "PreconditionFailed",
@@ -134,8 +180,10 @@ __all__ = [
     "ReservedBucket",
     "RetentionConfig",
     "RetryError",
+    "SecretKeyMismatch",
     "SeglakeConfig",
     "SharedTierConfig",
+    "Staged",
     "StaleLease",
     "Store",
     "SyncFailed",
@@ -144,12 +192,16 @@ __all__ = [
     "TooLarge",
     "TooManyFiles",
     "TopicConfig",
+    "TopicRange",
     "Torn",
     "Unauthenticated",
+    "UnfinishedRestore",
     "UnknownVersion",
     "Unreachable",
     "Versioning",
+    "WantedRead",
     "WouldBlock",
+    "WriteFailed",
     "__version__",
     "connect",
 ]
@@ -178,9 +230,17 @@ _MODULES = {
     ),
     "lakebed.kernels.format": ("Producer",),
     "lakebed.stroma.config": ("GroupConfig",),
-    "lakebed.store.leased_message": ("LeasedMessage",),
+    "lakebed.store.leased_message": (
+        "Held",
+        "LeasedMessage",
+    ),
     "lakebed.seglake.config": ("SeglakeConfig",),
-    "lakebed.seglake.model": ("Versioning",),
+    "lakebed.seglake.model": (
+        "Algorithm",
+        "Content",
+        "ObjectToDelete",
+        "Versioning",
+    ),
     "lakebed.seglake.ranges": ("ByteRange",),
     "lakebed.base.errors": (
         "AlreadyExists",
@@ -196,20 +256,22 @@ _MODULES = {
         "Locked",
         "NoSpace",
         "NotFound",
+        "OutcomeUnknown",
         "Poisoned",
         "RetryError",
         "SyncFailed",
         "TooLarge",
+        "TooManyFiles",
         "Torn",
         "UnknownVersion",
-        "OutcomeUnknown",
-        "TooManyFiles",
+        "WriteFailed",
     ),
     "lakebed.aof.errors": (
         "WouldBlock",
         "NotDurableYet",
     ),
     "lakebed.keratin.errors": (
+        "CodecMissing",
         "OffsetOutOfRange",
         "OutOfOrderSequence",
         "PartlyAppended",
@@ -217,24 +279,46 @@ _MODULES = {
     ),
     "lakebed.stroma.errors": ("StaleLease",),
     "lakebed.seglake.errors": (
+        "BadBucketName",
+        "BadDigest",
+        "BadKey",
+        "BadPart",
+        "BadPartOrder",
         "BadRange",
+        "BadSize",
+        "BadState",
         "BucketExists",
         "BucketNotEmpty",
         "ConditionConflict",
         "Damaged",
         "MetadataLost",
+        "MethodNotAllowed",
+        "NoSuchAccessKey",
         "NoSuchBucket",
         "NoSuchKey",
         "NoSuchUpload",
         "NoSuchVersion",
+        "PartTooSmall",
         "PreconditionFailed",
         "ReservedBucket",
+        "SecretKeyMismatch",
     ),
     "lakebed.api.problems": (
+        "CrossSite",
+        "FileGone",
         "Refused",
         "Unauthenticated",
         "Unreachable",
     ),
+    "lakebed.client.errors": ("BadAnswer",),
+    "lakebed.store.damage_marks": ("NamedVersion",),
+    "lakebed.store.staged_batch": ("Staged",),
+    "lakebed.store.read_plan": (
+        "TopicRange",
+        "WantedRead",
+    ),
+    "lakebed.store.backup.restore": ("DamagedBackup",),
+    "lakebed.store.version": ("UnfinishedRestore",),
 }
 
 

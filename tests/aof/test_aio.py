@@ -12,9 +12,9 @@ from random import Random
 import pytest
 
 from lakebed.aio.log import AsyncFollower
-from lakebed.aof.batch import Record
 from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
 from lakebed.aof.manager import AofManager
+from lakebed.aof.record_batch import Record
 from lakebed.base.errors import Closed, NotFound
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.world import World

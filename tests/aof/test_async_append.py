@@ -71,7 +71,7 @@ class Blocking:
         self.listeners.append(callback)
         return lambda: self.listeners.remove(callback)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         for listener in list(self.listeners):
             listener()  # type: ignore[operator]
 
@@ -101,10 +101,10 @@ def test_an_awaited_append_goes_on_when_told(kind: BackpressureKind) -> None:
         log = Blocking(kind)
         task = _append(log)
         await _until_listening(log)
-        log.tell()  # nothing changed yet
+        log.notify()  # nothing changed yet
         await asyncio.sleep(0)
         log.is_blocked = False
-        log.tell()
+        log.notify()
         assert await task == 64
         assert log.appended == [b"x"]
         assert log.listeners == []
@@ -121,7 +121,7 @@ def test_a_cancelled_append_appends_nothing_and_listens_no_more() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         log.is_blocked = False
-        log.tell()
+        log.notify()
         await asyncio.sleep(0)
         assert log.appended == []
         assert log.listeners == []
@@ -135,7 +135,7 @@ def test_closing_hands_back_the_block_that_was_waited_out() -> None:
         task = _append(log)
         await _until_listening(log)
         log.is_closed = True
-        log.tell()
+        log.notify()
         with pytest.raises(WouldBlock) as caught:
             await task
         assert caught.value.kind is BackpressureKind.FLUSH

@@ -174,14 +174,14 @@ def test_running_out_of_descriptors_ends_no_background_work() -> None:
         log.flush()
     for nth in range(1, 7):
         world.disk.faults.fail("open", nth=nth, code=errno.EMFILE)
-    sealing = [world.runner.call("seal", log.seal_current_segment) for log in logs]
+    sealer = [world.runner.call("seal", log.seal_current_segment) for log in logs]
     world.runner.settle()
     failures = manager.failures()
     assert failures
     assert all("/segments/" in str(error) for error in failures.values())
     assert all(isinstance(error, LakebedError) for error in failures.values())
     world.runner.advance(10**9)
-    assert all(call.result() is not None for call in sealing)
+    assert all(call.result() is not None for call in sealer)
     assert manager.failures() == {}
     for log in logs:
         assert log.failure is None

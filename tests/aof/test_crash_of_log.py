@@ -25,7 +25,7 @@ from lakebed.base.simulation.scheduler import SimulatedCrash
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
-from tests.aof.test_journaling import check_agreement
+from tests.aof.test_manifest_recorder import check_agreement
 from tests.fakes.aof_scan import scan_log
 
 pytestmark = pytest.mark.sweep

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.aof.batch import Record
 from lakebed.aof.follower import Follower
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed, NotFound

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.aof.inspect import inspect_segment
 from lakebed.aof.inspection import SegmentLayout, Verdict
 from lakebed.aof.paths import SegmentName
 from lakebed.aof.pointer import (
@@ -15,6 +14,7 @@ from lakebed.aof.pointer import (
     encode_durable_end,
     encode_pointer,
 )
+from lakebed.aof.segment_inspector import inspect_segment
 from tests.aof.segments import interchange_segment, runtime_segment
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "aof2" / "v2"

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.aof.inspect import inspect_segment
 from lakebed.aof.inspection import Verdict
 from lakebed.aof.interchange import (
     INTERCHANGE_FOOTER,
@@ -22,8 +21,9 @@ from lakebed.aof.interchange import (
     interchange_record_bytes,
     iterate_interchange,
 )
-from lakebed.base.checksum import crc64nvme, fold64
+from lakebed.aof.segment_inspector import inspect_segment
 from lakebed.base.errors import InputError, UnknownVersion
+from lakebed.kernels import crc64nvme, fold64
 from tests.aof.segments import NAME, PAYLOADS, STREAM_ID, interchange_segment
 
 WHOLE = interchange_segment()

@@ -1,4 +1,4 @@
-"""A log on the simulated machine, seen through its public door."""
+"""A log on the simulated machine, seen through its public API."""
 
 from __future__ import annotations
 

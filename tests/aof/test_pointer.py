@@ -15,8 +15,8 @@ from lakebed.aof.pointer import (
     encode_durable_end,
     encode_pointer,
 )
-from lakebed.base.checksum import crc64nvme
 from lakebed.base.errors import Corrupt, Torn, UnknownVersion
+from lakebed.kernels import crc64nvme
 from tests.aof.segments import flipped
 
 u64 = st.integers(0, 2**64 - 1)

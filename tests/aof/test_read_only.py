@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from lakebed.aof.batch import Record
 from lakebed.aof.follower import Follower
 from lakebed.aof.format import DURABLE_END, RECORDS_START, SEGMENT_HEADER, records_end_max
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed, Corrupt, NotFound, UnknownVersion
@@ -297,7 +297,7 @@ def test_a_newer_version_of_the_end_is_refused(log: FakeLog, beside: Beside) -> 
     log.write_durable_end_bytes(bytes(newer[: DURABLE_END.size]))
     view = beside()
     assert view.durable_end() == log.durable_end()  # the checksum is wrong: damage, not a version
-    from lakebed.base.checksum import crc64nvme
+    from lakebed.kernels import crc64nvme
 
     at = DURABLE_END.offset_of("crc64")
     newer[at : at + 8] = crc64nvme(bytes(newer[:at])).to_bytes(8, "little")

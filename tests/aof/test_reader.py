@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.aof.batch import Record
 from lakebed.aof.damage import SkippedRange
 from lakebed.aof.format import AOF_RECORD, RECORDS_START, record_bytes, records_end_max
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import Closed, Corrupt, InputError, NotFound
 from lakebed.base.files import Disk

@@ -12,7 +12,7 @@ from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.retention import HELD_LOOK_NS, Sealed, expired, is_wanted, next_look_ns
+from lakebed.aof.retention import HELD_LOOK_NS, SealedSegment, expired, is_wanted, next_look_ns
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import NotFound
 from lakebed.base.simulation.sweep import sweep
@@ -20,7 +20,7 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from tests.fakes.aof_scan import scan_log
 
-FIVE = [Sealed(n, 100, n * 1000 * NS_PER_MS) for n in range(5)]
+FIVE = [SealedSegment(n, 100, n * 1000 * NS_PER_MS) for n in range(5)]
 
 
 def _expired(
@@ -56,6 +56,20 @@ def test_a_segment_that_is_needed_keeps_all_behind_it() -> None:
     assert _expired(RetentionConfig(count_max=1), needed=frozenset({2})) == [0, 1]
 
 
+def test_a_segment_sealed_while_the_clock_ran_ahead_holds_back_no_other() -> None:
+    year_ns = 365 * 24 * 3600 * 1000 * NS_PER_MS
+    segments = [FIVE[0]._replace(sealed_at=year_ns), *FIVE[1:]]
+    config = RetentionConfig(age_ms_max=7500)
+    now_ns = 10_000 * NS_PER_MS
+
+    gone = expired(segments, config=config, now_ns=now_ns, is_needed=lambda _: False)
+
+    assert gone == [0, 1, 2]
+    delay_ns = next_look_ns(segments[:2], config=config, now_ns=2000 * NS_PER_MS)
+    assert delay_ns is not None
+    assert delay_ns <= 7500 * NS_PER_MS + 1
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 10**6)), max_size=12),
     st.builds(
@@ -69,7 +83,7 @@ def test_a_segment_that_is_needed_keeps_all_behind_it() -> None:
 def test_what_goes_is_a_run_of_the_oldest_and_never_the_last(
     facts: list[tuple[int, int]], config: RetentionConfig, needed: set[int]
 ) -> None:
-    segments = [Sealed(n, size, at * NS_PER_MS) for n, (size, at) in enumerate(facts)]
+    segments = [SealedSegment(n, size, at * NS_PER_MS) for n, (size, at) in enumerate(facts)]
     gone = expired(segments, config=config, now_ns=10**6 * NS_PER_MS, is_needed=needed.__contains__)
     assert gone == list(range(len(gone)))
     assert len(gone) < len(segments) or not segments
@@ -250,3 +264,32 @@ class Archiving:
 @pytest.mark.sweep
 def test_a_crash_while_archiving_loses_no_segment() -> None:
     assert sweep(Archiving, seeds=[1, 2], survivors=range(4), cases_max=600) > 300
+
+
+class Removing:
+    """Retention under crashes: what it removed is never taken for lost."""
+
+    def run(self, world: World) -> None:
+        manager, log = _open(world, RetentionConfig(age_ms_max=1000))
+        for number in range(4):
+            log.append_record(b"segment %d" % number)
+            log.seal_current_segment()
+        world.runner.advance(2000 * NS_PER_MS)  # recorded first, and removed a while after that
+        manager.close()
+
+    def check(self, world: World) -> None:
+        losses: list[str] = []
+        manager = AofManager(
+            "/store",
+            disk=world.disk,
+            runner=world.runner,
+            on_lost=lambda _log, problems: losses.extend(problems),
+        )
+        manager.open("orders")
+        assert losses == []
+        manager.close()
+
+
+@pytest.mark.sweep
+def test_segments_that_retention_removed_before_a_crash_are_not_taken_for_lost() -> None:
+    assert sweep(Removing, seeds=[1, 2], survivors=range(4), cases_max=600) > 200

@@ -12,16 +12,23 @@ from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.metrics import LogMetrics
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
-from lakebed.aof.preparing import REFUSED_NS
+from lakebed.aof.spare_preparer import REFUSED_NS
 from lakebed.aof.spares import FILL_STEP_BYTES, Spares
 from lakebed.base.counters import Counters, Histogram
 from lakebed.base.errors import BadConfig, LakebedError
 from lakebed.base.files import make_folders
-from lakebed.base.filling import WINDOW_NS, Filling, FlushShare, Load, SpareBudget, filling
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB, MIB
+from lakebed.base.zero_fill import (
+    WINDOW_NS,
+    FillDecision,
+    FlushShare,
+    Load,
+    SpareBudget,
+    decide_fill,
+)
 
 FOLDER = "/store/aof/orders/segments"
 SECOND = 10**9
@@ -366,39 +373,39 @@ SMALL, LARGE = 64 * KIB, 64 * KIB + 1
 @pytest.mark.parametrize(
     ("load", "begun", "expected"),
     [
-        (Load(IDLE, SMALL, 0.0), False, Filling.NO),
-        (Load(99 * 200, 200, 0.0), False, Filling.NO),
-        (Load(100 * 200, 200, 0.0), False, Filling.NOW),
-        (Load(IDLE, LARGE, 0.0), False, Filling.NO),
-        (Load(IDLE, LARGE, 0.0), True, Filling.NOW),
-        (Load(IDLE, LARGE, None), True, Filling.LATER),
-        (Load(IDLE, SMALL, None), True, Filling.NOW),
-        (Load(BUSY, SMALL, None), False, Filling.NOW),
-        (Load(BUSY, SMALL, 1.0), False, Filling.NOW),
-        (Load(BUSY, LARGE, None), False, Filling.LATER),
-        (Load(BUSY, LARGE, 0.5), False, Filling.LATER),
-        (Load(BUSY, LARGE, 0.5), True, Filling.LATER),
-        (Load(BUSY, LARGE, 0.49), False, Filling.NOW),
-        (Load(BUSY, LARGE, 0.0), True, Filling.NOW),
+        (Load(IDLE, SMALL, 0.0), False, FillDecision.NO),
+        (Load(99 * 200, 200, 0.0), False, FillDecision.NO),
+        (Load(100 * 200, 200, 0.0), False, FillDecision.NOW),
+        (Load(IDLE, LARGE, 0.0), False, FillDecision.NO),
+        (Load(IDLE, LARGE, 0.0), True, FillDecision.NOW),
+        (Load(IDLE, LARGE, None), True, FillDecision.LATER),
+        (Load(IDLE, SMALL, None), True, FillDecision.NOW),
+        (Load(BUSY, SMALL, None), False, FillDecision.NOW),
+        (Load(BUSY, SMALL, 1.0), False, FillDecision.NOW),
+        (Load(BUSY, LARGE, None), False, FillDecision.LATER),
+        (Load(BUSY, LARGE, 0.5), False, FillDecision.LATER),
+        (Load(BUSY, LARGE, 0.5), True, FillDecision.LATER),
+        (Load(BUSY, LARGE, 0.49), False, FillDecision.NOW),
+        (Load(BUSY, LARGE, 0.0), True, FillDecision.NOW),
     ],
 )
-def test_when_a_spare_is_filled(load: Load, begun: bool, expected: Filling) -> None:
-    assert filling(load, has_begun=begun) is expected
+def test_when_a_spare_is_filled(load: Load, begun: bool, expected: FillDecision) -> None:
+    assert decide_fill(load, has_begun=begun) is expected
 
 
 def test_the_share_is_that_of_the_last_window() -> None:
     clock, durations = SimulatedClock(), Histogram()
     share = FlushShare(durations, clock)
-    assert share.look() is None
+    assert share.measure() is None
     clock.advance(WINDOW_NS)
     durations.observe(WINDOW_NS // 4)
-    assert share.look() == 0.25
+    assert share.measure() == 0.25
     clock.advance(WINDOW_NS - 1)
     durations.observe(WINDOW_NS)
-    assert share.look() == 0.25  # not yet a window
+    assert share.measure() == 0.25  # not yet a window
     clock.advance(1)
-    assert share.look() == 1.0
+    assert share.measure() == 1.0
     clock.advance(WINDOW_NS * 10)
-    assert share.look() is None  # nobody looked for long
+    assert share.measure() is None  # nobody looked for long
     clock.advance(WINDOW_NS)
-    assert share.look() == 0.0
+    assert share.measure() == 0.0

@@ -10,8 +10,8 @@ import pytest
 from lakebed.aof.inspection import Verdict
 from lakebed.aof.tiers.errors import Missing, Tier2Error, Unauthorised
 from lakebed.aof.tiers.log_tiers import Repaired, Residence
-from lakebed.aof.tiers.migration import Migrated
-from lakebed.aof.tiers.moves import RepairOutcome
+from lakebed.aof.tiers.migration import MigrationReport
+from lakebed.aof.tiers.segment_tiering import RepairOutcome
 from lakebed.api.job_reports import document_of, report_of
 from lakebed.api.media import BadDocument
 from lakebed.base.errors import Corrupt, LakebedError, TooLarge
@@ -43,7 +43,7 @@ OUTCOME = Outcome(
 REPORTS = [
     OUTCOME,
     Outcome(),
-    Migrated("tier2", "s3://there", 1, 2, 3, 4, ["a/key"], "tier2"),
+    MigrationReport("tier2", "s3://there", 1, 2, 3, 4, ["a/key"], "tier2"),
     RepairReport(12, ("damaged",), ("saved",)),
     TopicRepair(12, ("damaged",), (LostOffsets(0, 3, 5),), ("saved",)),
     TopicReport(

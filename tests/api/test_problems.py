@@ -12,7 +12,7 @@ from lakebed.api import media
 from lakebed.api.problems import STATUSES, Unreachable, code_of, error_of, problem_of, status_of
 from lakebed.base import errors
 from lakebed.base.errors import InputError, LakebedError, NotFound, RetryError, TooLarge
-from lakebed.keratin.errors import AppendedPart, PartlyAppended
+from lakebed.keratin.errors import AppendedPart, CodecMissing, PartlyAppended
 from lakebed.seglake.errors import NoSuchKey
 from lakebed.stroma.errors import StaleLease
 
@@ -54,6 +54,7 @@ def test_every_error_of_the_engines_has_a_status_and_an_advice(kind: type[Lakebe
         NoSuchKey("photos/a"),
         Unreachable("nobody is there"),
         errors.Busy("full"),
+        CodecMissing("compressed record batches need cramjam"),
         PartlyAppended(errors.Busy("full"), [AppendedPart(0, 7, 2), AppendedPart(2, 0, 1)]),
     ],
     ids=lambda error: type(error).__name__,

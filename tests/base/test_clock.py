@@ -15,6 +15,7 @@ from lakebed.base.clock import (
     HybridClock,
     HybridTime,
     SystemClock,
+    believable,
 )
 from lakebed.base.errors import InputError
 from lakebed.base.simulation.clock import SimulatedClock
@@ -101,3 +102,20 @@ def test_the_monotonic_clock_counts_while_the_machine_is_suspended() -> None:
     before_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     now_ns = SystemClock().monotonic_ns()
     assert before_ns <= now_ns <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+@pytest.mark.parametrize(
+    ("moments", "expected"),
+    [
+        ([], []),
+        ([1, 2, 3], [1, 2, 3]),
+        ([9, 2, 3], [2, 2, 3]),
+        ([9, 9, 3], [3, 3, 3]),
+        ([1, 2, 9], [1, 2, 5]),
+        ([4, 1, 5], [4, 1, 5]),
+    ],
+)
+def test_a_moment_from_the_future_becomes_the_next_one_that_is_past(
+    moments: list[int], expected: list[int]
+) -> None:
+    assert believable(moments, now=5) == expected

@@ -38,7 +38,7 @@ class FlushLogConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoorConfig:
+class AccessConfig:
     """One that is a secret."""
 
     access_key_id: str = ""
@@ -189,17 +189,17 @@ def test_no_descriptor_is_left_open(file: Path) -> None:
 
 
 def test_a_secret_is_given_and_not_shown(file: Path) -> None:
-    environment = {"LAKEBED_DOOR_ACCESS_KEY_ID": "me", "LAKEBED_DOOR_SECRET_ACCESS_KEY": "hush"}
-    found = load_settings({"door": DoorConfig}, file=file, environment=environment)
-    assert found.config(DoorConfig) == DoorConfig(access_key_id="me", secret_access_key="hush")  # noqa: S106
+    environment = {"LAKEBED_ACCESS_ACCESS_KEY_ID": "me", "LAKEBED_ACCESS_SECRET_ACCESS_KEY": "hush"}
+    found = load_settings({"access": AccessConfig}, file=file, environment=environment)
+    assert found.config(AccessConfig) == AccessConfig(access_key_id="me", secret_access_key="hush")  # noqa: S106
     shown = {setting.name: setting.shown().value for setting in found}
     assert shown == {"access_key_id": "me", "secret_access_key": "(hidden)"}
-    unset = load_settings({"door": DoorConfig}, file=file, environment={})
+    unset = load_settings({"access": AccessConfig}, file=file, environment={})
     assert {setting.shown().value for setting in unset} == {""}
 
 
 def test_a_refusal_does_not_repeat_a_secret(file: Path) -> None:
-    file.write_bytes(b"[door]\nsecret_access_key = 48151623\n")
+    file.write_bytes(b"[access]\nsecret_access_key = 48151623\n")
     with pytest.raises(BadConfig, match=r"secret_access_key = \(hidden\): expected text") as caught:
-        load_settings({"door": DoorConfig}, file=file, environment={})
+        load_settings({"access": AccessConfig}, file=file, environment={})
     assert "48151623" not in str(caught.value)

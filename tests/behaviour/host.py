@@ -86,7 +86,7 @@ class Host:
 
 class _Opened(NamedTuple):
     store: Store
-    door: HttpApi
+    live_api: HttpApi
 
 
 class _Hosting:
@@ -108,19 +108,19 @@ class _Hosting:
 
     def _open(self, root: str) -> dict[str, int]:
         store = Store.open(root)
-        door, port = self._in_loop(self._listen(store))
-        self._stores[root] = _Opened(store, door)
+        live_api, port = self._in_loop(self._listen(store))
+        self._stores[root] = _Opened(store, live_api)
         return {"port": port}
 
     def _close(self, root: str) -> dict[str, int]:
-        store, door = self._stores.pop(root)
-        self._in_loop(door.drain(GIVE_UP_S))
+        store, live_api = self._stores.pop(root)
+        self._in_loop(live_api.drain(GIVE_UP_S))
         store.close()
         return {}
 
     async def _listen(self, store: Store) -> tuple[HttpApi, int]:
-        door = http_endpoint(store, first=KEY)
-        return door, await door.listen("127.0.0.1", 0, tls=self._tls)
+        live_api = http_endpoint(store, first=KEY)
+        return live_api, await live_api.listen("127.0.0.1", 0, tls=self._tls)
 
     def _in_loop(self, work: Any) -> Any:
         done: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -25,7 +25,7 @@ _LEFT_OUT: Final = frozenset(
 _IDS: Final = frozenset({"version_id", "pin_id", "access_key", "key_of_segment"})
 _NULL_VERSION: Final = "null"
 _KINDS_OF_THE_WIRE: Final = frozenset({"BadDocument", "Refused", "BadName"})
-_DOORS_WORDS: Final = re.compile(  # of records that are sent together
+_API_WORDS: Final = re.compile(  # of records that are sent together
     r"record \d+ is empty"
     r"|(ext_ids|timestamps) has (a number that does not fit 64 bits|\d+ items for \d+ records)"
 )
@@ -56,7 +56,7 @@ def are_alike(expected: object, found: object) -> bool:
         return expected == found
     if found.is_of_the_wire:
         return expected.kind in _KINDS_OF_WRONG_VALUES
-    if expected.kind == found.kind == "InputError" and _DOORS_WORDS.match(found.text):
+    if expected.kind == found.kind == "InputError" and _API_WORDS.match(found.text):
         return True
     if expected.kind == found.kind == "TooLarge":  # with the number of who sent it, it is larger
         return (

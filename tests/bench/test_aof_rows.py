@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import aof, aof_reading
+from bench import aof, aof_reads
 from bench.aof import Work, warm_log
 from bench.aof_stores import (
     PEERS,
@@ -67,7 +67,7 @@ EXPECTED = {
 
 CASES = [
     (row.name, contestant.name)
-    for module in (aof, aof_reading)
+    for module in (aof, aof_reads)
     for row in module.rows(tiny(Path()))
     for contestant in row.contestants
 ]
@@ -134,7 +134,7 @@ def test_a_store_that_grew_to_its_limit_is_made_anew(tmp_path: Path) -> None:
 
 
 def find(row_name: str, contestant_name: str, work: Work) -> Contestant:
-    rows: list[Row] = [*aof.rows(work), *aof_reading.rows(work)]
+    rows: list[Row] = [*aof.rows(work), *aof_reads.rows(work)]
     (found,) = (
         contestant
         for row in rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,15 @@ def remove_oldest(logs: list[Path]) -> list[int]:
     return list(range(int(logs[1].stem)))
 
 
-DAMAGES = [damage_newest, truncate_sealed, remove_sealed, remove_oldest]
+def remove_all(logs: list[Path]) -> list[int]:
+    """The manifest, too: only the durable end is left to tell how many there were."""
+    for log in logs:
+        log.unlink()
+    (logs[0].parents[1] / "manifest.bin").unlink()
+    return list(range(COUNT))
+
+
+DAMAGES = [damage_newest, truncate_sealed, remove_sealed, remove_oldest, remove_all]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -177,6 +186,56 @@ def test_damage_in_a_log_is_put_on_record_when_it_is_opened(run: Run, root: Path
         store.log("events")
         [record] = store.damage.list()
     assert (record.engine, record.name) == ("logs", "events")
+    assert run("verify").exit_code == 65
+
+
+@pytest.mark.parametrize("gone", [[0], [1], [3], [0, 1, 2, 3]], ids=str)
+def test_a_lost_segment_of_a_log_stays_on_record(run: Run, root: Path, gone: list[int]) -> None:
+    with Store.open(root) as store:
+        log = store.log("events")
+        for number in range(4):
+            log.flush(log.append_record(b"record %d" % number))
+            if number < 3:
+                log.seal_current_segment()
+    segments = sorted((root / "aof" / "events" / "segments").glob("*.seg"))
+    for number in gone:
+        segments[number].unlink()
+    assert run("verify").exit_code == 65
+    for _ in range(2):  # found once, recorded once
+        with Store.open(root) as store:
+            store.log("events")
+            problems = [record.problem for record in store.damage.list()]
+            assert problems == [
+                f"segment {number} is missing, with all its records" for number in gone
+            ]
+    done = run("verify")
+    assert done.exit_code == 65
+    for record_id, number in enumerate(gone, 1):
+        assert f"logs events: segment {number} is missing" in done.out.decode()
+        assert run("damage", "acknowledge", str(record_id)).exit_code == 0
+    if gone != [1]:  # a gap between segments is there to be seen
+        assert run("verify").exit_code == 0
+
+
+@pytest.mark.parametrize("has_tail", [False, True])
+def test_a_lost_manifest_log_is_on_record_if_segments_are_elsewhere(
+    run: Run, root: Path, has_tail: bool
+) -> None:
+    with Store.open(root) as store:
+        log = store.log("events")
+        for number in range(2):
+            log.flush(log.append_record(b"record %d" % number))
+            log.seal_current_segment()
+        log.tiers.upload()
+        log.tiers.evict(warm=True)
+        if has_tail:
+            log.flush(log.append_record(b"tail"))
+    shutil.rmtree(root / "aof" / "events" / "manifest")
+    with Store.open(root) as store:
+        store.log("events")
+        [record] = store.damage.list()
+    assert (record.engine, record.name) == ("logs", "events")
+    assert record.problem.startswith("the manifest log is missing: whether segments 0 to 1 are in")
     assert run("verify").exit_code == 65
 
 

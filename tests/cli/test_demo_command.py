@@ -17,7 +17,7 @@ from lakebed.cli.demo_tables import summary_lines
 from lakebed.cli.output import Output
 from lakebed.node.demo.checks import Check
 from lakebed.node.demo.summary import Summary
-from lakebed.node.demo.tiers import Holding
+from lakebed.node.demo.tiers import TierSizes
 from tests.cli.conftest import Lakebed
 from tests.cli.in_process import Run
 
@@ -28,7 +28,7 @@ GOOD = Summary(
     checks=(Check("rows landed", 1000, 1000), Check("events stored twice", 0, 0)),
     rates={"events produced": 123456},
     sizes={"topic": 3 << 20},
-    tiers=(Holding("sealed", 1 << 20, 0, 0), Holding("evicted --warm", 0, 0, 2048)),
+    tiers=(TierSizes("sealed", 1 << 20, 0, 0), TierSizes("evicted --warm", 0, 0, 2048)),
     plot="/tmp/plot.png",
     next_steps=("lakebed demo --scratch here",),
 )

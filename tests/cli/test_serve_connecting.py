@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.node.connecting import BUCKET, environment_of, snippets
+from lakebed.node.connection_hints import BUCKET, environment_of, snippets
 from lakebed.seglake.key_ring import Credentials
 
 pytestmark = pytest.mark.process

@@ -20,7 +20,7 @@ import pytest
 
 from lakebed.client.store import RemoteStore
 from lakebed.node.own_s3 import own_s3
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from tests.cli.in_process import Run
 from tests.cli.tiered_stores import LINES, make_root, write_segments
 from tests.s3.endpoint import Endpoint
@@ -123,7 +123,7 @@ def landed_rows(root: Path) -> int:
 
     with own_s3(root) as own:
         options = own.options()
-        place = TablePlace(
+        place = TableLocation(
             options["s3Endpoint"],
             options["accessKey"],
             options["secretKey"],

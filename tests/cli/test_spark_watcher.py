@@ -74,7 +74,7 @@ def test_a_line_stays_and_the_bar_makes_room(
     watching = watcher(clock, terminal)
     watching.begin("a\x1b[2J")
     assert "\x1b[2J" not in terminal.getvalue(), "names may come from anybody"
-    watching.say("Spark UI: here")
+    watching.report_line("Spark UI: here")
     assert terminal.shown() == ""
     assert capsys.readouterr().out == "Spark UI: here\n"
 

@@ -59,6 +59,22 @@ def test_the_records_around_a_segment_that_was_cut_are_printed(
     assert run("aof", "cat", "orders", "--skip-damage").out.endswith(b"more\n")
 
 
+@pytest.mark.parametrize("number", [1, SEALED - 1])
+@pytest.mark.parametrize("options", [[], ["--reverse"], ["--from-time", "2000-01-01"]])
+def test_the_records_around_a_segment_that_is_missing_are_printed(
+    run: Run, root: Path, number: int, options: list[str]
+) -> None:
+    segments(root)[number].unlink()
+    done = run("aof", "cat", "orders", "--skip-damage", *options)
+    assert done.exit_code == DAMAGED_EXIT_CODE, done.err
+    assert b"missing" in done.err
+    printed = done.out.splitlines()
+    lines = [line for line in LINES.splitlines() if line in set(printed)]
+    assert printed == (lines[::-1] if "--reverse" in options else lines)
+    assert len(printed) > len(LINES.splitlines()) * (SEALED - 2) // SEALED
+    assert run("aof", "cat", "orders", *options).exit_code == DAMAGED_EXIT_CODE
+
+
 @pytest.mark.parametrize("what", ["manifest", "manifest/*"])
 def test_without_its_manifest_folder_a_log_is_read_appended_to_and_repaired(
     run: Run, root: Path, what: str
@@ -103,6 +119,7 @@ def test_what_is_left_of_a_newest_segment_that_was_cut_counts_on_from_those_befo
 ) -> None:
     cut(segments(root)[-1], 5000)
     assert run("aof", "append", "orders", stdin=b"more\n").exit_code == 0
+    assert run("aof", "seal", "orders").exit_code == 0  # returns when all of them have footers
     for record in run("damage", "list", as_json=True).document()["records"]:
         assert run("damage", "acknowledge", str(record["id"])).exit_code == 0
     done = run("aof", "verify", "orders")

@@ -17,7 +17,7 @@ from tests.http_api.live_api import HOST, LiveApi, open_api
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveApi]:
+def live_api(tmp_path: Path) -> Iterator[LiveApi]:
     with open_api(tmp_path) as opened:
         yield opened
 
@@ -28,7 +28,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         with Store.open(tmp_path / "store") as opened:
             yield opened
         return
-    live: LiveApi = request.getfixturevalue("door")
+    live: LiveApi = request.getfixturevalue("live_api")
     if request.param == "asyncio":
         address = Address(path=live.socket_path)
         with BlockingStore(lambda: AsyncStore(address, retry_s=2.0)) as blocking:
@@ -40,6 +40,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 
 @pytest.fixture
-def remote(door: LiveApi) -> Iterator[RemoteStore]:
-    with RemoteStore(Address(path=door.socket_path), retry_s=2.0) as opened:
+def remote(live_api: LiveApi) -> Iterator[RemoteStore]:
+    with RemoteStore(Address(path=live_api.socket_path), retry_s=2.0) as opened:
         yield opened

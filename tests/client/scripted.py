@@ -69,7 +69,7 @@ def hangs_up(sock: socket.socket) -> bool:
 
 
 def document(value: object, *, status: int = 200) -> bytes:
-    """An answer as a door gives it."""
+    """An answer as an HTTP API gives it."""
     return answer(media.encode(value, media.MSGPACK), media.MSGPACK, status=status)
 
 

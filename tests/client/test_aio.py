@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 from lakebed.aio import AsyncStore
-from lakebed.aio.client.connections import Interruption
+from lakebed.aio.client.connection_pool import Interruption
 from lakebed.aio.client.group import AsyncGroup
 from lakebed.api import media
-from lakebed.api.admin import CANCEL_WORK, START_WORK, WorkState
+from lakebed.api.admin import CANCEL_WORK, START_WORK, JobState
 from lakebed.api.problems import Unreachable
 from lakebed.base.errors import Closed, NotFound
 from lakebed.client.address import Address, address_of
@@ -33,16 +33,16 @@ from tests.client.test_reaching import server_context
 from tests.http_api.live_api import LiveApi, open_api
 
 
-def run(door: LiveApi, work: Callable[[AsyncStore], Awaitable[None]]) -> None:
+def run(live_api: LiveApi, work: Callable[[AsyncStore], Awaitable[None]]) -> None:
     async def main() -> None:
-        address = Address(path=door.socket_path)
+        address = Address(path=live_api.socket_path)
         async with AsyncStore(address) as store, asyncio.timeout(GIVE_UP_S):
             await work(store)
 
     asyncio.run(main())
 
 
-def test_calls_are_awaited_and_values_are_as_they_are(door: LiveApi) -> None:
+def test_calls_are_awaited_and_values_are_as_they_are(live_api: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders", partitions=2)
         assert (topic.name, len(topic.partitions)) == ("orders", 2)
@@ -71,10 +71,10 @@ def test_calls_are_awaited_and_values_are_as_they_are(door: LiveApi) -> None:
         assert [row.key async for row in await bucket.list()] == ["x"]
         assert await store.keys.list() == []
 
-    run(door, work)
+    run(live_api, work)
 
 
-def test_reads_and_followers_are_asynchronous_iterators(door: LiveApi) -> None:
+def test_reads_and_followers_are_asynchronous_iterators(live_api: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         await topic.append_batch([b"%d" % one for one in range(1000)])
@@ -89,10 +89,10 @@ def test_reads_and_followers_are_asynchronous_iterators(door: LiveApi) -> None:
             assert (await waiting).value == b"new"
             assert (await anext(follower)).value == b"newer"
 
-    run(door, work)
+    run(live_api, work)
 
 
-def test_a_wait_that_is_cancelled_loses_nothing(door: LiveApi) -> None:
+def test_a_wait_that_is_cancelled_loses_nothing(live_api: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         follower = await topic.partition(0).follow()
@@ -105,10 +105,10 @@ def test_a_wait_that_is_cancelled_loses_nothing(door: LiveApi) -> None:
         assert [(await anext(follower)).value for _ in range(2)] == [b"a", b"b"]
         follower.close()
 
-    run(door, work)
+    run(live_api, work)
 
 
-def test_closing_a_follower_ends_its_loop(door: LiveApi) -> None:
+def test_closing_a_follower_ends_its_loop(live_api: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         follower = await topic.partition(0).follow()
@@ -123,10 +123,10 @@ def test_closing_a_follower_ends_its_loop(door: LiveApi) -> None:
         follower.close()
         await consuming
 
-    run(door, work)
+    run(live_api, work)
 
 
-def test_many_wait_at_the_same_time(door: LiveApi) -> None:
+def test_many_wait_at_the_same_time(live_api: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         group = await topic.group("g")
@@ -137,7 +137,7 @@ def test_many_wait_at_the_same_time(door: LiveApi) -> None:
         leased = await asyncio.gather(*waiting)
         assert sorted(one.offset for some in leased for one in some) == list(range(40))
 
-    run(door, work)
+    run(live_api, work)
 
 
 HOUR_MS = 3_600_000
@@ -148,13 +148,13 @@ def _busy_count(store: AsyncStore) -> int:
     return len(store._caller._connections._pool.busy)
 
 
-def _waiters(door: LiveApi) -> int:
+def _waiters(live_api: LiveApi) -> int:
     """How many wait for a lease, for the server."""
-    return sum(queue._count for queue in list(door.api.service.lease_queues._queues.values()))
+    return sum(queue._count for queue in list(live_api.api.service.lease_queues._queues.values()))
 
 
 def test_a_lease_that_comes_after_it_was_cancelled_is_no_delivery(
-    door: LiveApi, monkeypatch: pytest.MonkeyPatch
+    live_api: LiveApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = AsyncGroup._lease
 
@@ -180,11 +180,11 @@ def test_a_lease_that_comes_after_it_was_cancelled_is_no_delivery(
         (message,) = await group.lease(wait_s=GIVE_UP_S)
         assert (message.value, message.delivery_count) == (b"a", 1)
 
-    run(door, work)
+    run(live_api, work)
 
 
 @pytest.mark.parametrize("turns", range(4))
-def test_a_lease_that_is_cancelled_strands_nothing(door: LiveApi, turns: int) -> None:
+def test_a_lease_that_is_cancelled_strands_nothing(live_api: LiveApi, turns: int) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         group = await topic.group("g")
@@ -201,10 +201,10 @@ def test_a_lease_that_is_cancelled_strands_nothing(door: LiveApi, turns: int) ->
             found += [(one.value or b"", one.delivery_count) for one in leased]
         assert sorted(found) == [(b"a", 1), (b"b", 1)], "and nothing counts as delivered"
 
-    run(door, work)
+    run(live_api, work)
 
 
-def test_a_lease_that_is_cancelled_while_it_waits_takes_nothing_later(door: LiveApi) -> None:
+def test_a_lease_that_is_cancelled_while_it_waits_takes_nothing_later(live_api: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         group = await topic.group("g")
@@ -212,18 +212,18 @@ def test_a_lease_that_is_cancelled_while_it_waits_takes_nothing_later(door: Live
             asyncio.ensure_future(group.lease(lease_ms=HOUR_MS, wait_s=HOUR_MS / 1000))
             for _ in range(10)
         ]
-        while _waiters(door) < len(waiting):
+        while _waiters(live_api) < len(waiting):
             await asyncio.sleep(0)
         for one in waiting:
             one.cancel()
         await asyncio.wait(waiting)
-        while _waiters(door):
+        while _waiters(live_api):
             await asyncio.sleep(0)  # the server hears of it at once
         await topic.append_batch([b"a"])
         assert [one.value for one in await group.lease()] == [b"a"]
         assert (await group.describe())[0].in_flight == 1
 
-    run(door, work)
+    run(live_api, work)
 
 
 def test_a_pin_whose_caller_was_cancelled_is_released() -> None:
@@ -262,7 +262,7 @@ def test_a_pin_whose_caller_was_cancelled_is_released() -> None:
     ]  # fmt: skip
 
 
-def test_a_follower_that_is_dropped_while_it_waits_leaves_nothing_behind(door: LiveApi) -> None:
+def test_a_follower_that_is_dropped_while_it_waits_leaves_nothing_behind(live_api: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         follower = await topic.partition(0).follow()
@@ -277,10 +277,10 @@ def test_a_follower_that_is_dropped_while_it_waits_leaves_nothing_behind(door: L
         gc.collect()
         assert dropped() is None
 
-    run(door, work)
+    run(live_api, work)
 
 
-def test_a_closed_store_says_so(door: LiveApi) -> None:
+def test_a_closed_store_says_so(live_api: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         waiting = asyncio.ensure_future(topic.partition(0).wait_beyond(0, GIVE_UP_S))
@@ -290,10 +290,10 @@ def test_a_closed_store_says_so(door: LiveApi) -> None:
             await waiting
         await store.close()
 
-    run(door, work)
+    run(live_api, work)
 
 
-def test_an_append_whose_answers_are_cut_is_stored_once(door: LiveApi, tmp_path: Path) -> None:
+def test_an_append_whose_answers_are_cut_is_stored_once(live_api: LiveApi, tmp_path: Path) -> None:
     async def work(path: str) -> None:
         async with AsyncStore(Address(path=path)) as store:
             topic = await store.topic("orders")
@@ -303,10 +303,10 @@ def test_an_append_whose_answers_are_cut_is_stored_once(door: LiveApi, tmp_path:
             proxy.cuts = [0, 5, 60]
             assert (await topic.append_batch([b"once"])).result() == (0, 1)
 
-    with cutting(door.socket_path, str(tmp_path / "cut.sock")) as proxy:
+    with cutting(live_api.socket_path, str(tmp_path / "cut.sock")) as proxy:
         asyncio.run(work(proxy.path))
         assert proxy.cut_count == 3
-    assert [one.value for one in door.store.topic("orders").partition(0).read()] == [b"once"]
+    assert [one.value for one in live_api.store.topic("orders").partition(0).read()] == [b"once"]
 
 
 def test_a_server_that_does_not_answer_is_given_up() -> None:
@@ -356,7 +356,7 @@ def test_who_cannot_be_reached_is_told_in_the_same_words(tmp_path: Path) -> None
             assert told == blocking
 
 
-def test_a_large_object_goes_both_ways_in_pieces(door: LiveApi) -> None:
+def test_a_large_object_goes_both_ways_in_pieces(live_api: LiveApi) -> None:
     data = bytes(range(256)) * (20 << 10)
 
     async def work(store: AsyncStore) -> None:
@@ -369,7 +369,7 @@ def test_a_large_object_goes_both_ways_in_pieces(door: LiveApi) -> None:
             break  # an answer that is not read to its end is of no use for another call
         assert await bucket.read("large") == data
 
-    run(door, work)
+    run(live_api, work)
 
 
 def test_what_is_recorded_of_segments_is_fetched_before_it_is_read(tmp_path: Path) -> None:
@@ -377,23 +377,23 @@ def test_what_is_recorded_of_segments_is_fetched_before_it_is_read(tmp_path: Pat
         found = await store.manifest_log("orders")
         assert found is not None
         records = list((await found.reader).records())
-        embedded = door.store.manifest_log("orders")
+        embedded = live_api.store.manifest_log("orders")
         assert embedded is not None
         assert records
         assert records == list(embedded.reader.records())
         assert await found.files() == embedded.files()
         await store.log("plain")
 
-    with open_api(tmp_path, config=CONFIG) as door:
-        log = door.store.log("orders")
+    with open_api(tmp_path, config=CONFIG) as live_api:
+        log = live_api.store.log("orders")
         write_segment(log)
         fill_chunks(log, until=1)
-        run(door, work)
+        run(live_api, work)
 
 
 def test_a_job_whose_caller_was_cancelled_is_cancelled() -> None:
     reached, is_over = threading.Event(), threading.Event()
-    state = WorkState(
+    state = JobState(
         work_id="w-1",
         kind="aof-verify",
         arguments={},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.asynced import SOURCE, made_files
 
-BY_HAND = {"__init__", "manifest_log", "sockets", "undoing"}
+BY_HAND = {"__init__", "manifest_log", "sockets", "undo_on_cancel"}
 
 
 def test_what_is_made_is_as_it_is_made_now() -> None:

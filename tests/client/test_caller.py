@@ -8,7 +8,7 @@ import pytest
 from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.api import admin, groups, logs, media, objects, topics
 from lakebed.api.operation import Nothing
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.api.problems import Unauthenticated, Unreachable
 from lakebed.base.errors import (
     BadName,
@@ -337,5 +337,5 @@ def test_what_cannot_be_written_is_refused_before_it_is_sent() -> None:
     with calling(says(HEALTH)) as (server, caller, _):
         for value in (object(), 1 << 70):
             with pytest.raises(InputError, match="cannot be sent"):
-                caller.call(admin.START_WORK, body=admin.StartWork("x", {"it": value}))
+                caller.call(admin.START_WORK, body=admin.StartJob("x", {"it": value}))
     assert server.seen == []

@@ -141,7 +141,7 @@ def test_dead_letters_are_listed_and_sent_back(store: Any) -> None:
 def test_of_settings_given_as_a_whole_those_are_kept_that_differ_from_the_stores(
     store: Any, request: pytest.FixtureRequest
 ) -> None:
-    own = store if isinstance(store, Store) else request.getfixturevalue("door").store
+    own = store if isinstance(store, Store) else request.getfixturevalue("live_api").store
     store.topic("orders").group("g", config=GroupConfig(lease_ms=5000))
     (file,) = Path(own.root, "groups").glob("*.settings")
     assert json.loads(file.read_bytes())["config"] == {"lease_ms": 5000}

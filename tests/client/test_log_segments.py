@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from lakebed.aof.batch import Record
 from lakebed.aof.config import AofConfig
-from lakebed.aof.convert import to_interchange
+from lakebed.aof.conversion import to_interchange
 from lakebed.aof.log import Aof
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import Corrupt, NotFound
 from lakebed.base.units import KIB, MIB
@@ -47,15 +47,15 @@ class CountingLog(RemoteLog):
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveApi]:
+def live_api(tmp_path: Path) -> Iterator[LiveApi]:
     with open_api(tmp_path, config=CONFIG, tier_config=SHARED, object_config=OBJECTS) as opened:
         yield opened
 
 
 @pytest.fixture
-def log(door: LiveApi) -> Aof:
+def log(live_api: LiveApi) -> Aof:
     """Sealed segments that do not compress well, and one that is open."""
-    log, random = door.store.log("audit"), Random(7)
+    log, random = live_api.store.log("audit"), Random(7)
     for number in range(SEGMENTS + 1):
         payloads = [random.randbytes(1000) for _ in range(RECORDS)]
         log.append_records(payloads, ext_ids=number, timestamps=number + 1)
@@ -66,8 +66,8 @@ def log(door: LiveApi) -> Aof:
 
 
 @contextmanager
-def reading(door: LiveApi) -> Iterator[CountingLog]:
-    with RemoteStore.open(f"http://{HOST}:{door.port}") as store:
+def reading(live_api: LiveApi) -> Iterator[CountingLog]:
+    with RemoteStore.open(f"http://{HOST}:{live_api.port}") as store:
         log = store.open_log("audit")
         log.__class__ = CountingLog
         assert isinstance(log, CountingLog)
@@ -95,13 +95,13 @@ def spread_over_tiers(log: Aof) -> None:
 
 
 @pytest.mark.parametrize("fetch_bytes", [4 * KIB, 64 * KIB, 8 * MIB])
-def test_records_are_the_same_in_every_tier(door: LiveApi, log: Aof, fetch_bytes: int) -> None:
+def test_records_are_the_same_in_every_tier(live_api: LiveApi, log: Aof, fetch_bytes: int) -> None:
     expected = list(log.read())
     assert len(expected) == (SEGMENTS + 1) * RECORDS
-    with reading(door) as there:
+    with reading(live_api) as there:
         assert records(there, fetch_bytes=fetch_bytes) == expected
     spread_over_tiers(log)
-    with reading(door) as there:
+    with reading(live_api) as there:
         assert records(there, fetch_bytes=fetch_bytes) == expected
         tiers = {segment: tier for segment, tier, _ in there.ranges}
         assert tiers == {0: 2, 1: 1, 2: 0, 3: 0, 4: 0}
@@ -114,26 +114,28 @@ def test_records_are_the_same_in_every_tier(door: LiveApi, log: Aof, fetch_bytes
 
 
 def test_of_a_cold_segment_only_the_frames_that_are_needed_are_fetched(
-    door: LiveApi, log: Aof
+    live_api: LiveApi, log: Aof
 ) -> None:
     expected = list(log.read())
     log.tiers.upload([0])
     log.tiers.evict([0], warm=True)
-    with reading(door) as there:
+    with reading(live_api) as there:
         assert records(there, expected[300].record_id, expected[303].record_id) == expected[300:303]
         assert {(segment, tier) for segment, tier, _ in there.ranges} == {(0, 2)}
         assert there.fetched_bytes < 3 * 128 * KIB, "of half a megabyte"
 
 
-def test_of_a_hot_segment_only_the_range_that_is_needed_is_fetched(door: LiveApi, log: Aof) -> None:
+def test_of_a_hot_segment_only_the_range_that_is_needed_is_fetched(
+    live_api: LiveApi, log: Aof
+) -> None:
     expected = list(log.read())
-    with reading(door) as there:
+    with reading(live_api) as there:
         start, end = expected[300].record_id, expected[303].record_id
         assert records(there, start, end, fetch_bytes=8 * MIB) == expected[300:303]
         assert there.fetched_bytes < 16 * KIB
 
 
-def test_a_segment_that_moves_from_tier_to_tier_is_read_on(door: LiveApi, log: Aof) -> None:
+def test_a_segment_that_moves_from_tier_to_tier_is_read_on(live_api: LiveApi, log: Aof) -> None:
     expected = list(log.read())
     found: list[Record] = []
     moves: dict[int, Callable[[], object]] = {
@@ -141,7 +143,7 @@ def test_a_segment_that_moves_from_tier_to_tier_is_read_on(door: LiveApi, log: A
         6: lambda: log.tiers.evict(warm=True),
         10: lambda: log.tiers.hydrate([0]),
     }
-    with reading(door) as there:
+    with reading(live_api) as there:
         for number, batch in enumerate(there.read_batches(batch_bytes_max=32 * KIB)):
             found += batch
             moves.get(number, int)()
@@ -151,38 +153,42 @@ def test_a_segment_that_moves_from_tier_to_tier_is_read_on(door: LiveApi, log: A
     assert tiers[-1] == 0
 
 
-def test_damage_of_a_hot_segment_is_an_error_that_says_where(door: LiveApi, log: Aof) -> None:
+def test_damage_of_a_hot_segment_is_an_error_that_says_where(live_api: LiveApi, log: Aof) -> None:
     path = Path(log.segments()[1].path)
     flip(path, 200_000)
-    with reading(door) as there, pytest.raises(Corrupt, match=path.name):
+    with reading(live_api) as there, pytest.raises(Corrupt, match=path.name):
         records(there)
 
 
-def test_a_damaged_warm_file_is_read_from_its_object_by_the_node(door: LiveApi, log: Aof) -> None:
+def test_a_damaged_warm_file_is_read_from_its_object_by_the_node(
+    live_api: LiveApi, log: Aof
+) -> None:
     expected = list(log.read())
     log.tiers.upload([1])
     log.tiers.evict([1])
     flip(Path(log.segments()[1].path), 200_000)
-    with reading(door) as there:
+    with reading(live_api) as there:
         assert records(there) == expected
         assert records(there, expected[600].record_id, expected[990].record_id) == expected[600:990]
 
 
-def test_an_interchange_segment_is_read_too(door: LiveApi, log: Aof, tmp_path: Path) -> None:
+def test_an_interchange_segment_is_read_too(live_api: LiveApi, log: Aof, tmp_path: Path) -> None:
     expected = list(log.read(None, RecordId.from_parts(1, 0)))
     path, folder = Path(log.segments()[0].path), tmp_path / "converted"
     folder.mkdir()
-    converted = to_interchange(door.store.disk, path, folder, stream_id=log.stream_id, lossy=True)
+    converted = to_interchange(
+        live_api.store.disk, path, folder, stream_id=log.stream_id, lossy=True
+    )
     Path(converted).replace(path)
-    with reading(door) as there:
+    with reading(live_api) as there:
         found = records(there, end=RecordId.from_parts(1, 0))
     assert [record.payload for record in found] == [record.payload for record in expected]
     assert [record.record_id for record in found] == [record.record_id for record in expected]
 
 
-def test_nothing_behind_the_planned_end_is_read(door: LiveApi, log: Aof) -> None:
+def test_nothing_behind_the_planned_end_is_read(live_api: LiveApi, log: Aof) -> None:
     expected = list(log.read())
-    with reading(door) as there:
+    with reading(live_api) as there:
         batches = there.read_batches(None, there.durable_end())
         log.append_records([b"later"] * 10)
         log.flush()
@@ -191,8 +197,8 @@ def test_nothing_behind_the_planned_end_is_read(door: LiveApi, log: Aof) -> None
         assert records(there, there.durable_end()) == []
 
 
-def test_a_log_that_is_not_there_is_not_made(door: LiveApi) -> None:
-    with RemoteStore.open(f"http://{HOST}:{door.port}") as store:
+def test_a_log_that_is_not_there_is_not_made(live_api: LiveApi) -> None:
+    with RemoteStore.open(f"http://{HOST}:{live_api.port}") as store:
         with pytest.raises(NotFound, match="there is no log other"):
             store.open_log("other")
         assert store.logs() == []

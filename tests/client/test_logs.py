@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.aof.batch import Record
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import Closed, InputError, NotFound
 from lakebed.client.store import RemoteStore

@@ -12,7 +12,7 @@ import pytest
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.records import Position
-from lakebed.aof.manifest.replay import Moment, Replayed, replay
+from lakebed.aof.manifest.replay import Moment, ReplayResult, replay
 from lakebed.api import manifests
 from lakebed.api.problems import FileGone
 from lakebed.base.errors import Closed, Corrupt, LakebedError, NotFound
@@ -49,22 +49,22 @@ def write(store: Store) -> None:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveApi]:
+def live_api(tmp_path: Path) -> Iterator[LiveApi]:
     with open_api(tmp_path, config=CONFIG) as opened:
         write(opened.store)
         yield opened
 
 
 @contextmanager
-def connected(door: LiveApi) -> Iterator[RemoteStore]:
-    with RemoteStore(Address(host=HOST, port=door.port), retry_s=2.0) as remote:
+def connected(live_api: LiveApi) -> Iterator[RemoteStore]:
+    with RemoteStore(Address(host=HOST, port=live_api.port), retry_s=2.0) as remote:
         yield remote
 
 
-def both(door: LiveApi, look: Callable[[Any], Any]) -> list[Any]:
+def both(live_api: LiveApi, look: Callable[[Any], Any]) -> list[Any]:
     """What is found, or the error that is told: embedded and over the wire."""
-    with connected(door) as remote:
-        return [outcome(look, one.manifest_log("orders")) for one in (door.store, remote)]
+    with connected(live_api) as remote:
+        return [outcome(look, one.manifest_log("orders")) for one in (live_api.store, remote)]
 
 
 def outcome(look: Callable[[Any], Any], found: Any) -> Any:
@@ -74,7 +74,7 @@ def outcome(look: Callable[[Any], Any], found: Any) -> Any:
         return type(error), str(error)
 
 
-def states(replayed: Replayed) -> tuple[Any, ...]:
+def states(replayed: ReplayResult) -> tuple[Any, ...]:
     """All that a replay tells."""
     told = (replayed.end, replayed.record_count, replayed.next_ordinal, replayed.snapshot_id_max)
     damages = (replayed.damages, replayed.problems, replayed.crc_error_count)
@@ -98,8 +98,8 @@ LOOKS: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("number", range(len(LOOKS)))
-def test_what_is_read_is_the_same(door: LiveApi, number: int) -> None:
-    embedded, remote = both(door, LOOKS[number])
+def test_what_is_read_is_the_same(live_api: LiveApi, number: int) -> None:
+    embedded, remote = both(live_api, LOOKS[number])
     if number < len(LOOKS) - 2:
         assert remote == embedded
         assert remote
@@ -108,29 +108,29 @@ def test_what_is_read_is_the_same(door: LiveApi, number: int) -> None:
         assert remote[0] is FileGone
 
 
-def test_damage_is_told_in_the_same_words(door: LiveApi) -> None:
-    root = Path(door.store.root)
+def test_damage_is_told_in_the_same_words(live_api: LiveApi) -> None:
+    root = Path(live_api.store.root)
     for path in snapshot_files(root):
         path.unlink()
     flip(chunk_files(root)[1], 64 + 50)
-    embedded, remote = both(door, lambda found: list(found.reader.records()))
+    embedded, remote = both(live_api, lambda found: list(found.reader.records()))
     assert embedded == remote
     assert embedded[0] is Corrupt
-    embedded, remote = both(door, lambda found: states(replay(found.reader)))
+    embedded, remote = both(live_api, lambda found: states(replay(found.reader)))
     assert embedded == remote
     assert "the chunk's checksum does not match" in embedded[5][0]
     change(chunk_files(root)[1], 8, b"\x63")  # its version
-    embedded, remote = both(door, lambda found: states(replay(found.reader)))
+    embedded, remote = both(live_api, lambda found: states(replay(found.reader)))
     assert embedded == remote
     chunk_files(root)[1].unlink()
-    embedded, remote = both(door, lambda found: list(found.reader.records()))
+    embedded, remote = both(live_api, lambda found: list(found.reader.records()))
     assert embedded == remote
     assert "a chunk is missing" in embedded[1]
 
 
-def test_what_the_writer_commits_is_read_from_then_on(door: LiveApi) -> None:
-    log = door.store.log("orders")
-    with connected(door) as remote:
+def test_what_the_writer_commits_is_read_from_then_on(live_api: LiveApi) -> None:
+    log = live_api.store.log("orders")
+    with connected(live_api) as remote:
         found = remote.manifest_log("orders")
         assert found is not None
         counts = []
@@ -142,7 +142,7 @@ def test_what_the_writer_commits_is_read_from_then_on(door: LiveApi) -> None:
         assert counts == sorted(set(counts))
 
 
-def test_only_what_is_opened_is_fetched(door: LiveApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_is_opened_is_fetched(live_api: LiveApi, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[tuple[str, int, int]] = []
     fetch = ManifestFiles.fetch
 
@@ -152,9 +152,9 @@ def test_only_what_is_opened_is_fetched(door: LiveApi, monkeypatch: pytest.Monke
         return found
 
     monkeypatch.setattr(ManifestFiles, "fetch", counting)
-    files = {path.name: path.stat().st_size for path in chunk_files(Path(door.store.root))}
+    files = {path.name: path.stat().st_size for path in chunk_files(Path(live_api.store.root))}
     first, second, third = files
-    with connected(door) as remote:
+    with connected(live_api) as remote:
         found = remote.manifest_log("orders")
         assert found is not None
         found.files()
@@ -163,23 +163,23 @@ def test_only_what_is_opened_is_fetched(door: LiveApi, monkeypatch: pytest.Monke
         assert fetched == [(second, 0, files[second])]
         fetched.clear()
         replay(found.reader)
-        (snapshot,) = snapshot_files(Path(door.store.root))
+        (snapshot,) = snapshot_files(Path(live_api.store.root))
         sizes = [(second, 0, files[second]), (third, 0, files[third])]
         assert fetched == [(snapshot.name, 0, snapshot.stat().st_size), *sizes]
         assert first not in {name for name, *_ in fetched}, "the snapshot is behind it"
 
 
 def test_a_file_that_is_larger_than_an_answer_comes_in_ranges(
-    door: LiveApi, monkeypatch: pytest.MonkeyPatch
+    live_api: LiveApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest_folder, "FETCH_BYTES", 1000)
-    path = chunk_files(Path(door.store.root))[0]
+    path = chunk_files(Path(live_api.store.root))[0]
     content = path.read_bytes()
-    with connected(door) as remote:
+    with connected(live_api) as remote:
         found = remote.manifest_log("orders")
         assert found is not None
         assert list(found.reader.records()) == list(
-            journal_of(door.store.log("orders")).reader().records()
+            journal_of(live_api.store.log("orders")).reader().records()
         )
         with found.reader.disk.open(path) as file:
             assert file.size() == len(content)
@@ -187,10 +187,10 @@ def test_a_file_that_is_larger_than_an_answer_comes_in_ranges(
                 assert file.pread(start, length) == content[start : start + length]
 
 
-def test_what_is_no_file_of_it_is_not_found(door: LiveApi) -> None:
-    root = Path(door.store.root)
+def test_what_is_no_file_of_it_is_not_found(live_api: LiveApi) -> None:
+    root = Path(live_api.store.root)
     path = chunk_files(root)[0]
-    with connected(door) as remote:
+    with connected(live_api) as remote:
         found = remote.manifest_log("orders")
         assert isinstance(found, RemoteManifestLog)
         disk = found.reader.disk
@@ -222,24 +222,24 @@ def test_a_log_is_found_by_its_name_or_its_stream(store: Any) -> None:
         store.manifest_log("0123456789abcdef")
 
 
-def test_the_kinds_of_files_are_told(door: LiveApi) -> None:
-    for found in both(door, lambda one: one.files()):
+def test_the_kinds_of_files_are_told(live_api: LiveApi) -> None:
+    for found in both(live_api, lambda one: one.files()):
         assert [one.kind for one in found] == [FileKind.CHUNK] * 3 + [FileKind.SNAPSHOT]
         assert [one.number for one in found] == [0, 1, 2, 1]
         assert [one.is_sealed for one in found] == [True, True, False, True]
 
 
-def test_a_log_that_never_had_one_is_told_alike(door: LiveApi) -> None:
-    (Path(door.store.root) / "aof" / "old" / "segments").mkdir(parents=True)
-    with connected(door) as remote:
+def test_a_log_that_never_had_one_is_told_alike(live_api: LiveApi) -> None:
+    (Path(live_api.store.root) / "aof" / "old" / "segments").mkdir(parents=True)
+    with connected(live_api) as remote:
         assert remote.manifest_log("old") is None
-    assert door.store.manifest_log("old") is None
+    assert live_api.store.manifest_log("old") is None
 
 
-def test_a_store_that_is_closed_has_none(tmp_path: Path, door: LiveApi) -> None:
+def test_a_store_that_is_closed_has_none(tmp_path: Path, live_api: LiveApi) -> None:
     with Store.open(tmp_path / "other") as store:
         store.log("orders")
-    with connected(door) as remote:
+    with connected(live_api) as remote:
         pass
     for one in (store, remote):
         with pytest.raises(Closed):

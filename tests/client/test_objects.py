@@ -187,7 +187,7 @@ def test_an_object_that_is_replaced_before_it_is_read_is_no_mixture(remote: Remo
     assert bucket.get("x").read() == b"new"
 
 
-def test_memory_stays_bounded_whatever_the_size(door: LiveApi, remote: RemoteStore) -> None:
+def test_memory_stays_bounded_whatever_the_size(live_api: LiveApi, remote: RemoteStore) -> None:
     size = 64 * MIB
 
     def pieces() -> Iterator[bytes]:

@@ -20,7 +20,7 @@ VALUES = [b"%d" % number * 100 for number in range(30)]
 
 
 @pytest.fixture(params=["log", "partition"])
-def stored(request: pytest.FixtureRequest, door: LiveApi, remote: RemoteStore) -> Any:
+def stored(request: pytest.FixtureRequest, live_api: LiveApi, remote: RemoteStore) -> Any:
     """Two segments, the first of them sealed: how bytes are asked for, how that one and the next
     are called, and what its file has."""
     own: Any
@@ -29,13 +29,13 @@ def stored(request: pytest.FixtureRequest, door: LiveApi, remote: RemoteStore) -
         served.flush(served.append_records(VALUES)[-1])
         served.seal_current_segment(timeout=30.0)
         served.flush(served.append_record(b"active"))
-        own = door.store.log("orders")
+        own = live_api.store.log("orders")
     else:
         served = remote.topic("orders").partition(0)
         served.append_batch(VALUES).result()
         served.seal()
         served.append_batch([b"active"]).result()
-        own = door.store.topic("orders").partition(0)
+        own = live_api.store.topic("orders").partition(0)
     first, second = own.segments()
     is_log = request.param == "log"
     names = [one.segment_id if is_log else one.base_offset for one in (first, second)]

@@ -40,30 +40,30 @@ def working(
 ) -> Iterator[RemoteStore]:
     jobs = {"test": FunctionJob(run)}
     with (
-        open_api(folder, api_options={"jobs": jobs}) as door,
-        RemoteStore(Address(path=door.socket_path)) as remote,
+        open_api(folder, api_options={"jobs": jobs}) as live_api,
+        RemoteStore(Address(path=live_api.socket_path)) as remote,
     ):
         yield remote
 
 
-def test_a_store_tells_how_it_is(remote: RemoteStore, door: LiveApi) -> None:
+def test_a_store_tells_how_it_is(remote: RemoteStore, live_api: LiveApi) -> None:
     remote.topic("orders")
     remote.log("events")
     assert remote.health().status == "ok"
     state = remote.state()
-    assert state.root == os.path.abspath(door.store.root)
+    assert state.root == os.path.abspath(live_api.store.root)
     assert (state.topics, state.logs, state.process_id) == (["orders"], ["events"], os.getpid())
     assert "keratin" in remote.counters()
     assert "keratin" in remote.configuration()
     assert remote.address in repr(remote)
 
 
-def test_what_is_lost_is_listed_and_acknowledged(remote: RemoteStore, door: LiveApi) -> None:
-    door.store.damage.record(Loss(engine=LOGS, name="events", problem="bad"))
-    assert remote.damage.list() == door.store.damage.list()
+def test_what_is_lost_is_listed_and_acknowledged(remote: RemoteStore, live_api: LiveApi) -> None:
+    live_api.store.damage.record(Loss(engine=LOGS, name="events", problem="bad"))
+    assert remote.damage.list() == live_api.store.damage.list()
     [record] = remote.damage.list()
     assert remote.damage.acknowledge(record.id).acknowledged_ms is not None
-    assert door.store.damage.unacknowledged_count == 0
+    assert live_api.store.damage.unacknowledged_count == 0
     with pytest.raises(NotFound):
         remote.damage.acknowledge(99)
 
@@ -156,8 +156,8 @@ def test_work_that_another_cancelled_is_no_success(tmp_path: Path) -> None:
             run_job(remote._caller, "test", {}, progress=cancel)
 
 
-def test_a_closed_store_says_so(door: LiveApi) -> None:
-    store = RemoteStore(Address(path=door.socket_path))
+def test_a_closed_store_says_so(live_api: LiveApi) -> None:
+    store = RemoteStore(Address(path=live_api.socket_path))
     topic = store.topic("orders")
     follower = topic.partition(0).follow()
     store.close()
@@ -175,22 +175,22 @@ def test_a_closed_store_says_so(door: LiveApi) -> None:
 def test_wrong_credentials_are_refused_and_not_told(
     tmp_path: Path, access_key: str | None, secret_key: str | None
 ) -> None:
-    with open_api(tmp_path, make_guard=guarding) as door:
-        url = f"http://127.0.0.1:{door.port}"
+    with open_api(tmp_path, make_guard=guarding) as live_api:
+        url = f"http://127.0.0.1:{live_api.port}"
         with RemoteStore.open(url, access_key=access_key, secret_key=secret_key) as store:
             assert store.health().status == "ok"
             with pytest.raises(Unauthenticated) as told:
                 store.logs()
             assert secret_key is None or secret_key not in str(told.value)
-        assert door.store.logs() == []
+        assert live_api.store.logs() == []
 
 
 def test_a_key_of_the_store_is_let_in_over_tls(tmp_path: Path) -> None:
     write_pair(tmp_path, "localhost")
-    with open_api(tmp_path, make_guard=guarding) as door:
-        made = door.store.lake.keys.create()
+    with open_api(tmp_path, make_guard=guarding) as live_api:
+        made = live_api.store.lake.keys.create()
         tls = TlsFiles(tmp_path / "cert.pem", tmp_path / "key.pem")
-        port = door.in_loop(door.api.listen("127.0.0.1", 0, tls=tls))
+        port = live_api.in_loop(live_api.api.listen("127.0.0.1", 0, tls=tls))
         with RemoteStore.open(
             f"https://{made.info.access_key}:{made.secret}@localhost:{port}",
             ca_file=tmp_path / "cert.pem",
@@ -200,7 +200,7 @@ def test_a_key_of_the_store_is_let_in_over_tls(tmp_path: Path) -> None:
             bucket = store.bucket("photos")
             bucket.put("x", iter([b"y" * 1_500_000, b"z"]))
             assert bucket.read("x") == b"y" * 1_500_000 + b"z"
-            door.store.lake.keys.disable(made.info.access_key)
+            live_api.store.lake.keys.disable(made.info.access_key)
             with pytest.raises(Unauthenticated):
                 store.logs()
 
@@ -208,9 +208,9 @@ def test_a_key_of_the_store_is_let_in_over_tls(tmp_path: Path) -> None:
 def test_a_context_of_ones_own_is_used(tmp_path: Path) -> None:
     write_pair(tmp_path, "localhost")
     context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
-    with open_api(tmp_path) as door:
+    with open_api(tmp_path) as live_api:
         tls = TlsFiles(tmp_path / "cert.pem", tmp_path / "key.pem")
-        port = door.in_loop(door.api.listen("127.0.0.1", 0, tls=tls))
+        port = live_api.in_loop(live_api.api.listen("127.0.0.1", 0, tls=tls))
         url = f"https://localhost:{port}"
         with RemoteStore(address_of(url, context=context, environment={})) as store:
             assert store.health().status == "ok"

@@ -16,7 +16,7 @@ from lakebed.client.stored_objects import RemoteStoredObjects
 from lakebed.seglake.key_sample import sample_keys
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.model import Versioning
-from lakebed.seglake.stored_pages import KeyRange, parts_behind, versions_behind
+from lakebed.seglake.stored_pages import KeyRange, parts_after, versions_after
 from lakebed.seglake.stored_rows import PartPage, PartPlace, StoredVersion, StoredVersions
 from tests.client.scripted import document, says, scripted
 from tests.http_api.live_api import HOST, LiveApi
@@ -38,19 +38,19 @@ def asking(port: int) -> Iterator[RemoteStoredObjects]:
         yield RemoteStoredObjects(caller)
 
 
-def test_rows_and_manifests_are_those_of_the_metadata(door: LiveApi) -> None:
-    bucket = door.store.bucket("photos", versioning=Versioning.ENABLED)
+def test_rows_and_manifests_are_those_of_the_metadata(live_api: LiveApi) -> None:
+    bucket = live_api.store.bucket("photos", versioning=Versioning.ENABLED)
     for key in ("a", "b", "a"):
         bucket.put(key, key.encode())
     bucket.delete("b")
     upload = bucket.upload("c")
     for number in (1, 2, 5):
         upload.put(number, b"part")
-    with door.store.lake.metadata.reading() as reader:
-        listed = versions_behind(reader, EVERYTHING, None, count_max=100)
+    with live_api.store.lake.metadata.snapshot() as reader:
+        listed = versions_after(reader, EVERYTHING, None, count_max=100)
         manifests = [reader.manifest_file(one.row.version_id) for one in listed]
-        parts = parts_behind(reader, EVERYTHING, None, count_max=100)
-    with asking(door.port) as there:
+        parts = parts_after(reader, EVERYTHING, None, count_max=100)
+    with asking(live_api.port) as there:
         whole = there.versions("photos", manifests=True)
         assert [(one.row, one.is_latest) for one in whole.versions] == listed
         assert [one.manifest for one in whole.versions] == [one and one.data for one in manifests]
@@ -73,17 +73,17 @@ def test_rows_and_manifests_are_those_of_the_metadata(door: LiveApi) -> None:
 
 
 @pytest.mark.parametrize("only_current", [False, True])
-def test_a_sample_is_that_of_the_metadata(door: LiveApi, only_current: bool) -> None:
-    bucket = door.store.bucket("photos", versioning=Versioning.ENABLED)
+def test_a_sample_is_that_of_the_metadata(live_api: LiveApi, only_current: bool) -> None:
+    bucket = live_api.store.bucket("photos", versioning=Versioning.ENABLED)
     for key in ("\U0010ffff", "\ue000", "a\0", "a"):
         bucket.put(key, b"1")
         bucket.put(key, b"2")
     bucket.delete("a")
-    door.store.bucket("others").put("z", b"1")
-    with door.store.lake.metadata.reading() as reader:
+    live_api.store.bucket("others").put("z", b"1")
+    with live_api.store.lake.metadata.snapshot() as reader:
         expected = sample_keys(reader, only_current=only_current)
     assert len(expected.keys) == (4 if only_current else 10)
-    with asking(door.port) as there:
+    with asking(live_api.port) as there:
         assert there.sample(only_current=only_current) == expected
 
 

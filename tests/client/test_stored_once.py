@@ -36,10 +36,10 @@ class Scene(NamedTuple):
 @contextmanager
 def serving(folder: Path, *, retry_s: float = 10.0) -> Iterator[Scene]:
     with (
-        open_api(folder) as door,
-        cutting(door.socket_path, str(folder / "cut.sock")) as proxy,
+        open_api(folder) as live_api,
+        cutting(live_api.socket_path, str(folder / "cut.sock")) as proxy,
     ):
-        stored = door.store.topic("orders", partitions=1)
+        stored = live_api.store.topic("orders", partitions=1)
         runner = HastyRunner()
         with RemoteStore(Address(path=proxy.path), runner=runner, retry_s=retry_s) as client:
             yield Scene(client, stored, proxy, runner)

@@ -136,7 +136,7 @@ def test_what_is_appended_in_part_says_what_is_there(
     topic = store.topic("orders", partitions=3)
     pairs = [(b"key %d" % number, b"%d" % number) for number in range(20)]
     counts = Counter(partition_of(key, 3) for key, _ in pairs)
-    own = store if isinstance(store, Store) else request.getfixturevalue("door").store
+    own = store if isinstance(store, Store) else request.getfixturevalue("live_api").store
     barrier = own.topic("orders").partition(1)._barrier
     with barrier._mutex:  # as if its queue were full of what is on its way to the disk
         barrier._pending_count += topic.config.queue_count_max
@@ -328,9 +328,9 @@ def test_staged_batches_are_committed_once(store: Any) -> None:
         topic.commit_batches("app", 8, {9: [batch]})
 
 
-def test_a_partition_that_vanished_says_so(remote: RemoteStore, door: LiveApi) -> None:
+def test_a_partition_that_vanished_says_so(remote: RemoteStore, live_api: LiveApi) -> None:
     topic = remote.topic("orders")
-    door.store.topics.delete("orders")
+    live_api.store.topics.delete("orders")
     with pytest.raises(NotFound):
         topic.append_batch([b"x"])
     with pytest.raises(NotFound):

@@ -32,10 +32,12 @@ _MADE_KEY = re.compile(r"^access key +(LAKE\w+)$", re.MULTILINE)
 class Reader:
     """Runs the blocks of one page, one after the other, in the folder `folder`."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, *, python: Path = Path(sys.executable)) -> None:
+        """With the programs of the environment that `python` belongs to."""
         self.folder = scratch / "page"
         self.printed: list[str] = []
         self._home = scratch / "home"
+        self._python = python
         self.folder.mkdir()
         self._home.mkdir()
         # An error that a server tells is an error.
@@ -43,7 +45,7 @@ class Reader:
         self._ports = {"9000": _free_port(), "9001": _free_port()}
         self._variables = {
             **{name: os.environ[name] for name in KEPT if name in os.environ},
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{python.parent}:{os.environ['PATH']}",
             "HOME": str(self._home),
             "LC_ALL": "C.UTF-8",
             "LAKEBED_NODE_S3_PORT": self._ports["9000"],
@@ -78,7 +80,7 @@ class Reader:
     def _run(self, block: Block) -> None:
         text = self._filled_in(block.text)
         if block.language == "python":
-            command = [sys.executable, "-c", text]
+            command = [str(self._python), "-c", text]
         else:
             command = [*SHELL, f"trap 'env -0 >\"$HOME/variables\"' EXIT\n{text}"]
         done = subprocess.run(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.api import problems
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.config import field_names
 from lakebed.cli.groups import GROUPS
 from lakebed.s3.absent_configuration import GetAbsentConfiguration

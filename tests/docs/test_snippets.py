@@ -31,7 +31,7 @@ NOT_RUN = {
 """By page and how the block begins."""
 
 
-def _after_door(reader: Reader) -> None:
+def _after_http_api(reader: Reader) -> None:
     assert "True False True\n" in reader.printed
     assert (reader.folder / "head.bin").stat().st_size == 64
     assert (reader.folder / "openapi.json").read_bytes().startswith(b'{"openapi":"3.1')
@@ -44,7 +44,7 @@ def _after_objects(reader: Reader) -> None:
 
 
 AFTER: dict[str, Callable[[Reader], None]] = {
-    "docs/guides/door.md": _after_door,
+    "docs/guides/http-api.md": _after_http_api,
     "docs/guides/objects.md": _after_objects,
 }
 

@@ -23,7 +23,7 @@ from lakebed.edge.body_pump import TooManyBodies
 from lakebed.edge.budget import Budget, Share
 from lakebed.edge.failures import Failures
 from lakebed.http.refusal import Refusal
-from lakebed.http.request import Asked, ClientGone, Request
+from lakebed.http.request import ClientGone, Request, RequestLabel
 from lakebed.http.response import Response
 from tests.s3.calls import REQUEST_ID
 from tests.s3.calls import request as made_request
@@ -62,7 +62,7 @@ class Wire:
         assert share is not None
         self.share = share
         self.request = made_request("PUT", "/bucket/key")
-        self.request.asked = Asked("PutObject", "bucket", "key")
+        self.request.label = RequestLabel("PutObject", "bucket", "key")
 
     def response(self, error: Exception, share: Share | None = None) -> Response:
         """Of an error that was raised, by a request that was admitted."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lakebed.aof.batch import Record
 from lakebed.aof.footer import encode_footer
 from lakebed.aof.format import (
     FOOTER_MAGIC,
@@ -23,9 +22,10 @@ from lakebed.aof.format import (
     record_bytes,
     records_end_max,
 )
-from lakebed.aof.holds import Positioned
+from lakebed.aof.holds import PositionedReader
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import encode_durable_end
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.clock import NS_PER_S
@@ -93,7 +93,7 @@ class FakeLog:
     def on_used(self, info: SegmentInfo) -> None:
         pass
 
-    def hold(self, reader: Positioned) -> None:
+    def hold(self, reader: PositionedReader) -> None:
         pass
 
     @property

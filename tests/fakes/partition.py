@@ -33,7 +33,7 @@ from lakebed.keratin.manifest import PartitionManifest, replace_manifest
 from lakebed.keratin.message import Message
 from lakebed.keratin.paths import PartitionPaths, SegmentFile, TopicPaths
 from lakebed.keratin.record_batch import BatchAttributes, build
-from lakebed.keratin.rewriting import Rewritten
+from lakebed.keratin.segment_rewrite import RewrittenSegment
 from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import keratin_encode
 
@@ -289,7 +289,7 @@ class FakePartition:
         for file in (SegmentFile.INDEX, SegmentFile.TIME_INDEX, SegmentFile.LOG):
             self._disk.unlink(self.paths.segment(segment.base_offset, file))
 
-    def take_over(self, rewritten: Rewritten) -> None:
+    def take_over(self, rewritten: RewrittenSegment) -> None:
         """A segment in its new file, as compaction and repair leave it."""
         info = rewritten.info
         (segment,) = (one for one in self.built if one.base_offset == info.base_offset)

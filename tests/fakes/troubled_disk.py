@@ -12,7 +12,7 @@ from lakebed.base.simulation.world import World
 
 class TroubledDisk(SimulatedDisk):
     """`held`: the next file with that in its path that is opened for writing waits for `release`.
-    `refused`: files with that in their paths cannot be opened, with the error `code`."""
+    `refused`: files with that in their paths cannot be opened or created, with the error `code`."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world.random, scheduler=world.runner)
@@ -30,6 +30,13 @@ class TroubledDisk(SimulatedDisk):
             self.held = ""
             self.reached.set()
             self._released.wait()
-        if self.refused and self.refused in str(path):
-            raise simulated_error(self.code, "open", path)
+        self._check(path, "open")
         return super().open(path, writable=writable)
+
+    def create(self, path: PathLike, *, size: int = 0) -> SimulatedFile:
+        self._check(path, "create")
+        return super().create(path, size=size)
+
+    def _check(self, path: PathLike, operation: str) -> None:
+        if self.refused and self.refused in str(path):
+            raise simulated_error(self.code, operation, path)

@@ -91,10 +91,10 @@ def test_a_relative_root_has_one_wherever_the_program_goes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Store.open("root", serves=False) as store:
-        doorway = open_local_server(store)
-        assert doorway is not None
+        local_server = open_local_server(store)
+        assert local_server is not None
         monkeypatch.chdir("/")
-        doorway.close()
+        local_server.close()
         assert not (tmp_path / "root" / SOCKET_NAME).exists()
         monkeypatch.chdir(tmp_path)
 
@@ -147,11 +147,11 @@ def test_what_is_under_way_is_finished_before_the_store_is_closed(tmp_path: Path
 def test_what_does_not_end_is_cut_after_the_limit(tmp_path: Path) -> None:
     with Store.open(tmp_path, serves=False) as store:
         store.log("orders")
-        doorway = LocalServer(store, str(tmp_path / SOCKET_NAME), drain_s=0.0)
+        local_server = LocalServer(store, str(tmp_path / SOCKET_NAME), drain_s=0.0)
         slow, other = Client(tmp_path), Client(tmp_path)
         slow.begin_append("orders")
         until(lambda: requests_under_way(other) == 2)
-        doorway.close()
+        local_server.close()
         assert slow.is_ended_by_the_other()
         slow.close()
         other.close()
@@ -204,16 +204,16 @@ def test_work_that_closes_the_store_waits_no_longer_than_requests_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_closed = threading.Event()
-    doorways: list[LocalServer] = []
+    local_servers: list[LocalServer] = []
 
     def close(*_: object) -> dict[str, Any]:
-        doorways[0].close()
+        local_servers[0].close()
         has_closed.set()
         return {}
 
     monkeypatch.setitem(JOBS, "close", FunctionJob(close))
     with Store.open(tmp_path, serves=False) as store:
-        doorways.append(LocalServer(store, str(tmp_path / SOCKET_NAME), drain_s=0.1))
+        local_servers.append(LocalServer(store, str(tmp_path / SOCKET_NAME), drain_s=0.1))
         client = Client(tmp_path)
         client.ask("POST", "/v1/work", {"kind": "close"})
         assert has_closed.wait(60)
@@ -221,7 +221,7 @@ def test_work_that_closes_the_store_waits_no_longer_than_requests_may(
     assert is_refused(tmp_path)
 
 
-def test_closing_in_the_doors_own_thread_does_not_wait_for_itself(tmp_path: Path) -> None:
+def test_closing_in_the_servers_own_thread_does_not_wait_for_itself(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     has_closed = threading.Event()
 

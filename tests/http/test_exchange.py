@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lakebed.http.connection import REFUSED_MAX
-from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.connection_limit import ConnectionLimit
 from lakebed.http.limits import Limits
 from lakebed.http.refusal import Refusal
-from lakebed.http.request import Asked, Request
+from lakebed.http.request import Request, RequestLabel
 from lakebed.http.response import Response
 from lakebed.http.server import Server
 from tests.http.serving import Client, hello, in_loop, serving, tell_request, until
@@ -301,7 +301,7 @@ async def test_a_refusal_that_cannot_be_rendered_is_told_plainly(
 
 
 def greet_with_key(request: Request) -> Response:
-    request.asked = Asked("greet", access_key="ada")
+    request.label = RequestLabel("greet", access_key="ada")
     return hello(request)
 
 
@@ -333,7 +333,7 @@ async def test_the_oldest_idle_connection_without_a_key_makes_room(says: bytes) 
 
 @in_loop
 async def test_servers_may_share_the_room_for_connections() -> None:
-    room = ConnectionRoom(2)
+    room = ConnectionLimit(2)
     servers = [Server(hello, room=room) for _ in range(2)]
     ports = [await server.listen("127.0.0.1", 0) for server in servers]
     clients = [await asyncio.open_connection("127.0.0.1", port) for port in (*ports, ports[1])]

@@ -1,9 +1,9 @@
 """The HTTP API of a scratch store in this process. Its loop has a thread; tests call over a socket.
 
-with open_api(tmp_path) as door:
-    door.call(topics.CREATE_TOPIC, body=topics.NewTopic("orders"))
-    door.call(topics.FETCH, {"topic": "orders", "partition": 0}, {"offset": 3})
-    door.ask("GET", "/v1/health").status
+with open_api(tmp_path) as HTTP API:
+    live_api.call(topics.CREATE_TOPIC, body=topics.NewTopic("orders"))
+    live_api.call(topics.FETCH, {"topic": "orders", "partition": 0}, {"offset": 3})
+    live_api.ask("GET", "/v1/health").status
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class LiveApi:
         body: bytes | Iterable[bytes] = b"",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """On one connection that is kept, and opened again if the door ended it. An iterable body
+        """On one connection that is kept, and opened again if the API ended it. An iterable body
         is sent chunked."""
         if self._connection is None or _has_ended(self._connection):
             self.hang_up()
@@ -160,7 +160,7 @@ class LiveApi:
             self._connection = None
 
     def in_loop(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Something of the door, in its thread."""
+        """Something of the HTTP API, in its thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(GIVE_UP_S)
 
 
@@ -211,12 +211,12 @@ def open_api(
     api_options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Iterator[LiveApi]:
-    """`settings` are the store's, `api_options` the door's. It listens on both kinds of socket."""
+    """`settings` are the store's, `api_options` the API's. It listens on both kinds of socket."""
     with (
         Store.open(root / "store", **{"serves": False, **settings}) as store,
         _short_folder() as folder,
     ):
-        live = LiveApi(store, f"{folder}/door.sock")
+        live = LiveApi(store, f"{folder}/api.sock")
         is_open = threading.Event()
         failures: list[BaseException] = []
 
@@ -241,7 +241,7 @@ def open_api(
             finally:
                 is_open.set()
 
-        thread = threading.Thread(target=serve, name="door")
+        thread = threading.Thread(target=serve, name="live api")
         thread.start()
         is_open.wait(GIVE_UP_S)
         try:
@@ -253,6 +253,6 @@ def open_api(
             if not failures:
                 live.loop.call_soon_threadsafe(live.stops.set)
             thread.join(GIVE_UP_S)
-        assert not thread.is_alive(), "the door does not end"
+        assert not thread.is_alive(), "the HTTP API does not end"
         if failures:
             raise failures[0]

@@ -1,4 +1,4 @@
-"""Puts and gets a large object through a door; prints by how much this process grew meanwhile.
+"""Puts and gets a large object through an HTTP API; prints by how much this process grew meanwhile.
 
 python -m tests.http_api.stream_through FOLDER
 """
@@ -31,13 +31,13 @@ def blocks() -> Iterator[bytes]:
         yield _BLOCK
 
 
-def put(door: LiveApi) -> None:
-    answer = door.ask("PUT", TARGET, blocks())
+def put(live_api: LiveApi) -> None:
+    answer = live_api.ask("PUT", TARGET, blocks())
     assert answer.json["size"] == SIZE
 
 
-def get(door: LiveApi) -> None:
-    connection = door.connect()
+def get(live_api: LiveApi) -> None:
+    connection = live_api.connect()
     connection.request("GET", TARGET)
     response = connection.getresponse()
     digest, expected = hashlib.sha256(), hashlib.sha256()
@@ -51,12 +51,12 @@ def get(door: LiveApi) -> None:
 
 def main(folder: Path) -> None:
     growth = {}
-    with open_api(folder) as door:
-        door.store.bucket("bucket").put("small", b"1")
-        door.ask("GET", "/v1/buckets/bucket/objects/small")
+    with open_api(folder) as live_api:
+        live_api.store.bucket("bucket").put("small", b"1")
+        live_api.ask("GET", "/v1/buckets/bucket/objects/small")
         for name, work in (("put", put), ("get", get)):
             before = peak_bytes()
-            work(door)
+            work(live_api)
             growth[name] = peak_bytes() - before
     print(json.dumps(growth))
 

@@ -34,11 +34,11 @@ async def hello(_service: Service, _call: Call) -> Health:
 
 
 def test_every_answer_has_an_id_and_says_who_answers(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door:
+    with open_api(tmp_path) as live_api:
         answers = [
-            door.ask("GET", "/v1/health"),
-            door.ask("GET", "/v1/nothing"),
-            door.ask("DELETE", "/v1/health"),
+            live_api.ask("GET", "/v1/health"),
+            live_api.ask("GET", "/v1/nothing"),
+            live_api.ask("DELETE", "/v1/health"),
         ]
     assert [answer.status for answer in answers] == [200, 404, 405]
     ids = {answer.headers["lakebed-request-id"] for answer in answers}
@@ -49,34 +49,34 @@ def test_every_answer_has_an_id_and_says_who_answers(tmp_path: Path) -> None:
 
 
 def test_a_struct_is_told_as_json_or_as_messagepack_for_whom_accepts_it(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door:
-        plain = door.ask("GET", "/v1/health", headers={"Accept": "*/*"})
-        packed = door.ask("GET", "/v1/health", headers={"Accept": media.MSGPACK})
+    with open_api(tmp_path) as live_api:
+        plain = live_api.ask("GET", "/v1/health", headers={"Accept": "*/*"})
+        packed = live_api.ask("GET", "/v1/health", headers={"Accept": media.MSGPACK})
     assert plain.headers["content-type"] == media.JSON
     assert packed.headers["content-type"] == media.MSGPACK
     assert msgspec.msgpack.decode(packed.body) == plain.json
 
 
 def test_a_head_tells_what_a_get_would_without_its_body(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door:
-        whole, head = door.ask("GET", "/v1/health"), door.ask("HEAD", "/v1/health")
+    with open_api(tmp_path) as live_api:
+        whole, head = live_api.ask("GET", "/v1/health"), live_api.ask("HEAD", "/v1/health")
     assert (head.status, head.body) == (200, b"")
     assert head.headers["content-length"] == str(len(whole.body))
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "POST", "PUT", "PATCH", "DELETE"])
 def test_a_method_that_is_not_taken_is_told_those_that_are(tmp_path: Path, method: str) -> None:
-    with open_api(tmp_path) as door:
-        answer = door.ask(method, "/v1/health")
+    with open_api(tmp_path) as live_api:
+        answer = live_api.ask(method, "/v1/health")
     assert answer.status == 405
     assert answer.headers["allow"] == "GET, HEAD"
     assert answer.json["code"] == "no-such-method"
 
 
 def test_what_the_protocol_refuses_is_a_problem_document_too(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door:
+    with open_api(tmp_path) as live_api:
         for data in (b"GET /x\r\n\r\n", b"BREW / HTTP/1.1\r\nHost: h\r\n\r\n"):
-            head, _, body = door.send(data).partition(b"\r\n\r\n")
+            head, _, body = live_api.send(data).partition(b"\r\n\r\n")
             assert b"Content-Type: application/problem+json" in head
             assert b"Lakebed-Request-Id: " in head
             assert json.loads(body)["status"] == int(head.split(b" ")[1])
@@ -100,8 +100,8 @@ def test_an_error_is_told_so_that_the_same_error_can_be_made_of_it(
 
     @in_loop
     async def run() -> None:
-        async with handling(tmp_path, {admin.STATE: fail}) as door:
-            client = await door.served.connect()
+        async with handling(tmp_path, {admin.STATE: fail}) as live_api:
+            client = await live_api.served.connect()
             client.get("/v1/state")
             answer = await client.answer()
             assert answer.status == status
@@ -120,8 +120,8 @@ def test_a_failure_of_our_own_is_logged_whole_and_told_without_details(
 
     @in_loop
     async def run() -> None:
-        async with handling(tmp_path, {admin.STATE: fail, admin.HEALTH: hello}) as door:
-            client = await door.served.connect()
+        async with handling(tmp_path, {admin.STATE: fail, admin.HEALTH: hello}) as live_api:
+            client = await live_api.served.connect()
             client.get("/v1/state")
             answer = await client.answer()
             assert answer.status == 500
@@ -148,11 +148,11 @@ def test_that_there_is_no_room_now_is_not_logged(
 
     @in_loop
     async def run() -> None:
-        async with handling(tmp_path, {admin.STATE: fail}) as door:
-            client = await door.served.connect()
+        async with handling(tmp_path, {admin.STATE: fail}) as live_api:
+            client = await live_api.served.connect()
             client.get("/v1/state")
             assert (await client.answer()).status == 429
-            assert door.service.counters.counter("state.4xx").value == 1
+            assert live_api.service.counters.counter("state.4xx").value == 1
 
     with caplog.at_level(logging.INFO):
         run()
@@ -166,18 +166,18 @@ def test_a_large_body_of_any_call_is_read_beside_the_loop(tmp_path: Path, size: 
 
     @in_loop
     async def run() -> None:
-        async with handling(tmp_path, {groups.OPEN_GROUP: take}) as door:
+        async with handling(tmp_path, {groups.OPEN_GROUP: take}) as live_api:
             ran: list[object] = []
-            plain_run = door.service.run
+            plain_run = live_api.service.run
 
             def noted(work: Callable[[], Any]) -> Any:
                 ran.append(work)
                 return plain_run(work)
 
-            door.service.run = noted  # type: ignore[method-assign]
+            live_api.service.run = noted  # type: ignore[method-assign]
             document = msgspec.json.encode(BatchCommit("a", 1, []))
             body = document + b" " * max(0, size - len(document))
-            client = await door.served.connect()
+            client = await live_api.served.connect()
             client.put("/v1/topics/orders/groups/g", body)
             answer = await client.answer()
             assert json.loads(answer.body)["status"] == "a"
@@ -189,19 +189,19 @@ def test_a_large_body_of_any_call_is_read_beside_the_loop(tmp_path: Path, size: 
 
 
 @pytest.mark.parametrize("limit", ["requests_max", "body_bytes_max", "one body"])
-def test_what_goes_beyond_a_limit_of_the_door_is_logged(
+def test_what_goes_beyond_a_limit_of_the_api_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, limit: str
 ) -> None:
     body, status = (bytes(2 * MIB), 413) if limit == "one body" else (bytes(200 * KIB), 429)
     limits = ApiLimits(body_bytes_max=128 * KIB if limit == "body_bytes_max" else 16 * MIB)
     with (
         caplog.at_level(logging.WARNING),
-        open_api(tmp_path, api_options={"api_limits": limits}) as door,
+        open_api(tmp_path, api_options={"api_limits": limits}) as live_api,
     ):
-        budget = door.api.service.budget
+        budget = live_api.api.service.budget
         others = limits.requests_max if limit == "requests_max" else 0
         budget.requests += others
-        answer = door.ask("POST", "/v1/topics", body)
+        answer = live_api.ask("POST", "/v1/topics", body)
         budget.requests -= others
     assert answer.status == status
     [line] = [one for one in caplog.messages if one.startswith("request_refused")]
@@ -210,21 +210,21 @@ def test_what_goes_beyond_a_limit_of_the_door_is_logged(
 
 
 def test_refused_calls_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO), open_api(tmp_path) as door:
+    with caplog.at_level(logging.INFO), open_api(tmp_path) as live_api:
         caplog.clear()
-        assert door.ask("GET", "/v1/nothing").status == 404
-        assert door.ask("GET", "/v1/state?x=1").status == 400
+        assert live_api.ask("GET", "/v1/nothing").status == 404
+        assert live_api.ask("GET", "/v1/state?x=1").status == 400
         assert not [one for one in caplog.messages if "request" in one]
 
 
 def test_calls_are_counted_by_operation_and_outcome(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door:
+    with open_api(tmp_path) as live_api:
         for _ in range(3):
-            door.ask("GET", "/v1/health")
-        door.ask("GET", "/v1/health?x=1")
-        door.ask("GET", "/v1/nothing")
-        door.send(b"GET /x\r\n\r\n")
-        counted = door.call(admin.COUNTERS).counters["door"]
+            live_api.ask("GET", "/v1/health")
+        live_api.ask("GET", "/v1/health?x=1")
+        live_api.ask("GET", "/v1/nothing")
+        live_api.send(b"GET /x\r\n\r\n")
+        counted = live_api.call(admin.COUNTERS).counters["door"]
     assert counted["health"] == {"2xx": 3, "4xx": 1}
     assert counted["no_call"] == {"4xx": 2}
     assert counted["now"] == {"requests": 1, "body_bytes": 0}
@@ -236,16 +236,16 @@ def test_a_client_that_leaves_in_its_body_is_counted_and_told_nothing(tmp_path: 
 
     @in_loop
     async def run() -> None:
-        async with handling(tmp_path, {topics.CREATE_TOPIC: take}) as door:
-            client = await door.served.connect()
+        async with handling(tmp_path, {topics.CREATE_TOPIC: take}) as live_api:
+            client = await live_api.served.connect()
             length = "Content-Length: 100000"
             client.send("POST /v1/topics HTTP/1.1", "Host: here", length, body=b"begun")
-            await until(lambda: door.service.budget.requests == 1)
+            await until(lambda: live_api.service.budget.requests == 1)
             client.reset()
-            await until(lambda: not door.service.budget.requests)
-            counted = door.service.counters.snapshot().counters
+            await until(lambda: not live_api.service.budget.requests)
+            counted = live_api.service.counters.snapshot().counters
             assert counted == {"create_topic.gone": 1}
-            assert door.service.budget.body_bytes == 0
+            assert live_api.service.budget.body_bytes == 0
 
     run()
 
@@ -263,15 +263,15 @@ def test_a_request_is_under_way_until_the_last_piece_of_its_answer(tmp_path: Pat
 
     @in_loop
     async def run() -> None:
-        async with handling(tmp_path, {objects.GET_OBJECT: stream}) as door:
-            client = await door.served.connect()
+        async with handling(tmp_path, {objects.GET_OBJECT: stream}) as live_api:
+            client = await live_api.served.connect()
             client.get("/v1/buckets/b/objects/k/with/slashes")
-            await until(lambda: door.service.budget.requests == 1)
+            await until(lambda: live_api.service.budget.requests == 1)
             await client.reader.readuntil(b"one")
-            assert door.service.budget.requests == 1
+            assert live_api.service.budget.requests == 1
             goes_on.set()
             await client.reader.readuntil(b"two")
-            await until(lambda: not door.service.budget.requests)
+            await until(lambda: not live_api.service.budget.requests)
 
     run()
 
@@ -282,9 +282,9 @@ def test_work_after_the_threads_have_ended_is_told_as_closed(tmp_path: Path) -> 
 
     @in_loop
     async def run() -> None:
-        async with handling(tmp_path, {admin.STATE: work}) as door:
-            door.service.executor.shutdown()
-            client = await door.served.connect()
+        async with handling(tmp_path, {admin.STATE: work}) as live_api:
+            live_api.service.executor.shutdown()
+            client = await live_api.served.connect()
             client.get("/v1/state")
             answer = await client.answer()
             assert answer.status == 503

@@ -12,12 +12,12 @@ from lakebed.aof.log import Aof
 from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.api import surface
 from lakebed.api.operation import Nothing, Operation
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.damage_ledger import DamageLedger
 from lakebed.http_api.binder import OWNERS
 from lakebed.keratin.partition import Partition
+from lakebed.seglake.access_keys import AccessKeys
 from lakebed.seglake.buckets import Buckets
-from lakebed.seglake.keys import Keys
 from lakebed.seglake.stored_pages import StoredObjects
 from lakebed.store.bucket import Bucket
 from lakebed.store.group import Group
@@ -34,7 +34,7 @@ CLASSES: Final[dict[str, type]] = {
     "Buckets": Buckets,
     "Bucket": Bucket,
     "StoredObjects": StoredObjects,
-    "Keys": Keys,
+    "AccessKeys": AccessKeys,
     "Log": Aof,
     "Tiers": LogTiers,
     "Pins": Pins,

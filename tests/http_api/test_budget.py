@@ -1,4 +1,4 @@
-"""What requests of the HTTP API hold together: refused with 429 beyond it, and all given back."""
+"""What requests of the API hold together: refused with 429 beyond it, and all given back."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def test_bodies_beyond_what_may_be_held_are_refused_and_small_calls_go_on(tmp_pa
     @in_loop
     async def run() -> None:
         limits = ApiLimits(body_bytes_max=256 * KIB)
-        async with handling(tmp_path, {topics.CREATE_TOPIC: take}, api_limits=limits) as door:
-            budget = door.service.budget
-            slow = await door.served.connect()
+        async with handling(tmp_path, {topics.CREATE_TOPIC: take}, api_limits=limits) as live_api:
+            budget = live_api.service.budget
+            slow = await live_api.served.connect()
             length = f"Content-Length: {200 * KIB}"
             slow.send("POST /v1/topics HTTP/1.1", "Host: h", length, body=b"x" * 100 * KIB)
             await until(lambda: budget.body_bytes == 100 * KIB)
-            large = await door.served.connect()
+            large = await live_api.served.connect()
             large.send("POST /v1/topics HTTP/1.1", "Host: h", length, "Expect: 100-continue")
             refused = await large.answer()
             assert (refused.status, refused.headers["retry-after"]) == (429, "1")
             assert refused.headers["connection"] == "close", "its body was not read"
-            small = await door.served.connect()
+            small = await live_api.served.connect()
             small.send("POST /v1/topics HTTP/1.1", "Host: h", "Content-Length: 2", body=b"{}")
             assert (await small.answer()).status == 201
             slow.send_bytes(b"x" * 100 * KIB)
@@ -51,15 +51,15 @@ def test_a_chunked_body_is_held_as_it_comes(tmp_path: Path) -> None:
     @in_loop
     async def run() -> None:
         limits = ApiLimits(body_bytes_max=64 * KIB)
-        async with handling(tmp_path, {topics.CREATE_TOPIC: take}, api_limits=limits) as door:
-            client = await door.served.connect()
+        async with handling(tmp_path, {topics.CREATE_TOPIC: take}, api_limits=limits) as live_api:
+            client = await live_api.served.connect()
             chunked = "Transfer-Encoding: chunked"
             client.send("POST /v1/topics HTTP/1.1", "Host: h", chunked)
             client.send_bytes(b"10000\r\n" + b"x" * 64 * KIB + b"\r\n")
-            await until(lambda: door.service.budget.body_bytes == 64 * KIB)
+            await until(lambda: live_api.service.budget.body_bytes == 64 * KIB)
             client.send_bytes(b"1\r\nx\r\n")
             assert (await client.answer()).status == 429
-            assert door.service.budget.body_bytes == 0
+            assert live_api.service.budget.body_bytes == 0
 
     run()
 
@@ -72,18 +72,18 @@ def test_a_body_that_is_passed_on_holds_its_share(tmp_path: Path) -> None:
     @in_loop
     async def run() -> None:
         limits = ApiLimits(body_bytes_max=128 * KIB, streamed_bytes=64 * KIB)
-        async with handling(tmp_path, {objects.PUT_OBJECT: pass_on}, api_limits=limits) as door:
-            clients = [await door.served.connect() for _ in range(3)]
+        async with handling(tmp_path, {objects.PUT_OBJECT: pass_on}, api_limits=limits) as live_api:
+            clients = [await live_api.served.connect() for _ in range(3)]
             for client in clients:
                 length = "Content-Length: 1000000"
                 client.send("PUT /v1/buckets/b/objects/k HTTP/1.1", "Host: h", length)
-            await until(lambda: door.service.counters.snapshot().counters != {})
-            assert door.service.budget.body_bytes == 128 * KIB
-            counted = door.service.counters.snapshot().counters
+            await until(lambda: live_api.service.counters.snapshot().counters != {})
+            assert live_api.service.budget.body_bytes == 128 * KIB
+            counted = live_api.service.counters.snapshot().counters
             assert counted == {"put_object.4xx": 1}
             for client in clients:
                 client.reset()
-            await until(lambda: not door.service.budget.body_bytes)
+            await until(lambda: not live_api.service.budget.body_bytes)
 
     run()
 
@@ -97,11 +97,11 @@ def test_calls_are_refused_while_too_many_wait_for_a_thread(tmp_path: Path) -> N
     @in_loop
     async def run() -> None:
         limits = ApiLimits(threads_max=1, waiting_max=2)
-        async with handling(tmp_path, {admin.STATE: work}, api_limits=limits) as door:
-            clients = [await door.served.connect() for _ in range(4)]
+        async with handling(tmp_path, {admin.STATE: work}, api_limits=limits) as live_api:
+            clients = [await live_api.served.connect() for _ in range(4)]
             for client in clients[:3]:
                 client.get("/v1/state")
-            await until(lambda: door.service.budget.requests == 3)
+            await until(lambda: live_api.service.budget.requests == 3)
             clients[3].get("/v1/state")
             refused = await clients[3].answer()
             assert refused.status == 429
@@ -131,9 +131,9 @@ def test_a_request_beyond_the_limit_of_its_key_waits_a_moment_for_a_place(tmp_pa
             await goes_on.wait()
 
         handlers = {admin.STATE: work}
-        async with handling(tmp_path, handlers, guard=OneAtATime()) as door:
-            budget = door.service.budget
-            clients = [await door.served.connect() for _ in range(3)]
+        async with handling(tmp_path, handlers, guard=OneAtATime()) as live_api:
+            budget = live_api.service.budget
+            clients = [await live_api.served.connect() for _ in range(3)]
             clients[0].get("/v1/state")
             await until(lambda: budget.requests == 1)
             clients[1].get("/v1/state")

@@ -1,4 +1,4 @@
-"""Access keys at the door: who is let in, what the others are told, and what is logged of them."""
+"""Access keys at the API: who is let in, what the others are told, and what is logged of them."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def guarding(clock: SimulatedClock | None = None) -> Callable[[Store], Guard]:
     return lambda store: KeyGuard(KeyRing(FIRST, store.lake.keys), clock=clock)
 
 
-def state(door: LiveApi, headers: dict[str, str] | None = None) -> Answer:
-    return door.ask("GET", "/v1/state", headers=headers)
+def state(live_api: LiveApi, headers: dict[str, str] | None = None) -> Answer:
+    return live_api.ask("GET", "/v1/state", headers=headers)
 
 
 def test_first_credentials_and_keys_of_the_store_are_let_in(tmp_path: Path) -> None:
-    with open_api(tmp_path, make_guard=guarding()) as door:
-        made = door.store.lake.keys.create()
-        assert state(door, basic(*FIRST)).status == 200
+    with open_api(tmp_path, make_guard=guarding()) as live_api:
+        made = live_api.store.lake.keys.create()
+        assert state(live_api, basic(*FIRST)).status == 200
         for _ in range(2):  # looked up, and then known
-            assert state(door, basic(made.info.access_key, made.secret)).status == 200
-        assert door.store.lake.keys.get(made.info.access_key) is not None
+            assert state(live_api, basic(made.info.access_key, made.secret)).status == 200
+        assert live_api.store.lake.keys.get(made.info.access_key) is not None
 
 
 def test_what_is_public_needs_no_key(tmp_path: Path) -> None:
-    with open_api(tmp_path, make_guard=guarding()) as door:
-        assert door.ask("GET", "/v1/health").status == 200
-        assert door.ask("GET", "/v1/openapi.json").status == 200
-        assert state(door).status == 401
+    with open_api(tmp_path, make_guard=guarding()) as live_api:
+        assert live_api.ask("GET", "/v1/health").status == 200
+        assert live_api.ask("GET", "/v1/openapi.json").status == 200
+        assert state(live_api).status == 401
 
 
 @pytest.mark.parametrize(
@@ -73,39 +73,39 @@ def test_what_is_public_needs_no_key(tmp_path: Path) -> None:
     ],
 )
 def test_others_are_refused_and_asked_for_a_key(tmp_path: Path, said: str | None) -> None:
-    with open_api(tmp_path, make_guard=guarding()) as door:
-        answer = state(door, None if said is None else {"Authorization": said})
+    with open_api(tmp_path, make_guard=guarding()) as live_api:
+        answer = state(live_api, None if said is None else {"Authorization": said})
         assert answer.status == 401
         assert answer.headers["www-authenticate"].startswith('Basic realm="lakebed"')
         assert isinstance(answer.problem, Unauthenticated)
         assert b"first-secret" not in answer.body
-        assert state(door, basic(*FIRST)).status == 200
+        assert state(live_api, basic(*FIRST)).status == 200
 
 
 def test_a_wrong_secret_and_an_unknown_key_are_told_alike(tmp_path: Path) -> None:
-    with open_api(tmp_path, make_guard=guarding()) as door:
-        made = door.store.lake.keys.create()
-        wrong = state(door, basic(made.info.access_key, "wrong")).json
-        unknown = state(door, basic("LAKEUNKNOWN", "wrong")).json
+    with open_api(tmp_path, make_guard=guarding()) as live_api:
+        made = live_api.store.lake.keys.create()
+        wrong = state(live_api, basic(made.info.access_key, "wrong")).json
+        unknown = state(live_api, basic("LAKEUNKNOWN", "wrong")).json
     assert wrong["detail"] == unknown["detail"]
 
 
 def test_a_key_that_is_disabled_is_refused_from_then_on(tmp_path: Path) -> None:
-    with open_api(tmp_path, make_guard=guarding()) as door:
-        keys = door.store.lake.keys
+    with open_api(tmp_path, make_guard=guarding()) as live_api:
+        keys = live_api.store.lake.keys
         made = keys.create()
         said = basic(made.info.access_key, made.secret)
-        assert state(door, said).status == 200
+        assert state(live_api, said).status == 200
         keys.disable(made.info.access_key)
-        assert state(door, said).status == 401
+        assert state(live_api, said).status == 401
         keys.enable(made.info.access_key)
-        assert state(door, said).status == 200
+        assert state(live_api, said).status == 200
 
 
 def test_nothing_of_a_strangers_body_is_read(tmp_path: Path) -> None:
-    with open_api(tmp_path, make_guard=guarding()) as door:
+    with open_api(tmp_path, make_guard=guarding()) as live_api:
         head = b"POST /v1/topics HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n"
-        told = door.send(head + b"Expect: 100-continue\r\n\r\n")
+        told = live_api.send(head + b"Expect: 100-continue\r\n\r\n")
         assert told.startswith(b"HTTP/1.1 401 "), "and not 100 Continue"
         assert b"Connection: close" in told
 
@@ -116,12 +116,12 @@ def test_refusals_are_logged_with_the_key_but_never_the_secret_and_bounded(
     clock = SimulatedClock()
     with (
         caplog.at_level(logging.WARNING),
-        open_api(tmp_path, make_guard=guarding(clock)) as door,
+        open_api(tmp_path, make_guard=guarding(clock)) as live_api,
     ):
         for _ in range(50):
-            state(door, basic("intruder\n" + "x" * 100, "guessed-secret"))
+            state(live_api, basic("intruder\n" + "x" * 100, "guessed-secret"))
         clock.advance(NS_PER_S)
-        state(door, {"Authorization": "Bearer guessed-secret"})
+        state(live_api, {"Authorization": "Bearer guessed-secret"})
     lines = [one for one in caplog.messages if one.startswith("access_refused")]
     assert len(lines) == 2
     assert "intruder" in lines[0]
@@ -132,27 +132,27 @@ def test_refusals_are_logged_with_the_key_but_never_the_secret_and_bounded(
 
 def test_a_key_has_so_many_requests_at_a_time(tmp_path: Path) -> None:
     """Of the one that is under way only the beginning of the body came."""
-    with open_api(tmp_path, make_guard=guarding()) as door:
-        made = door.store.lake.keys.create(inflight_max=1)
+    with open_api(tmp_path, make_guard=guarding()) as live_api:
+        made = live_api.store.lake.keys.create(inflight_max=1)
         said = basic(made.info.access_key, made.secret)
-        slow = door.connect()
+        slow = live_api.connect()
         slow.putrequest("POST", "/v1/topics")
         for name, value in {**said, "Content-Length": "100000"}.items():
             slow.putheader(name, value)
         slow.endheaders(b"{")
-        door.in_loop(_until_under_way(door))
-        refused = state(door, said)
+        live_api.in_loop(_until_under_way(live_api))
+        refused = state(live_api, said)
         assert (refused.status, refused.json["code"]) == (429, "busy")
         assert refused.headers["retry-after"] == "1"
-        assert state(door, basic(*FIRST)).status == 200, "who has none of its limit"
+        assert state(live_api, basic(*FIRST)).status == 200, "who has none of its limit"
         slow.send(b"x" * 99_999)
         assert slow.getresponse().status == 400
         slow.close()
-        assert state(door, said).status == 200
+        assert state(live_api, said).status == 200
 
 
-async def _until_under_way(door: LiveApi) -> None:
-    while not door.api.service.budget.requests:
+async def _until_under_way(live_api: LiveApi) -> None:
+    while not live_api.api.service.budget.requests:
         await asyncio.sleep(0)
 
 

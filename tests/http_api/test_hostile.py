@@ -27,7 +27,7 @@ MSGPACK = {"Content-Type": media.MSGPACK}
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveApi]:
+def live_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveApi]:
     """Whatever was sent: it serves others, and the store has what it had."""
     with open_api(tmp_path_factory.mktemp("hostile")) as live:
         live.call(topics.CREATE_TOPIC, body=topics.NewTopic("orders"))
@@ -60,8 +60,8 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path[:40])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_wrong_paths_are_refused(door: LiveApi, method: str, path: str) -> None:
-    answer = door.ask(method, path)
+def test_wrong_paths_are_refused(live_api: LiveApi, method: str, path: str) -> None:
+    answer = live_api.ask(method, path)
     assert 400 <= answer.status < 500
     assert answer.headers["content-type"] == media.PROBLEM
 
@@ -76,8 +76,8 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query[:40])
-def test_wrong_queries_are_refused(door: LiveApi, query: str) -> None:
-    answer = door.ask("GET", "/v1/topics/orders/partitions/0/messages" + query)
+def test_wrong_queries_are_refused(live_api: LiveApi, query: str) -> None:
+    answer = live_api.ask("GET", "/v1/topics/orders/partitions/0/messages" + query)
     assert answer.status == (200 if query == "?" else 400)
 
 
@@ -88,8 +88,8 @@ def test_wrong_queries_are_refused(door: LiveApi, query: str) -> None:
         "application/json2", "*/*", "", ";", "application", "x" * 1000, "application/octet-stream",
     ],
 )  # fmt: skip
-def test_bodies_of_other_kinds_are_refused(door: LiveApi, kind: str) -> None:
-    answer = door.ask("POST", "/v1/topics", b'{"name":"made"}', {"Content-Type": kind})
+def test_bodies_of_other_kinds_are_refused(live_api: LiveApi, kind: str) -> None:
+    answer = live_api.ask("POST", "/v1/topics", b'{"name":"made"}', {"Content-Type": kind})
     assert (answer.status, answer.json["code"]) == (415, "unsupported-media")
 
 
@@ -111,8 +111,10 @@ JSON_BODIES: list[bytes] = [
 
 
 @pytest.mark.parametrize("body", JSON_BODIES, ids=lambda body: repr(body[:40]))
-def test_json_that_is_none_or_says_what_it_must_not_is_refused(door: LiveApi, body: bytes) -> None:
-    answer = door.ask("POST", "/v1/topics", body, JSON)
+def test_json_that_is_none_or_says_what_it_must_not_is_refused(
+    live_api: LiveApi, body: bytes
+) -> None:
+    answer = live_api.ask("POST", "/v1/topics", body, JSON)
     assert answer.status == 400, answer.body
     assert answer.headers["content-type"] == media.PROBLEM
 
@@ -130,8 +132,8 @@ MSGPACK_BODIES: list[bytes] = [
 
 
 @pytest.mark.parametrize("body", MSGPACK_BODIES, ids=lambda body: repr(body[:40]))
-def test_messagepack_that_is_none_is_refused(door: LiveApi, body: bytes) -> None:
-    answer = door.ask("POST", "/v1/topics", body, MSGPACK)
+def test_messagepack_that_is_none_is_refused(live_api: LiveApi, body: bytes) -> None:
+    answer = live_api.ask("POST", "/v1/topics", body, MSGPACK)
     assert answer.status == 400, answer.body
 
 
@@ -151,27 +153,27 @@ def test_messagepack_that_is_none_is_refused(door: LiveApi, body: bytes) -> None
     ids=lambda body: str(body)[:60],
 )  # fmt: skip
 def test_messages_that_cannot_be_are_refused_and_none_is_appended(
-    door: LiveApi, body: dict[str, Any]
+    live_api: LiveApi, body: dict[str, Any]
 ) -> None:
-    answer = door.ask("POST", "/v1/topics/orders/messages", json.dumps(body).encode(), JSON)
+    answer = live_api.ask("POST", "/v1/topics/orders/messages", json.dumps(body).encode(), JSON)
     assert answer.status in (400, 404, 409), answer.body
 
 
-def test_of_a_name_that_is_there_twice_one_counts_and_nothing_breaks(door: LiveApi) -> None:
+def test_of_a_name_that_is_there_twice_one_counts_and_nothing_breaks(live_api: LiveApi) -> None:
     body = b'{"settings":{"unknown":1},"settings":{"unknown":2},"name":"a"}'
-    assert door.ask("POST", "/v1/topics", body, JSON).status == 400
+    assert live_api.ask("POST", "/v1/topics", body, JSON).status == 400
 
 
-def test_a_length_beyond_the_limit_is_refused_before_the_body_is_read(door: LiveApi) -> None:
+def test_a_length_beyond_the_limit_is_refused_before_the_body_is_read(live_api: LiveApi) -> None:
     for length in (SMALL_BODY_BYTES + 1, 100 * GIB, 2**63, 10**30):
         head = f"POST /v1/topics HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n"
-        told = door.send(head.encode() + b"Expect: 100-continue\r\n\r\n")
+        told = live_api.send(head.encode() + b"Expect: 100-continue\r\n\r\n")
         assert told.split(b" ")[1] in (b"413", b"400")
         assert b"problem+json" in told
 
 
-def test_a_chunked_body_is_cut_off_at_the_limit(door: LiveApi) -> None:
-    connection = door.connect()
+def test_a_chunked_body_is_cut_off_at_the_limit(live_api: LiveApi) -> None:
+    connection = live_api.connect()
     connection.putrequest("POST", "/v1/topics")
     connection.putheader("Transfer-Encoding", "chunked")
     connection.endheaders()
@@ -182,15 +184,15 @@ def test_a_chunked_body_is_cut_off_at_the_limit(door: LiveApi) -> None:
     assert (answer.status, answer.json["code"]) == (413, "too-large")
     assert answer.headers["connection"] == "close"
     connection.close()
-    assert door.api.service.budget.body_bytes == 0
+    assert live_api.api.service.budget.body_bytes == 0
 
 
 @pytest.mark.parametrize(
     "chunks", [b"x\r\n", b"-1\r\n", b"5\r\nabc", b"ffffffffffffffffff\r\n", b"3\r\nabcdef\r\n"]
 )
-def test_chunks_that_are_none_are_refused(door: LiveApi, chunks: bytes) -> None:
+def test_chunks_that_are_none_are_refused(live_api: LiveApi, chunks: bytes) -> None:
     head = b"POST /v1/topics HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-    told = door.send(head + chunks)
+    told = live_api.send(head + chunks)
     assert not told or told.startswith(b"HTTP/1.1 400 ")
 
 
@@ -208,8 +210,8 @@ def test_chunks_that_are_none_are_refused(door: LiveApi, chunks: bytes) -> None:
     ],
     ids=lambda data: repr(data[:40]),
 )  # fmt: skip
-def test_what_is_no_request_is_refused_or_cut(door: LiveApi, data: bytes) -> None:
-    told = door.send(data)
+def test_what_is_no_request_is_refused_or_cut(live_api: LiveApi, data: bytes) -> None:
+    told = live_api.send(data)
     assert not told or 400 <= int(told.split(b" ")[1]) < 600
     assert not told or b"application/problem+json" in told
 
@@ -218,7 +220,7 @@ def test_slow_clients_are_cut_and_others_are_served(tmp_path: Path) -> None:
     """Half a head, half a small body, half a large one, and one that says nothing at all."""
     clock = SimulatedClock()
     limits = Limits(header_s=5, body_idle_s=5, keep_alive_s=20)
-    with open_api(tmp_path, limits=limits, api_options={"clock": clock}) as door:
+    with open_api(tmp_path, limits=limits, api_options={"clock": clock}) as live_api:
         head = b"POST /v1/topics HTTP/1.1\r\nHost: h\r\n"
         begun = [
             head,
@@ -226,56 +228,56 @@ def test_slow_clients_are_cut_and_others_are_served(tmp_path: Path) -> None:
             head + b"Content-Length: 500000\r\n\r\n{",
             b"",
         ]
-        slow = [_connected(door, data) for data in begun]
-        door.in_loop(_until_there(door, len(slow)))
+        slow = [_connected(live_api, data) for data in begun]
+        live_api.in_loop(_until_there(live_api, len(slow)))
         clock.advance(6 * 10**9)
-        door.in_loop(_sweep(door))
+        live_api.in_loop(_sweep(live_api))
         told = [_rest(one) for one in slow[:3]]
         assert told[0].startswith(b"HTTP/1.1 408 ")
         assert told[1].startswith(b"HTTP/1.1 408 ")
         assert told[2] == b""
-        assert door.ask("GET", "/v1/state").status == 200
+        assert live_api.ask("GET", "/v1/state").status == 200
         clock.advance(21 * 10**9)
-        door.in_loop(_sweep(door))
+        live_api.in_loop(_sweep(live_api))
         assert _rest(slow[3]) == b""
-        assert door.api.service.budget.requests == 0
+        assert live_api.api.service.budget.requests == 0
 
 
 def test_of_too_many_connections_the_last_are_told_so_and_the_first_go_on(tmp_path: Path) -> None:
-    with open_api(tmp_path, limits=Limits(connections_max=20)) as door:
-        assert door.ask("GET", "/v1/health").status == 200
-        others = [_connected(door, b"") for _ in range(19)]
-        beyond = [_connected(door, b"") for _ in range(10)]
+    with open_api(tmp_path, limits=Limits(connections_max=20)) as live_api:
+        assert live_api.ask("GET", "/v1/health").status == 200
+        others = [_connected(live_api, b"") for _ in range(19)]
+        beyond = [_connected(live_api, b"") for _ in range(10)]
         for one in beyond:
             told = _rest(one)
             assert told.startswith(b"HTTP/1.1 503 ")
             assert b"Retry-After: 1" in told
-        assert door.ask("GET", "/v1/health").status == 200
+        assert live_api.ask("GET", "/v1/health").status == 200
         for one in others:
             one.close()
 
 
 def test_large_answers_for_who_does_not_read_them_do_not_pile_up(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door:
-        door.call(topics.CREATE_TOPIC, body=topics.NewTopic("large"))
+    with open_api(tmp_path) as live_api:
+        live_api.call(topics.CREATE_TOPIC, body=topics.NewTopic("large"))
         for _ in range(4):
             sent = topics.Produce([b"x" * MIB] * 4)
-            door.call(topics.PRODUCE, {"topic": "large"}, body=sent)
+            live_api.call(topics.PRODUCE, {"topic": "large"}, body=sent)
         get = (
             b"GET /v1/topics/large/partitions/0/messages?max_bytes=16777216 HTTP/1.1\r\nHost: h\r\n"
         )
-        deaf = [_connected(door, (get + b"\r\n") * 20) for _ in range(5)]
-        assert door.ask("GET", "/v1/state").status == 200
-        counted = door.call(admin.COUNTERS).counters["door"].get("fetch", {}).get("2xx", 0)
+        deaf = [_connected(live_api, (get + b"\r\n") * 20) for _ in range(5)]
+        assert live_api.ask("GET", "/v1/state").status == 200
+        counted = live_api.call(admin.COUNTERS).counters["door"].get("fetch", {}).get("2xx", 0)
         assert counted <= len(deaf), "the next request waits until the answer before is taken"
         for one in deaf:
             one.close()
 
 
-def _connected(door: LiveApi, data: bytes) -> socket.socket:
+def _connected(live_api: LiveApi, data: bytes) -> socket.socket:
     plain = socket.socket(socket.AF_UNIX)
     plain.settimeout(60)
-    plain.connect(door.socket_path)
+    plain.connect(live_api.socket_path)
     plain.sendall(data)
     return plain
 
@@ -289,15 +291,15 @@ def _rest(plain: socket.socket) -> bytes:
     return bytes(found)
 
 
-async def _until_there(door: LiveApi, count: int) -> None:
-    while door.api.server.connection_count < count or not door.api.service.budget.requests:
+async def _until_there(live_api: LiveApi, count: int) -> None:
+    while live_api.api.server.connection_count < count or not live_api.api.service.budget.requests:
         await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
 
 
-async def _sweep(door: LiveApi) -> None:
-    door.api.server.sweep()
+async def _sweep(live_api: LiveApi) -> None:
+    live_api.api.server.sweep()
 
 
 def test_a_small_object_does_not_wait_for_any_number_of_slow_large_ones(tmp_path: Path) -> None:
@@ -306,16 +308,16 @@ def test_a_small_object_does_not_wait_for_any_number_of_slow_large_ones(tmp_path
         b"Content-Type: application/octet-stream\r\nContent-Length: 6000000\r\n"
         b"Expect: 100-continue\r\n\r\n"
     )
-    with open_api(tmp_path) as door, ExitStack() as stack:
-        photos = door.store.bucket("photos")
+    with open_api(tmp_path) as live_api, ExitStack() as stack:
+        photos = live_api.store.bucket("photos")
         for _ in range(2 * LARGE_MAX):
             slow = stack.enter_context(socket.socket(socket.AF_UNIX))
             slow.settimeout(10)  # a place among the large ones is waited for longer
-            slow.connect(door.socket_path)
+            slow.connect(live_api.socket_path)
             slow.sendall(begun)
             assert slow.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
             slow.sendall(b"a")
         names = {"bucket": "photos", "key": "small"}
-        door.call(objects.PUT_OBJECT, names, body=bytes(MIB // 2))
+        live_api.call(objects.PUT_OBJECT, names, body=bytes(MIB // 2))
         assert photos.head("small").size == MIB // 2
-        door.hang_up()
+        live_api.hang_up()

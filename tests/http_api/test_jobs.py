@@ -1,4 +1,4 @@
-"""Long work over the door: started, followed, waited for, cancelled, bounded."""
+"""Long work over the API: started, followed, waited for, cancelled, bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakebed.api import admin
-from lakebed.api.admin import StartWork, WorkState
+from lakebed.api.admin import JobState, StartJob
 from lakebed.api.jobs import IsCancelled
 from lakebed.base.errors import Busy, InputError, NotFound
 from lakebed.base.progress import Progress
@@ -70,7 +70,7 @@ def tell_unspeakable(*_: object) -> dict[str, Any]:
 
 
 @contextmanager
-def door_with(root: Path, steps: Steps, limits: ApiLimits | None = None) -> Iterator[LiveApi]:
+def live_api_with(root: Path, steps: Steps, limits: ApiLimits | None = None) -> Iterator[LiveApi]:
     kinds = {
         "steps": FunctionJob(steps.run),
         "fail": FunctionJob(fail),
@@ -78,57 +78,57 @@ def door_with(root: Path, steps: Steps, limits: ApiLimits | None = None) -> Iter
         "break": FunctionJob(break_down),
         "unspeakable": FunctionJob(tell_unspeakable),
     }
-    with open_api(root, api_options={"jobs": kinds, "api_limits": limits}) as door:
-        yield door
+    with open_api(root, api_options={"jobs": kinds, "api_limits": limits}) as live_api:
+        yield live_api
 
 
-def start(door: LiveApi, kind: str, **arguments: Any) -> WorkState:
-    return door.call(admin.START_WORK, body=StartWork(kind, arguments))
+def start(live_api: LiveApi, kind: str, **arguments: Any) -> JobState:
+    return live_api.call(admin.START_WORK, body=StartJob(kind, arguments))
 
 
-def wait(door: LiveApi, work: WorkState, wait_ms: int = WAIT_MS) -> WorkState:
-    return door.call(admin.GET_WORK, {"work": work.work_id}, {"wait_ms": wait_ms})
+def wait(live_api: LiveApi, work: JobState, wait_ms: int = WAIT_MS) -> JobState:
+    return live_api.call(admin.GET_WORK, {"work": work.work_id}, {"wait_ms": wait_ms})
 
 
 def test_work_is_started_followed_and_its_end_waited_for(tmp_path: Path) -> None:
     steps = Steps()
-    with door_with(tmp_path, steps) as door:
-        work = start(door, "steps", steps=2)
+    with live_api_with(tmp_path, steps) as live_api:
+        work = start(live_api, "steps", steps=2)
         assert (work.state, work.arguments, work.ended_ms) == ("running", {"steps": 2}, None)
         steps.has_begun.acquire()
-        assert wait(door, work, wait_ms=1).total == 2, "it does not wait for longer than asked"
+        assert wait(live_api, work, wait_ms=1).total == 2, "it does not wait for longer than asked"
         steps.goes_on.release(2)
-        ended = wait(door, work)
+        ended = wait(live_api, work)
         assert (ended.state, ended.result, ended.done, ended.total) == ("done", {"done": 2}, 2, 2)
         assert ended.ended_ms is not None
         assert ended.problem is None
-        listed = door.call(admin.LIST_WORK)
+        listed = live_api.call(admin.LIST_WORK)
         assert listed.works == [ended]
         assert listed.kinds == ["break", "endless", "fail", "steps", "unspeakable"]
 
 
 def test_work_is_cancelled_at_its_next_step(tmp_path: Path) -> None:
     steps = Steps()
-    with door_with(tmp_path, steps) as door:
-        work = start(door, "steps", steps=1000)
+    with live_api_with(tmp_path, steps) as live_api:
+        work = start(live_api, "steps", steps=1000)
         steps.has_begun.acquire()
         for _ in range(2):
-            door.call(admin.CANCEL_WORK, {"work": work.work_id})
+            live_api.call(admin.CANCEL_WORK, {"work": work.work_id})
         steps.goes_on.release()
-        ended = wait(door, work)
+        ended = wait(live_api, work)
         assert ended.state == "cancelled"
         assert ended.result == {"done": ended.done}
-        door.call(admin.CANCEL_WORK, {"work": work.work_id})
-        assert wait(door, work) == ended
+        live_api.call(admin.CANCEL_WORK, {"work": work.work_id})
+        assert wait(live_api, work) == ended
 
 
 def test_work_that_was_done_before_it_heard_of_its_end_is_done(tmp_path: Path) -> None:
     steps = Steps()
-    with door_with(tmp_path, steps) as door:
-        work = start(door, "steps", steps=0)
-        ended = wait(door, work)
-        door.call(admin.CANCEL_WORK, {"work": work.work_id})
-        assert wait(door, work).state == ended.state == "done"
+    with live_api_with(tmp_path, steps) as live_api:
+        work = start(live_api, "steps", steps=0)
+        ended = wait(live_api, work)
+        live_api.call(admin.CANCEL_WORK, {"work": work.work_id})
+        assert wait(live_api, work).state == ended.state == "done"
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_work_that_was_done_before_it_heard_of_its_end_is_done(tmp_path: Path) -
     [("fail", "not-found"), ("break", "lakebed-error"), ("unspeakable", "lakebed-error")],
 )
 def test_work_that_fails_tells_why(tmp_path: Path, kind: str, code: str) -> None:
-    with door_with(tmp_path, Steps()) as door:
-        ended = wait(door, start(door, kind))
+    with live_api_with(tmp_path, Steps()) as live_api:
+        ended = wait(live_api, start(live_api, kind))
         assert (ended.state, ended.result) == ("failed", None)
         assert ended.problem is not None
         assert ended.problem["code"] == code
@@ -145,40 +145,40 @@ def test_work_that_fails_tells_why(tmp_path: Path, kind: str, code: str) -> None
 
 def test_so_many_run_at_a_time_and_the_next_has_to_come_again(tmp_path: Path) -> None:
     steps = Steps()
-    with door_with(tmp_path, steps, ApiLimits(works_max=2)) as door:
-        works = [start(door, "steps"), start(door, "steps")]
+    with live_api_with(tmp_path, steps, ApiLimits(jobs_max=2)) as live_api:
+        works = [start(live_api, "steps"), start(live_api, "steps")]
         with pytest.raises(Busy):
-            start(door, "steps")
+            start(live_api, "steps")
         steps.goes_on.release(2)
         for work in works:
-            wait(door, work)
+            wait(live_api, work)
         steps.goes_on.release()
-        assert wait(door, start(door, "steps")).state == "done"
+        assert wait(live_api, start(live_api, "steps")).state == "done"
 
 
 def test_of_those_that_ended_the_last_ones_are_kept(tmp_path: Path) -> None:
-    with door_with(tmp_path, Steps(), ApiLimits(works_kept=2)) as door:
+    with live_api_with(tmp_path, Steps(), ApiLimits(jobs_kept=2)) as live_api:
         works = []
         for _ in range(4):
-            works.append(start(door, "fail"))
-            wait(door, works[-1])
-        kept = [one.work_id for one in door.call(admin.LIST_WORK).works]
+            works.append(start(live_api, "fail"))
+            wait(live_api, works[-1])
+        kept = [one.work_id for one in live_api.call(admin.LIST_WORK).works]
         assert kept == [one.work_id for one in works[2:]]
         with pytest.raises(NotFound):
-            wait(door, works[0])
+            wait(live_api, works[0])
 
 
 def test_there_is_no_work_of_an_unknown_kind_or_name(tmp_path: Path) -> None:
-    with door_with(tmp_path, Steps()) as door:
+    with live_api_with(tmp_path, Steps()) as live_api:
         with pytest.raises(InputError, match="known are break, endless"):
-            start(door, "nothing")
+            start(live_api, "nothing")
         for operation in (admin.GET_WORK, admin.CANCEL_WORK):
             with pytest.raises(NotFound):
-                door.call(operation, {"work": "nothing"})
+                live_api.call(operation, {"work": "nothing"})
 
 
-def test_the_door_ends_after_work_that_is_told_to_stop(tmp_path: Path) -> None:
-    with door_with(tmp_path, Steps()) as door:
-        start(door, "endless")
-        works = door.api.service.jobs
+def test_the_api_ends_after_jobs_that_are_stopped(tmp_path: Path) -> None:
+    with live_api_with(tmp_path, Steps()) as live_api:
+        start(live_api, "endless")
+        works = live_api.api.service.jobs
     assert [one.state for one in works.list()] == ["cancelled"]

@@ -18,9 +18,13 @@ async def test_one_who_was_told_and_leaves_without_a_look_tells_the_next() -> No
         with queues.place(group) as (queue, first):
             _, second = others.enter_context(queues.place(group))
             _, third = others.enter_context(queues.place(group))
-            queue.tell_next()
-            assert [bell._is_rung for bell in (first, second, third)] == [True, False, False]
-        assert [bell._is_rung for bell in (second, third)] == [True, False]
+            queue.wake_next()
+            assert [wake_event._is_set for wake_event in (first, second, third)] == [
+                True,
+                False,
+                False,
+            ]
+        assert [wake_event._is_set for wake_event in (second, third)] == [True, False]
     assert queues._queues == {}
 
 
@@ -29,13 +33,13 @@ async def test_one_who_waits_again_is_behind_the_others() -> None:
     group = opened(World(7)).topic("orders").group("billing")
     queues = LeaseQueues()
     with queues.place(group) as (queue, first), queues.place(group) as (_, second):
-        queue.tell_next()
-        assert await first.heard(0)
+        queue.wake_next()
+        assert await first.wait(0)
         queue.wait_again(first)
-        queue.tell_next()
-        assert [bell._is_rung for bell in (first, second)] == [False, True]
-        queue.tell_next()
-        assert first._is_rung
+        queue.wake_next()
+        assert [wake_event._is_set for wake_event in (first, second)] == [False, True]
+        queue.wake_next()
+        assert first._is_set
 
 
 @in_loop
@@ -45,13 +49,13 @@ async def test_a_change_in_the_group_tells_one_and_an_empty_queue_does_not_liste
     queues = LeaseQueues()
     with queues.place(group) as (_, first), queues.place(group) as (_, second):
         append(topic, b"a")
-        await until(lambda: first._is_rung)
-        assert not second._is_rung
+        await until(lambda: first._is_set)
+        assert not second._is_set
     assert not len(group._listeners)
 
 
 @in_loop
 async def test_a_bell_that_is_not_rung_is_waited_for_no_longer_than_said() -> None:
     group = opened(World(7)).topic("orders").group("billing")
-    with LeaseQueues().place(group) as (_, bell):
-        assert not await bell.heard(0)
+    with LeaseQueues().place(group) as (_, wake_event):
+        assert not await wake_event.wait(0)

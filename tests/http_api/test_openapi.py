@@ -14,8 +14,8 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from lakebed.api import admin, media, topics
 from lakebed.api.operation import Nothing, Operation
-from lakebed.api.operations import OPERATIONS
-from lakebed.http_api.handlers import HANDLERS
+from lakebed.api.operation_table import OPERATIONS
+from lakebed.http_api.handler_table import HANDLERS
 from lakebed.http_api.openapi import openapi_document
 from tests.http_api.live_api import open_api
 
@@ -33,8 +33,8 @@ def described(operation: Operation[Any]) -> dict[str, Any]:
 
 
 def test_it_is_told_to_everybody_as_json(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door:
-        answer = door.ask("GET", "/v1/openapi.json")
+    with open_api(tmp_path) as live_api:
+        answer = live_api.ask("GET", "/v1/openapi.json")
     assert answer.headers["content-type"] == media.JSON
     assert answer.body == openapi_document()
 

@@ -1,4 +1,4 @@
-"""Planned reads through the door: positions are resolved, ranges pinned, split points listed."""
+"""Planned reads through the API: positions are resolved, ranges pinned, split points listed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MS_NS = 1_000_000
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveApi]:
+def live_api(tmp_path: Path) -> Iterator[LiveApi]:
     with open_api(tmp_path) as opened:
         for partition in opened.store.topic("orders", partitions=3).partitions:
             partition.append_batch([b"x"] * 10, timestamps_ms=[*range(1, 11)]).result()
@@ -58,12 +58,12 @@ TOPIC_READS = [
 @pytest.mark.parametrize("accept", [media.JSON, media.MSGPACK])
 @pytest.mark.parametrize(("read", "expected"), TOPIC_READS)
 def test_what_is_wanted_of_a_topic_is_resolved_and_pinned(
-    door: LiveApi, read: WantedRead, expected: list[tuple[int, int, int]], accept: str
+    live_api: LiveApi, read: WantedRead, expected: list[tuple[int, int, int]], accept: str
 ) -> None:
-    (found,) = door.call(PLAN_TOPICS, body=plan(read), accept=accept).reads
-    assert found.identity == door.store.topic("orders").identity.topic_id
+    (found,) = live_api.call(PLAN_TOPICS, body=plan(read), accept=accept).reads
+    assert found.identity == live_api.store.topic("orders").identity.topic_id
     assert [(each.partition, each.start, each.end) for each in found.ranges] == expected
-    pins = {pin.pin_id: pin for pin in door.store.pins.active_offsets()}
+    pins = {pin.pin_id: pin for pin in live_api.store.pins.active_offsets()}
     for each in found.ranges:
         assert (each.bounds, each.first) == (Bounds(0, 10), 0)
         assert (each.marks[0].at, each.marks[-1].at) == (each.start, each.end)
@@ -94,33 +94,33 @@ LOG_READS = [
 
 @pytest.mark.parametrize(("read", "first", "stop"), LOG_READS)
 def test_what_is_wanted_of_a_log_is_resolved_and_pinned(
-    door: LiveApi, read: WantedRead, first: int, stop: int
+    live_api: LiveApi, read: WantedRead, first: int, stop: int
 ) -> None:
-    (found,) = door.call(PLAN_LOGS, body=plan(read)).reads
-    assert found.identity == stream_name(door.store.log("audit").stream_id)
+    (found,) = live_api.call(PLAN_LOGS, body=plan(read)).reads
+    assert found.identity == stream_name(live_api.store.log("audit").stream_id)
     (planned,) = found.ranges
-    (pin,) = door.store.pins.active()
+    (pin,) = live_api.store.pins.active()
     assert (pin.pin_id, pin.start, pin.end) == (planned.pin_id, first, stop)
     assert planned.start == at(first)
-    assert planned.bounds == Bounds(at(0), int(door.store.log("audit").durable_end()))
+    assert planned.bounds == Bounds(at(0), int(live_api.store.log("audit").durable_end()))
 
 
-def test_nothing_is_pinned_if_no_duration_is_given(door: LiveApi) -> None:
+def test_nothing_is_pinned_if_no_duration_is_given(live_api: LiveApi) -> None:
     for operation, name in ((PLAN_TOPICS, "orders"), (PLAN_LOGS, "audit")):
-        (found,) = door.call(operation, body=plan(WantedRead(name), duration_ms=0)).reads
+        (found,) = live_api.call(operation, body=plan(WantedRead(name), duration_ms=0)).reads
         assert {each.pin_id for each in found.ranges} == {""}
-    assert (door.store.pins.active(), door.store.pins.active_offsets()) == ([], [])
+    assert (live_api.store.pins.active(), live_api.store.pins.active_offsets()) == ([], [])
 
 
-def test_nothing_is_pinned_or_created_if_something_is_missing(door: LiveApi) -> None:
+def test_nothing_is_pinned_or_created_if_something_is_missing(live_api: LiveApi) -> None:
     beyond = [PartitionEdges(3, start=ReadEdge(position=0))]
     for operation, name in ((PLAN_TOPICS, "orders"), (PLAN_LOGS, "audit")):
         with pytest.raises(NotFound, match="missing"):
-            door.call(operation, body=plan(WantedRead(name), WantedRead("missing")))
+            live_api.call(operation, body=plan(WantedRead(name), WantedRead("missing")))
         with pytest.raises(NotFound, match=f"{name}: there is no partition 3: it has"):
-            door.call(operation, body=plan(WantedRead(name), WantedRead(name, edges=beyond)))
-    assert (door.store.pins.active(), door.store.pins.active_offsets()) == ([], [])
-    assert (door.store.logs(), door.store.topics.names()) == (["audit"], ["orders"])
+            live_api.call(operation, body=plan(WantedRead(name), WantedRead(name, edges=beyond)))
+    assert (live_api.store.pins.active(), live_api.store.pins.active_offsets()) == ([], [])
+    assert (live_api.store.logs(), live_api.store.topics.names()) == (["audit"], ["orders"])
 
 
 WRONG = [
@@ -136,8 +136,10 @@ WRONG = [
 
 @pytest.mark.parametrize("path", ["topics", "logs"])
 @pytest.mark.parametrize("fields", WRONG, ids=str)
-def test_what_is_no_plan_is_refused(door: LiveApi, fields: dict[str, object], path: str) -> None:
+def test_what_is_no_plan_is_refused(
+    live_api: LiveApi, fields: dict[str, object], path: str
+) -> None:
     document = {"owner": "me", "duration_ms": 1000, **fields}
-    answer = door.ask("POST", f"/v1/plans/{path}", msgspec.json.encode(document))
+    answer = live_api.ask("POST", f"/v1/plans/{path}", msgspec.json.encode(document))
     assert answer.status == 400, answer
     assert isinstance(answer.problem, InputError)

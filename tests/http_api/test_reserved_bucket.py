@@ -21,14 +21,14 @@ LARGE = bytes(300_000)
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveApi]:
-    with open_api(tmp_path, config=CONFIG, tier_config=SHARED, object_config=OBJECTS) as door:
-        yield door
+def live_api(tmp_path: Path) -> Iterator[LiveApi]:
+    with open_api(tmp_path, config=CONFIG, tier_config=SHARED, object_config=OBJECTS) as live_api:
+        yield live_api
 
 
-def test_the_bucket_of_the_logs_is_not_changed_over_http(door: LiveApi) -> None:
-    written = write_cold(door.store)
-    key, *_ = found = keys(door.store)
+def test_the_bucket_of_the_logs_is_not_changed_over_http(live_api: LiveApi) -> None:
+    written = write_cold(live_api.store)
+    key, *_ = found = keys(live_api.store)
     bucket = {"bucket": BUCKET}
     at: dict[str, object] = {**bucket, "key": key}
     doomed = objects.DeleteMany(objects=[objects.ObjectDeletion(one) for one in found])
@@ -43,19 +43,21 @@ def test_the_bucket_of_the_logs_is_not_changed_over_http(door: LiveApi) -> None:
     ]
     for operation, names, body in changes:
         with pytest.raises(ReservedBucket, match="it can only be read"):
-            door.call(operation, names, body=body)
-    assert door.ask("DELETE", target_of(objects.DELETE_OBJECT, at)).status == 403
-    assert door.call(objects.DESCRIBE_OBJECT, at).key == key
-    assert keys(door.store) == found
-    check_log(door.store, written)
+            live_api.call(operation, names, body=body)
+    assert live_api.ask("DELETE", target_of(objects.DELETE_OBJECT, at)).status == 403
+    assert live_api.call(objects.DESCRIBE_OBJECT, at).key == key
+    assert keys(live_api.store) == found
+    check_log(live_api.store, written)
 
 
-def test_only_the_logs_create_their_bucket(door: LiveApi) -> None:
+def test_only_the_logs_create_their_bucket(live_api: LiveApi) -> None:
     for versioning in (Versioning.ENABLED, Versioning.DISABLED, None):
         with pytest.raises(ReservedBucket):
-            door.call(objects.ENSURE_BUCKET, {"bucket": BUCKET}, body=objects.NewBucket(versioning))
-    write_cold(door.store)
-    found = door.call(objects.ENSURE_BUCKET, {"bucket": BUCKET}, body=objects.NewBucket(None))
+            live_api.call(
+                objects.ENSURE_BUCKET, {"bucket": BUCKET}, body=objects.NewBucket(versioning)
+            )
+    write_cold(live_api.store)
+    found = live_api.call(objects.ENSURE_BUCKET, {"bucket": BUCKET}, body=objects.NewBucket(None))
     assert found.versioning is Versioning.DISABLED, "it is there, and was not changed"
 
 
@@ -64,10 +66,10 @@ def test_a_bucket_that_needs_if_match_is_not_overwritten_without_it(
     tmp_path: Path, data: bytes
 ) -> None:
     config = SeglakeConfig(reserve_bytes=0, require_if_match_buckets="photos, *")
-    with open_api(tmp_path, object_config=config) as door:
-        door.store.bucket("photos")
+    with open_api(tmp_path, object_config=config) as live_api:
+        live_api.store.bucket("photos")
         at: dict[str, object] = {"bucket": "photos", "key": "a"}
-        first = door.call(objects.PUT_OBJECT, at, body=data)
+        first = live_api.call(objects.PUT_OBJECT, at, body=data)
         with pytest.raises(PreconditionFailed, match=first.etag):
-            door.call(objects.PUT_OBJECT, at, body=data)
-        door.call(objects.PUT_OBJECT, at, {"if_match": first.etag}, body=data)
+            live_api.call(objects.PUT_OBJECT, at, body=data)
+        live_api.call(objects.PUT_OBJECT, at, {"if_match": first.etag}, body=data)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakebed.api import groups, objects, topics
 from lakebed.api.operation import Operation
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.api.problems import Refused
 from lakebed.http_api.router import NoSuchMethod, NoSuchPath, Router
 

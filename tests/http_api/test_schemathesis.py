@@ -1,4 +1,4 @@
-"""Requests made up from the OpenAPI document, as it allows and as it does not, against a live door.
+"""Requests made up from the OpenAPI document, as it allows and as it does not, against a live API.
 
 Whatever is sent: nothing fails on our side, and every answer is as the document says. Afterwards
 the store is whole.
@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from lakebed.api import admin, groups, logs, objects, topics
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.http_api.openapi import openapi_document
 from tests.fakes.function_job import FunctionJob
 from tests.http_api.live_api import HOST, LiveApi, open_api
@@ -79,7 +79,7 @@ def to_lines(_context: object, value: Any) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveApi]:
+def live_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveApi]:
     jobs = {"nothing": FunctionJob(lambda *_: {})}
     with open_api(tmp_path_factory.mktemp("made_up"), api_options={"jobs": jobs}) as live:
         live.call(topics.CREATE_TOPIC, body=topics.NewTopic("orders"))
@@ -103,7 +103,11 @@ def session() -> Iterator[requests.Session]:
 
 
 def send(
-    data: st.DataObject, door: LiveApi, session: requests.Session, name: str, mode: GenerationMode
+    data: st.DataObject,
+    live_api: LiveApi,
+    session: requests.Session,
+    name: str,
+    mode: GenerationMode,
 ) -> None:
     case = data.draw(DESCRIBED[name].as_strategy(generation_mode=mode), label="case")
     if data.draw(st.integers(0, 3), label="how well the names are known"):
@@ -113,7 +117,7 @@ def send(
     _hasten(case.body)
     accept = data.draw(st.sampled_from(["*/*", "application/msgpack", "application/x-ndjson"]))
     response = case.call(
-        base_url=f"http://{HOST}:{door.port}",
+        base_url=f"http://{HOST}:{live_api.port}",
         session=session,
         headers={"Accept": accept},
         timeout=HANGS_S,
@@ -146,9 +150,9 @@ UNTIMED = [
 @settings(max_examples=EXAMPLES, phases=[Phase.generate], suppress_health_check=UNTIMED)
 @given(data=st.data())
 def test_calls_as_the_document_allows_them_are_answered_as_it_says(
-    door: LiveApi, session: requests.Session, name: str, data: st.DataObject
+    live_api: LiveApi, session: requests.Session, name: str, data: st.DataObject
 ) -> None:
-    send(data, door, session, name, GenerationMode.POSITIVE)
+    send(data, live_api, session, name, GenerationMode.POSITIVE)
 
 
 @pytest.mark.thorough
@@ -156,9 +160,9 @@ def test_calls_as_the_document_allows_them_are_answered_as_it_says(
 @settings(max_examples=EXAMPLES, phases=[Phase.generate], suppress_health_check=UNTIMED)
 @given(data=st.data())
 def test_calls_that_the_document_does_not_allow_are_refused_as_it_says(
-    door: LiveApi, session: requests.Session, name: str, data: st.DataObject
+    live_api: LiveApi, session: requests.Session, name: str, data: st.DataObject
 ) -> None:
-    send(data, door, session, name, GenerationMode.NEGATIVE)
+    send(data, live_api, session, name, GenerationMode.NEGATIVE)
 
 
 @pytest.mark.slow
@@ -166,23 +170,23 @@ def test_calls_that_the_document_does_not_allow_are_refused_as_it_says(
 @settings(max_examples=MANY_EXAMPLES, suppress_health_check=UNTIMED)
 @given(data=st.data())
 def test_many_more_of_both_kinds(
-    door: LiveApi,
+    live_api: LiveApi,
     session: requests.Session,
     name: str,
     mode: GenerationMode,
     data: st.DataObject,
 ) -> None:
-    send(data, door, session, name, mode)
+    send(data, live_api, session, name, mode)
 
 
 @pytest.mark.parametrize("path", sorted({one.path for one in OPERATIONS}))
-def test_methods_that_a_path_does_not_have_are_told_so(door: LiveApi, path: str) -> None:
+def test_methods_that_a_path_does_not_have_are_told_so(live_api: LiveApi, path: str) -> None:
     taken = {one.method for one in OPERATIONS if one.path == path}
     taken |= {"HEAD"} if "GET" in taken else set()
     target = path
     for name, value in KNOWN.items():
         target = target.replace(f"{{{name}}}", str(value)).replace(f"{{{name}*}}", str(value))
     for method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} - taken:
-        answer = door.ask(method, target)
+        answer = live_api.ask(method, target)
         assert answer.status == 405, (method, target)
         assert answer.headers["allow"] == ", ".join(sorted(taken))

@@ -1,4 +1,4 @@
-"""Segments as they are stored, fetched through the door and decoded by the engines' own readers."""
+"""Segments as they are stored, fetched through the API and decoded by the engines' own readers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.aof.batch import RecordBatch
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX
-from lakebed.aof.segment_reading import RuntimeSegment
+from lakebed.aof.segment_reader import RuntimeSegment
 from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo
@@ -25,17 +25,17 @@ from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop
 from lakebed.seglake.errors import BadRange
 from tests.http_api.live_api import Answer, LiveApi, open_api, target_of
-from tests.http_api.log_doors import ORDERS, SMALL, append, fill, read_all
+from tests.http_api.log_apis import ORDERS, SMALL, append, fill, read_all
 
 PAGES = TopicConfig(segment_bytes=64 * KIB, index_stride_bytes=4 * KIB)
 CLICKS = {"topic": "clicks", "partition": 0}
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveApi]:
-    with open_api(tmp_path, config=SMALL, topic_config=PAGES) as door:
-        door.call(logs.OPEN_LOG, ORDERS)
-        yield door
+def live_api(tmp_path: Path) -> Iterator[LiveApi]:
+    with open_api(tmp_path, config=SMALL, topic_config=PAGES) as live_api:
+        live_api.call(logs.OPEN_LOG, ORDERS)
+        yield live_api
 
 
 class Fetched:
@@ -52,29 +52,31 @@ class Fetched:
         """Nothing to let go of."""
 
 
-def fetch(door: LiveApi, segment: int, **query: object) -> Answer:
+def fetch(live_api: LiveApi, segment: int, **query: object) -> Answer:
     names = {**ORDERS, "segment": segment}
-    answer = door.ask("GET", target_of(logs.LOG_SEGMENT_BYTES, names, query))
+    answer = live_api.ask("GET", target_of(logs.LOG_SEGMENT_BYTES, names, query))
     if answer.status != 200:
         raise answer.problem
     assert answer.headers["content-type"] == media.BYTES
     return answer
 
 
-def fetch_in_parts(door: LiveApi, segment: SegmentInfo, part_bytes: int) -> bytes:
+def fetch_in_parts(live_api: LiveApi, segment: SegmentInfo, part_bytes: int) -> bytes:
     """As a task does that was told where the segment is, and how long."""
     assert segment.size is not None
     parts = [
-        fetch(door, segment.segment_id, offset=offset, length=part_bytes, tier=segment.tier).body
+        fetch(
+            live_api, segment.segment_id, offset=offset, length=part_bytes, tier=segment.tier
+        ).body
         for offset in range(0, segment.size, part_bytes)
     ]
     return b"".join(parts)
 
 
-def decoded(door: LiveApi, segment: SegmentInfo, data: bytes, end: int) -> list[bytes]:
+def decoded(live_api: LiveApi, segment: SegmentInfo, data: bytes, end: int) -> list[bytes]:
     """By the engine's readers, with nothing but the bytes and the list's facts."""
     if segment.tier:
-        reader = SeekableReader(BytesSource(data), mutex=door.store.runner.mutex())
+        reader = SeekableReader(BytesSource(data), mutex=live_api.store.runner.mutex())
         data = reader.read(0, reader.size)
     if not segment.is_sealed:
         data += bytes(64 * KIB - len(data))  # what was not handed out
@@ -88,119 +90,119 @@ def decoded(door: LiveApi, segment: SegmentInfo, data: bytes, end: int) -> list[
     return [bytes(payload) for payload in found.payloads()]
 
 
-def test_what_is_fetched_of_any_tier_decodes_to_what_is_read(door: LiveApi) -> None:
-    stored = fill(door, 3)
+def test_what_is_fetched_of_any_tier_decodes_to_what_is_read(live_api: LiveApi) -> None:
+    stored = fill(live_api, 3)
     stored += [b"active"]
-    append(door, b"active")
-    tiers = door.store.log("orders").tiers
+    append(live_api, b"active")
+    tiers = live_api.store.log("orders").tiers
     tiers.upload([0, 1])
     tiers.evict([0])
     tiers.evict([1], warm=True)
-    listed = door.call(logs.LOG_SEGMENTS, ORDERS)
+    listed = live_api.call(logs.LOG_SEGMENTS, ORDERS)
     assert [one.tier for one in listed.segments] == [1, 2, 0, 0]
     assert [one.is_sealed for one in listed.segments] == [True, True, True, False]
     found: list[bytes] = []
     for segment in listed.segments:
-        whole = fetch(door, segment.segment_id)
+        whole = fetch(live_api, segment.segment_id)
         assert whole.headers["lakebed-tier"] == str(segment.tier)
         assert whole.headers["lakebed-sealed"] == str(segment.is_sealed).lower()
         assert int(whole.headers["lakebed-size"]) == segment.size == len(whole.body)
-        assert fetch_in_parts(door, segment, 777) == whole.body
+        assert fetch_in_parts(live_api, segment, 777) == whole.body
         end = segment.end or listed.durable_end & SEGMENT_OFFSET_MAX
-        found += decoded(door, segment, whole.body, end)
-    assert found == stored == read_all(door)
+        found += decoded(live_api, segment, whole.body, end)
+    assert found == stored == read_all(live_api)
 
 
 def test_of_the_segment_that_is_written_nothing_is_given_behind_the_durable_end(
-    door: LiveApi,
+    live_api: LiveApi,
 ) -> None:
-    log = door.store.log("orders")
+    log = live_api.store.log("orders")
     stored: list[bytes] = []
     fetched = b""
     for number in range(20):
         payload = b"%d" % number * 100
         stored.append(payload)
-        append(door, payload)
+        append(live_api, payload)
         log.append_record(b"not durable yet")
         end = log.durable_end().segment_offset
-        fetched += fetch(door, 0, offset=len(fetched), tier=0).body
+        fetched += fetch(live_api, 0, offset=len(fetched), tier=0).body
         assert len(fetched) in (end, log.durable_end().segment_offset)
         log.flush()
         stored.append(b"not durable yet")
-    fetched += fetch(door, 0, offset=len(fetched)).body
-    (segment,) = door.call(logs.LOG_SEGMENTS, ORDERS).segments
+    fetched += fetch(live_api, 0, offset=len(fetched)).body
+    (segment,) = live_api.call(logs.LOG_SEGMENTS, ORDERS).segments
     assert segment.size == len(fetched) == log.durable_end().segment_offset
-    assert decoded(door, segment, fetched, len(fetched)) == stored
-    door.call(logs.SEAL_LOG, ORDERS)
-    sealed = fetch(door, 0)
+    assert decoded(live_api, segment, fetched, len(fetched)) == stored
+    live_api.call(logs.SEAL_LOG, ORDERS)
+    sealed = fetch(live_api, 0)
     assert sealed.body.startswith(fetched), "sealing changes nothing that was handed out"
     assert len(sealed.body) == 64 * KIB
 
 
-def test_a_range_is_cut_to_what_there_is(door: LiveApi) -> None:
-    append(door, b"a" * 100)
-    size = door.store.log("orders").durable_end().segment_offset
-    whole = fetch(door, 0).body
+def test_a_range_is_cut_to_what_there_is(live_api: LiveApi) -> None:
+    append(live_api, b"a" * 100)
+    size = live_api.store.log("orders").durable_end().segment_offset
+    whole = fetch(live_api, 0).body
     assert len(whole) == size
-    assert fetch(door, 0, offset=10, length=20).body == whole[10:30]
-    assert fetch(door, 0, offset=10, length=1 << 62).body == whole[10:]
-    assert fetch(door, 0, offset=size).body == b"", "more may come"
+    assert fetch(live_api, 0, offset=10, length=20).body == whole[10:30]
+    assert fetch(live_api, 0, offset=10, length=1 << 62).body == whole[10:]
+    assert fetch(live_api, 0, offset=size).body == b"", "more may come"
     with pytest.raises(BadRange):
-        fetch(door, 0, offset=size + 1)
+        fetch(live_api, 0, offset=size + 1)
     for wrong in ({"offset": -1}, {"length": 0}, {"length": -1}, {"tier": "x"}, {"ofset": 1}):
         with pytest.raises(InputError):
-            fetch(door, 0, **wrong)
-    head = door.ask("HEAD", target_of(logs.LOG_SEGMENT_BYTES, {**ORDERS, "segment": 0}))
+            fetch(live_api, 0, **wrong)
+    head = live_api.ask("HEAD", target_of(logs.LOG_SEGMENT_BYTES, {**ORDERS, "segment": 0}))
     assert (head.status, head.body, head.headers["content-length"]) == (200, b"", str(size))
 
 
-def test_a_segment_that_moved_is_told_where_it_is(door: LiveApi) -> None:
-    fill(door, 1)
-    tiers = door.store.log("orders").tiers
+def test_a_segment_that_moved_is_told_where_it_is(live_api: LiveApi) -> None:
+    fill(live_api, 1)
+    tiers = live_api.store.log("orders").tiers
     tiers.upload([0])
     for evict_warm, tier in ((False, 1), (True, 2)):
         tiers.evict([0], warm=evict_warm)
         with pytest.raises(NotFound, match=f"in Tier {tier} now, not in Tier 0"):
-            fetch(door, 0, tier=0)
-        assert fetch(door, 0).headers["lakebed-tier"] == str(tier)
+            fetch(live_api, 0, tier=0)
+        assert fetch(live_api, 0).headers["lakebed-tier"] == str(tier)
     tiers.hydrate([0])
     with pytest.raises(NotFound, match="in Tier 0 now, not in Tier 2"):
-        fetch(door, 0, tier=2)
+        fetch(live_api, 0, tier=2)
     for missing in (1, 10**19):
         with pytest.raises(NotFound, match="there is no segment"):
-            fetch(door, missing)
+            fetch(live_api, missing)
     for wrong in ("x", "-1", "1" * 30):
-        answer = door.ask("GET", f"/v1/logs/orders/segments/{wrong}/bytes")
+        answer = live_api.ask("GET", f"/v1/logs/orders/segments/{wrong}/bytes")
         assert answer.status == 400
 
 
-def test_a_pinned_segment_is_not_evicted_while_it_is_fetched(door: LiveApi) -> None:
-    fill(door, 1)
-    tiers = door.store.log("orders").tiers
+def test_a_pinned_segment_is_not_evicted_while_it_is_fetched(live_api: LiveApi) -> None:
+    fill(live_api, 1)
+    tiers = live_api.store.log("orders").tiers
     tiers.upload([0])
-    pin = door.call(pins.CREATE_PIN, body=pins.NewPin(0, 1, 60_000, "a task", log="orders"))
+    pin = live_api.call(pins.CREATE_PIN, body=pins.NewPin(0, 1, 60_000, "a task", log="orders"))
     with pytest.raises(Busy):
         tiers.evict([0])
-    assert fetch(door, 0, tier=0).status == 200
-    door.call(pins.RELEASE_PIN, {"pin": pin.pin_id})
+    assert fetch(live_api, 0, tier=0).status == 200
+    live_api.call(pins.RELEASE_PIN, {"pin": pin.pin_id})
     assert tiers.evict([0]) == [0]
 
 
 def test_a_file_that_is_removed_while_it_is_sent_is_sent_whole(tmp_path: Path) -> None:
     config = SMALL.__class__(segment_bytes=8 * MIB)
-    with open_api(tmp_path, config=config) as door:
-        door.call(logs.OPEN_LOG, ORDERS)
-        append(door, *[bytes([number]) * MIB for number in range(1, 7)])
-        door.call(logs.SEAL_LOG, ORDERS)
-        expected = fetch(door, 0).body
-        tiers = door.store.log("orders").tiers
+    with open_api(tmp_path, config=config) as live_api:
+        live_api.call(logs.OPEN_LOG, ORDERS)
+        append(live_api, *[bytes([number]) * MIB for number in range(1, 7)])
+        live_api.call(logs.SEAL_LOG, ORDERS)
+        expected = fetch(live_api, 0).body
+        tiers = live_api.store.log("orders").tiers
         tiers.upload([0])
-        connection = door.connect()
+        connection = live_api.connect()
         connection.request("GET", target_of(logs.LOG_SEGMENT_BYTES, {**ORDERS, "segment": 0}))
         response = connection.getresponse()
         start = response.read(1000)
         tiers.evict([0], warm=True)
-        assert door.call(logs.LOG_SEGMENTS, ORDERS).segments[0].tier == 2
+        assert live_api.call(logs.LOG_SEGMENTS, ORDERS).segments[0].tier == 2
         assert start + response.read() == expected
         connection.close()
 
@@ -208,15 +210,15 @@ def test_a_file_that_is_removed_while_it_is_sent_is_sent_whole(tmp_path: Path) -
 # Topics.
 
 
-def produce(door: LiveApi, count: int, *, key: bytes = b"k") -> None:
+def produce(live_api: LiveApi, count: int, *, key: bytes = b"k") -> None:
     values: list[bytes | None] = [b"%d" % number * 100 for number in range(count)]
     keys: list[bytes | None] = [key] * count
-    door.call(topics.PRODUCE, {"topic": "clicks"}, body=Produce(values, keys, partition=0))
+    live_api.call(topics.PRODUCE, {"topic": "clicks"}, body=Produce(values, keys, partition=0))
 
 
-def fetch_topic(door: LiveApi, base_offset: int, **query: object) -> Answer:
+def fetch_topic(live_api: LiveApi, base_offset: int, **query: object) -> Answer:
     names = {**CLICKS, "base_offset": base_offset}
-    answer = door.ask("GET", target_of(topics.TOPIC_SEGMENT_BYTES, names, query))
+    answer = live_api.ask("GET", target_of(topics.TOPIC_SEGMENT_BYTES, names, query))
     if answer.status != 200:
         raise answer.problem
     return answer
@@ -236,20 +238,20 @@ def offsets_in(segment: PartitionSegment, data: bytes) -> list[int]:
     return found
 
 
-def test_a_partitions_segments_decode_to_what_is_fetched(door: LiveApi) -> None:
-    door.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
-    produce(door, 30)
-    door.call(topics.SEAL_PARTITION, CLICKS)
-    produce(door, 7)
-    listed = door.call(topics.TOPIC_SEGMENTS, CLICKS)
+def test_a_partitions_segments_decode_to_what_is_fetched(live_api: LiveApi) -> None:
+    live_api.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
+    produce(live_api, 30)
+    live_api.call(topics.SEAL_PARTITION, CLICKS)
+    produce(live_api, 7)
+    listed = live_api.call(topics.TOPIC_SEGMENTS, CLICKS)
     assert (listed.start_offset, listed.high_watermark) == (0, 37)
     assert [(one.base_offset, one.next_offset) for one in listed.segments] == [(0, 30), (30, 37)]
     assert [one.is_sealed for one in listed.segments] == [True, False]
     found: list[int] = []
     for segment in listed.segments:
-        whole = fetch_topic(door, segment.base_offset, generation=0)
+        whole = fetch_topic(live_api, segment.base_offset, generation=0)
         parts = [
-            fetch_topic(door, segment.base_offset, offset=offset, length=500).body
+            fetch_topic(live_api, segment.base_offset, offset=offset, length=500).body
             for offset in range(0, segment.end, 500)
         ]
         assert b"".join(parts) == whole.body
@@ -259,48 +261,48 @@ def test_a_partitions_segments_decode_to_what_is_fetched(door: LiveApi) -> None:
 
 
 def test_a_segment_that_was_replaced_by_a_smaller_one_is_another_generation(
-    door: LiveApi,
+    live_api: LiveApi,
 ) -> None:
-    door.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
-    produce(door, 50)
-    door.call(topics.SEAL_PARTITION, CLICKS)
-    before = door.call(topics.TOPIC_SEGMENTS, CLICKS).segments[0]
-    partition = door.store.topic("clicks").partition(0)
+    live_api.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
+    produce(live_api, 50)
+    live_api.call(topics.SEAL_PARTITION, CLICKS)
+    before = live_api.call(topics.TOPIC_SEGMENTS, CLICKS).segments[0]
+    partition = live_api.store.topic("clicks").partition(0)
     partition._upkeep.compact()
-    after = door.call(topics.TOPIC_SEGMENTS, CLICKS).segments[0]
+    after = live_api.call(topics.TOPIC_SEGMENTS, CLICKS).segments[0]
     assert after.generation == before.generation + 1
     assert after.end < before.end
     with pytest.raises(NotFound, match="its generation is 1 now, not 0"):
-        fetch_topic(door, 0, generation=0)
-    answer = fetch_topic(door, 0, generation=1)
+        fetch_topic(live_api, 0, generation=0)
+    answer = fetch_topic(live_api, 0, generation=1)
     assert offsets_in(after, answer.body) == [49]
     assert answer.headers["lakebed-generation"] == "1"
 
 
 def test_a_file_replaced_before_the_partition_says_so_is_not_given_for_the_old_one(
-    door: LiveApi, tmp_path: Path
+    live_api: LiveApi, tmp_path: Path
 ) -> None:
-    door.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
-    produce(door, 50)
-    door.call(topics.SEAL_PARTITION, CLICKS)
-    path = Path(door.store.topic("clicks").partition(0).segments()[0].path)
+    live_api.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
+    produce(live_api, 50)
+    live_api.call(topics.SEAL_PARTITION, CLICKS)
+    path = Path(live_api.store.topic("clicks").partition(0).segments()[0].path)
     smaller = tmp_path / "smaller"
     smaller.write_bytes(path.read_bytes()[:1000])
     smaller.rename(path)
     with pytest.raises(Busy, match="being replaced"):
-        fetch_topic(door, 0, generation=0)
+        fetch_topic(live_api, 0, generation=0)
 
 
-def test_what_is_no_segment_of_a_topic_is_not_found(door: LiveApi) -> None:
-    door.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
-    produce(door, 3)
+def test_what_is_no_segment_of_a_topic_is_not_found(live_api: LiveApi) -> None:
+    live_api.call(topics.ENSURE_TOPIC, {"topic": "clicks"})
+    produce(live_api, 3)
     for names in ({"topic": "missing", "partition": 0}, {"topic": "clicks", "partition": 9}):
         with pytest.raises(NotFound):
-            door.call(topics.TOPIC_SEGMENTS, names)
+            live_api.call(topics.TOPIC_SEGMENTS, names)
     with pytest.raises(NotFound):
-        fetch_topic(door, 1)
-    end = door.call(topics.TOPIC_SEGMENTS, CLICKS).segments[0].end
-    assert fetch_topic(door, 0, offset=end).body == b""
+        fetch_topic(live_api, 1)
+    end = live_api.call(topics.TOPIC_SEGMENTS, CLICKS).segments[0].end
+    assert fetch_topic(live_api, 0, offset=end).body == b""
     with pytest.raises(BadRange):
-        fetch_topic(door, 0, offset=end + 1)
-    assert "missing" not in door.call(topics.LIST_TOPICS).topics
+        fetch_topic(live_api, 0, offset=end + 1)
+    assert "missing" not in live_api.call(topics.LIST_TOPICS).topics

@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.api.objects import DeleteMany, ObjectDeletion
 from lakebed.base.units import KIB, MIB
-from lakebed.http_api.handlers import HANDLERS
+from lakebed.http_api.handler_table import HANDLERS
 from lakebed.seglake.config import SeglakeConfig
 from tests.http.serving import in_loop, until
 from tests.http_api.handling import handling
@@ -29,12 +29,12 @@ def test_many_that_wait_for_room_in_the_queue_keep_no_other_from_being_answered(
 
     @in_loop
     async def run() -> None:
-        async with handling(tmp_path, HANDLERS, object_config=QUEUE) as door:
-            service = door.service
+        async with handling(tmp_path, HANDLERS, object_config=QUEUE) as live_api:
+            service = live_api.service
             lake = await service.lake()
             lake.buckets.create(BUCKET)
             lake.objects.put(BUCKET, "large", LARGE)
-            clients = [await door.served.connect() for _ in range(CLIENTS + 1)]
+            clients = [await live_api.served.connect() for _ in range(CLIENTS + 1)]
             with stalled(lake):
                 full = [asyncio.ensure_future(service.done(one)) for one in fill(lake, BUCKET)]
                 for number, client in enumerate(clients[:-1]):

@@ -12,8 +12,8 @@ import pytest
 from lakebed.aof.config import AofConfig
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Missing
-from lakebed.aof.tiers.migration import Migrated
-from lakebed.aof.tiers.moves import RepairOutcome
+from lakebed.aof.tiers.migration import MigrationReport
+from lakebed.aof.tiers.segment_tiering import RepairOutcome
 from lakebed.api.job_reports import report_of
 from lakebed.api.jobs import JOBS
 from lakebed.base.errors import BadName, Busy, InputError, NotFound
@@ -136,7 +136,9 @@ def test_tier2_moves_only_while_the_log_is_not_open(store: Store, tmp_path: Path
         run(store, "aof-migrate-tier2", log="orders", address=address)
     store.close()
     with Store.open(store.root) as again:
-        done: Migrated = run(again, "aof-migrate-tier2", log="orders", address=address, delete=True)
+        done: MigrationReport = run(
+            again, "aof-migrate-tier2", log="orders", address=address, delete=True
+        )
     assert (done.before, done.after) == ("tier2", address)
     assert done.copied_count == done.deleted_count >= SEGMENTS
     assert done.missing == []

@@ -1,4 +1,4 @@
-"""Clients that wait for an answer while the test goes on, and what the door knows of them."""
+"""Clients that wait for an answer while the test goes on, and what the API knows of them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Result = TypeVar("Result")
 
 
 @contextlib.contextmanager
-def another_client(door: LiveApi) -> Iterator[LiveApi]:
+def another_client(live_api: LiveApi) -> Iterator[LiveApi]:
     """With a connection of its own."""
-    client = LiveApi(door.store, door.socket_path)
+    client = LiveApi(live_api.store, live_api.socket_path)
     try:
         yield client
     finally:
         client.hang_up()
 
 
-def delete_topics(door: LiveApi) -> None:
+def delete_topics(live_api: LiveApi) -> None:
     """With their groups, so that the next test begins with nothing."""
-    for name in door.store.topics.names():
-        door.store.topics.delete(name)
+    for name in live_api.store.topics.names():
+        live_api.store.topics.delete(name)
 
 
-def fresh_topic(door: LiveApi, name: str, *, partitions: int = 1, group: str = "") -> None:
+def fresh_topic(live_api: LiveApi, name: str, *, partitions: int = 1, group: str = "") -> None:
     """An empty topic with an empty group; the one of the last test, if that left it so."""
-    topics, groups = door.store.topics, [group] if group else []
+    topics, groups = live_api.store.topics, [group] if group else []
     if name in topics.names():
         topic = topics.open(name)
         is_empty = not any(partition.high_watermark() for partition in topic.partitions)
@@ -48,7 +48,7 @@ def fresh_topic(door: LiveApi, name: str, *, partitions: int = 1, group: str = "
 
 
 def begin(
-    door: LiveApi,
+    live_api: LiveApi,
     operation: Operation[Result],
     names: Mapping[str, object] | None = None,
     query: Mapping[str, object] | None = None,
@@ -59,7 +59,7 @@ def begin(
 
     def run() -> None:
         try:
-            with another_client(door) as client:
+            with another_client(live_api) as client:
                 future.set_result(client.call(operation, names, query, body))
         except BaseException as error:  # noqa: BLE001 - raised again by whoever asks
             future.set_exception(error)
@@ -72,29 +72,29 @@ def told(future: Future[Result]) -> Result:
     return future.result(GIVE_UP_S)
 
 
-def wait_until(door: LiveApi, condition: Callable[[], bool]) -> None:
+def wait_until(live_api: LiveApi, condition: Callable[[], bool]) -> None:
     """Until the loop has come that far."""
 
     async def look() -> None:
         while not condition():
             await asyncio.sleep(0)
 
-    door.in_loop(asyncio.wait_for(look(), GIVE_UP_S))
+    live_api.in_loop(asyncio.wait_for(look(), GIVE_UP_S))
 
 
-def poll_count(door: LiveApi, topic: str, partition: int = 0) -> int:
+def poll_count(live_api: LiveApi, topic: str, partition: int = 0) -> int:
     """Fetches that wait at the partition's end. Groups of the topic listen there too."""
-    return len(door.store.topic(topic).partition(partition)._state._listeners)
+    return len(live_api.store.topic(topic).partition(partition)._state._listeners)
 
 
-def lease_count(door: LiveApi) -> int:
+def lease_count(live_api: LiveApi) -> int:
     """Leases that wait for something, and do not look right now."""
-    queues = door.api.service.lease_queues._queues.values()
-    return sum(bell._waiter is not None for queue in queues for bell in queue._bells)
+    queues = live_api.api.service.lease_queues._queues.values()
+    return sum(wake_event._waiter is not None for queue in queues for wake_event in queue._waiters)
 
 
 def sent(
-    door: LiveApi,
+    live_api: LiveApi,
     operation: Operation[Any],
     names: Mapping[str, object],
     query: Mapping[str, object] | None = None,
@@ -109,7 +109,7 @@ def sent(
     )
     plain = socket.socket(socket.AF_UNIX)
     plain.settimeout(GIVE_UP_S)
-    plain.connect(door.socket_path)
+    plain.connect(live_api.socket_path)
     plain.sendall(head.encode() + data)
     return plain
 

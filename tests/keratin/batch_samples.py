@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakebed.base.checksum import crc32c
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.record_batch import build
+from lakebed.kernels import crc32c
 from lakebed.kernels.format import RECORD_BATCH, RecordBatchHeader
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "keratin" / "batches_v2"

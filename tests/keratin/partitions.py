@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lakebed.base.files import Disk, replace_atomically
-from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Task
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from lakebed.base.zero_fill import SpareBudget
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.message import Message
 from lakebed.keratin.partition import Partition

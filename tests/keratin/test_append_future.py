@@ -10,7 +10,7 @@ from lakebed.api.problems import Unreachable
 from lakebed.base.errors import Busy, LakebedError, NoSpace, SyncFailed
 from lakebed.keratin.append_future import after_failure
 from lakebed.keratin.errors import AppendedPart, PartlyAppended
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 
 FULL = Busy("the queue of writes is full")
 FAILED = SyncFailed("fdatasync", "/topics/orders/0/0.log")

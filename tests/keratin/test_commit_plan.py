@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lakebed.base.errors import InputError
+from lakebed.keratin.append_requests import build_append, build_batch_append
 from lakebed.keratin.commit_plan import CommitPlan, plan_commit
 from lakebed.keratin.config import Ack
 from lakebed.keratin.errors import OutOfOrderSequence, ProducerFenced
@@ -14,8 +15,7 @@ from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.producers import Producers
 from lakebed.keratin.record_batch import build, check
-from lakebed.keratin.requests import build_append, build_batch_append
-from lakebed.keratin.work import SYNC, Append, Appended
+from lakebed.keratin.writer_requests import SYNC, Append, Appended
 from lakebed.kernels import keratin_encode
 from tests.keratin.partitions import small
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from lakebed.base.errors import Corrupt
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
-from lakebed.keratin.compacting import compact
 from lakebed.keratin.compaction import Survivors
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.log_bytes import open_log
 from lakebed.keratin.message import Message
+from lakebed.keratin.partition_verification import verify_partition
 from lakebed.keratin.reader import PartitionReader
-from lakebed.keratin.rewriting import Rewritten, whole_runs
-from lakebed.keratin.verify import verify_partition
+from lakebed.keratin.segment_rewrite import RewrittenSegment, whole_runs
 from tests.fakes.partition import FakePartition
 
 NEVER_MS = 1 << 50
@@ -42,7 +42,7 @@ def run_pass(
     now_ms: int = 0,
     tombstone_ms: int = NEVER_MS,
     keys_max: int = 1000,
-) -> list[Rewritten]:
+) -> list[RewrittenSegment]:
     """As the writer does it: what was rewritten is taken over at once."""
     sealed = [segment.info() for segment in partition.built if segment.is_sealed]
     done = []

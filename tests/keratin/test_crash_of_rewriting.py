@@ -12,9 +12,9 @@ from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.files import remove_temporaries
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
-from lakebed.keratin.compacting import compact
-from lakebed.keratin.inspect import inspect_log
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.log_bytes import open_log
+from lakebed.keratin.log_inspection import inspect_log
 from lakebed.keratin.message import Message
 from lakebed.keratin.paths import SegmentFile
 from lakebed.keratin.reader import PartitionReader

@@ -14,8 +14,8 @@ from lakebed.base.simulation.disk import SimulatedDisk
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.damage import SkippedRange
 from lakebed.keratin.format import RECORDS_START, RecordFlags
-from lakebed.keratin.inspect import LogInspection, inspect_log
 from lakebed.keratin.log_bytes import LogBytes, open_log
+from lakebed.keratin.log_inspection import LogInspection, inspect_log
 from lakebed.keratin.message import Message
 from lakebed.keratin.reader import PartitionReader
 from lakebed.kernels import keratin_encode

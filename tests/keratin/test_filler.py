@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lakebed.base.errors import DiskError
-from lakebed.base.filling import SpareBudget
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB, MIB
+from lakebed.base.zero_fill import SpareBudget
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.paths import SegmentFile
 from tests.keratin.partitions import PATHS, small

@@ -12,10 +12,10 @@ from lakebed.base.files import make_folders
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
 from lakebed.keratin.message import Message
+from lakebed.keratin.partition_verification import verify_partition
 from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.reader import PartitionReader
-from lakebed.keratin.verify import verify_partition
 from tests.fakes.partition import CREATED_MS, FakePartition
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "keratin" / "partition_v1"

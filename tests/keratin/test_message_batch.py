@@ -15,9 +15,9 @@ from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.headers import Header, Producer, decode_headers, encode_headers
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch, key_of_block
-from lakebed.keratin.messages import batches_of
 from lakebed.keratin.record_batch import build
 from lakebed.keratin.run import Run, run_of
+from lakebed.keratin.run_decoder import batches_of
 from lakebed.kernels import keratin_encode, keratin_scan
 from tests.keratin.partitions import flipped
 

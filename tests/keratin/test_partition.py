@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -15,6 +16,7 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.world import World
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.compression import Compression
+from lakebed.keratin.errors import CodecMissing
 from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.message import Message
@@ -137,6 +139,28 @@ def test_many_threads_get_offsets_of_their_own_and_keep_their_order(topic: Topic
     assert found == expected
     assert sorted(found) == list(range(len(found)))
     assert len(partition.segments()) > 1
+
+
+COMPRESSED = [kind for kind in Compression if kind is not Compression.NONE]
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_a_compressed_batch_without_its_codec_is_refused_with_the_extra_to_install(
+    world: World, monkeypatch: pytest.MonkeyPatch, compression: Compression
+) -> None:
+    partition = opened(world)
+    batch = build([b"figs"], timestamps_ms=5, compression=compression)
+    partition.append_record_batch(batch).result()
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    with pytest.raises(CodecMissing, match=r"install lakebed\[codecs\]"):
+        partition.append_record_batch(batch)
+    plain = build([b"dates"], timestamps_ms=5)
+    assert partition.append_record_batch(plain).result().message_count == 1
+    with pytest.raises(CodecMissing, match=r"install lakebed\[codecs\]"):
+        values(partition)  # the one that was stored before is not taken for damaged
+    monkeypatch.undo()
+    assert values(partition) == [b"figs", b"dates"]
+    partition.close()
 
 
 def test_wrong_input_leaves_the_partition_as_it_was(world: World) -> None:

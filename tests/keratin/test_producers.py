@@ -126,8 +126,8 @@ def test_those_who_wrote_nothing_for_long_are_forgotten() -> None:
     producers.add(run(0, 1, 1, at_ms=200)._replace(producer_id=2))
     assert producers.forget_before(101) == 1
     assert len(producers) == 1
-    assert producers.of(1) == ()
-    assert producers.of(2)
+    assert producers.runs_of(1) == ()
+    assert producers.runs_of(2)
 
 
 def test_of_too_many_those_that_were_quiet_longest_are_forgotten() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.world import World
-from lakebed.keratin.compacting import compact
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.follower import Follower
 from lakebed.keratin.message import Message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from random import Random
 
@@ -12,12 +13,15 @@ from lakebed.base.errors import InputError
 from lakebed.base.files import read_file
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
+from lakebed.base.units import MIB
+from lakebed.keratin.compression import Compression
+from lakebed.keratin.errors import CodecMissing
 from lakebed.keratin.format import RECORDS_START, RecordFlags
 from lakebed.keratin.message import Message
+from lakebed.keratin.partition_verification import verify_partition
 from lakebed.keratin.paths import SegmentFile, TopicPaths
 from lakebed.keratin.reader import PartitionReader
-from lakebed.keratin.repair import Repaired, repair_segment
-from lakebed.keratin.verify import verify_partition
+from lakebed.keratin.repair import RepairedSegment, repair_segment
 from tests.fakes.partition import CREATED_MS, FakePartition, FakeSegment
 
 
@@ -34,7 +38,7 @@ def partition() -> Iterator[FakePartition]:
         yield partition
 
 
-def _repair(partition: FakePartition, segment: FakeSegment) -> Repaired | None:
+def _repair(partition: FakePartition, segment: FakeSegment) -> RepairedSegment | None:
     repaired = repair_segment(
         partition.disk,
         partition.paths,
@@ -50,6 +54,24 @@ def _repair(partition: FakePartition, segment: FakeSegment) -> Repaired | None:
 def _read(partition: FakePartition) -> list[Message]:
     with PartitionReader(partition) as reader:
         return list(reader.read())
+
+
+def test_batches_without_their_codec_are_neither_judged_nor_cut(
+    partition: FakePartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition.append_batch([b"c"], compression=Compression.ZSTD)
+    segment = partition.built[-1]
+    for number in range(30):  # seals it
+        partition.append(b"%d " % number * 20, key=b"k")
+    partition.publish()
+    assert segment.is_sealed
+    before = read_file(partition.disk, segment.path, size_max=MIB)
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    with pytest.raises(CodecMissing):
+        verify_partition(partition.disk, partition.paths)
+    with pytest.raises(CodecMissing):
+        _repair(partition, segment)
+    assert read_file(partition.disk, segment.path, size_max=MIB) == before
 
 
 def test_a_whole_partition_is_whole(partition: FakePartition) -> None:

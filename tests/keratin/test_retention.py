@@ -35,12 +35,22 @@ from tests.keratin.partitions import (
 )
 
 MINUTE_NS = 60 * NS_PER_S
-SEGMENTS = [Candidate(0, 10, 1000, 100), Candidate(10, 20, 1000, 200), Candidate(20, 30, 1000, 300)]
+SEGMENTS = [
+    Candidate(0, 10, 1000, 100, 100),
+    Candidate(10, 20, 1000, 200, 200),
+    Candidate(20, 30, 1000, 300, 300),
+]
 
 
-def start(now_ms: int = 0, *, needed: int | None = None, **limits: int) -> int | None:
+def start(
+    now_ms: int = 0,
+    segments: Sequence[Candidate] = SEGMENTS,
+    *,
+    needed: int | None = None,
+    **limits: int,
+) -> int | None:
     return start_after_retention(
-        SEGMENTS,
+        segments,
         config=TopicConfig(**limits),  # type: ignore[arg-type]
         active_bytes=500,
         now_ms=now_ms,
@@ -77,9 +87,37 @@ def test_one_that_is_needed_keeps_all_behind_it() -> None:
     assert start(9999, needed=0, retention_ms=50) is None
 
 
-def test_a_segment_from_the_future_does_not_stand_before_older_ones_for_ever() -> None:
-    """Its largest timestamp was bounded by its sealing already, so it grows old as any other."""
-    assert start(351, retention_ms=50) == 30
+def test_a_timestamp_from_the_future_does_not_outlast_its_sealing() -> None:
+    segments = [Candidate(0, 10, 1000, 10**9, 100), *SEGMENTS[1:]]
+    assert start(351, segments, retention_ms=50) == 30
+
+
+def test_a_segment_sealed_while_the_clock_ran_ahead_is_as_old_as_the_next() -> None:
+    segments = [Candidate(0, 10, 1000, 10**9, 10**9), *SEGMENTS[1:]]
+    assert start(250, segments, retention_ms=50) is None
+    assert start(251, segments, retention_ms=50) == 20
+
+
+def test_old_timestamps_do_not_make_an_earlier_segment_older_than_its_sealing() -> None:
+    """A back-fill in the second segment says nothing of the first."""
+    segments = [Candidate(0, 10, 1000, 10**9, 10**9), Candidate(10, 20, 1000, 1, 240)]
+    assert start(250, segments, retention_ms=50) is None
+
+
+def test_a_wall_clock_that_ran_ahead_for_a_while_does_not_stop_retention() -> None:
+    world = World(1)
+    partition = opened(world, retention_ms=150_000)
+    world.clock.skew(365 * 24 * 60 * MINUTE_NS)
+    append(partition, b"from the future")
+    partition.seal()
+    world.clock.skew(-365 * 24 * 60 * MINUTE_NS)
+    for number in range(4):
+        append(partition, b"%d" % number)
+        world.clock.advance(MINUTE_NS)
+        partition.seal()
+    partition.upkeep_step()
+    assert values(partition)[0] == b"2"
+    partition.close()
 
 
 def filled(world: World, count: int = 4, **settings: Any) -> Partition:

@@ -29,10 +29,35 @@ def test_the_reference_is_taken_when_asked_for_without_a_word() -> None:
     assert done.stderr == ""
 
 
-def test_the_reference_is_taken_with_one_warning_if_nothing_is_compiled() -> None:
-    done = run(HIDE + REPORT)
-    assert done.stdout == "False lakebed.kernels.reference ()\n"
-    assert done.stderr.count("the compiled kernels are not installed") == 1
+def test_the_reference_is_imported_without_a_word_if_nothing_is_compiled() -> None:
+    done = run(HIDE + REPORT + "; print(k.MISSING_REASON)")
+    assert done.stdout.startswith("False lakebed.kernels.reference ()\nimport of")
+    assert done.stderr == ""
+
+
+OPEN_TWICE = "from lakebed.kernels.disk import real_disk; real_disk(); real_disk()"
+
+
+def test_the_first_disk_reports_once_what_missing_kernels_cost() -> None:
+    done = run(HIDE + OPEN_TWICE)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("the compiled kernels are not installed")
+    assert "slower (10 to 40 times on small records" in line
+    assert "C compiler" in line
+
+
+@pytest.mark.parametrize("wanted", ["compiled", "reference"])
+def test_nothing_is_reported_of_kernels_that_were_chosen(compiled: Kernels, wanted: str) -> None:
+    done = run(OPEN_TWICE, wanted)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_missing_kernels_are_an_event_with_its_facts() -> None:
+    listen = "import logging; h = logging.Handler(); h.emit = lambda r: print(r.event, *r.facts); "
+    listen += "logging.getLogger().addHandler(h); "
+    done = run(HIDE + listen + OPEN_TWICE)
+    assert (done.stdout, done.stderr) == ("kernels_not_compiled cost remedy reason\n", "")
 
 
 def test_one_that_was_made_from_older_sources_is_as_good_as_none() -> None:
@@ -40,7 +65,8 @@ def test_one_that_was_made_from_older_sources_is_as_good_as_none() -> None:
     old += "sys.modules[name] = types.ModuleType(name); sys.modules[name].__file__ = 'old.so'; "
     done = run(old + REPORT)
     assert done.stdout == "False lakebed.kernels.reference ()\n"
-    assert "old.so is out of date: it has no aof_batch" in done.stderr
+    reported = run(old + OPEN_TWICE)
+    assert "old.so is out of date: it has no aof_batch" in reported.stderr
     assert "out of date" in run(old + REPORT, "compiled").stderr
 
 
@@ -54,9 +80,11 @@ def test_an_unknown_choice_is_an_error() -> None:
     assert "must be 'compiled' or 'reference'" in run(REPORT, "fast").stderr
 
 
-def test_the_compiled_kernels_need_no_checksum_package(compiled: Kernels) -> None:
-    done = run("import sys, lakebed.kernels; print('awscrt' in sys.modules)")
-    assert done.stdout == "False\n"
+@pytest.mark.parametrize("wanted", ["compiled", "reference"])
+def test_no_package_is_needed_for_a_crc(compiled: Kernels, wanted: str) -> None:
+    hide = "import sys; sys.modules['awscrt'] = sys.modules['crc32c'] = None; "
+    sums = "import lakebed.kernels as k; print(hex(k.crc32c(b'figs')), hex(k.crc64nvme(b'figs')))"
+    assert run(hide + sums, wanted).stdout == "0xd3a98e15 0x762daccad90c3e06\n"
 
 
 def test_features_can_be_limited_to_what_the_cpu_has(compiled: Kernels) -> None:

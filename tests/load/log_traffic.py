@@ -9,8 +9,8 @@ from hashlib import sha256
 from random import Random
 from typing import Final
 
-from lakebed.aof.batch import Record
 from lakebed.aof.errors import WouldBlock
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.client.store import RemoteStore
 from tests.load.traffic import Traffic, Window

@@ -16,7 +16,7 @@ from tests.load.messages import PARTITIONS, TOPIC, name_of, value_of
 from tests.load.traffic import Marks, Traffic, Window
 
 if TYPE_CHECKING:
-    from lakebed.client.following import PartitionFollower
+    from lakebed.client.followers import PartitionFollower
 
 GROUP: Final = "workers"
 AHEAD_MAX: Final = 8_000  # messages; retention keeps more of each partition

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.base.errors import DiskError
-from lakebed.node.demo import group, landing, verifying
+from lakebed.node.demo import group, landing, verification
 from lakebed.node.demo.checks import Check, Tally, disagreeing, tally
 from lakebed.node.demo.crash import first_from
 from lakebed.node.demo.events import (
@@ -24,12 +24,12 @@ from lakebed.node.demo.events import (
 )
 from lakebed.node.demo.scale import EVENT_COUNT_MIN, default_event_count, scale_of
 from lakebed.node.demo.summary import Summary, next_steps
-from lakebed.node.demo.tiers import LOG, Holding
+from lakebed.node.demo.tiers import LOG, TierSizes
 from lakebed.node.demo.tour import run
-from lakebed.spark.jobs.watcher import NobodyWatches
+from lakebed.spark.jobs.watcher import NullWatcher
 from lakebed.store.store import Store
 from lakebed.store.store_check import verify_store
-from tests.node.demo_grounds import found, ground_in
+from tests.node.demo_contexts import context_in, found
 
 
 def summary(*checks: Check) -> Summary:
@@ -40,7 +40,7 @@ def summary(*checks: Check) -> Summary:
         checks=checks,
         rates={"events produced": 10},
         sizes={"topic": 5},
-        tiers=(Holding("sealed", 3, 0, 0),),
+        tiers=(TierSizes("sealed", 3, 0, 0),),
     )
 
 
@@ -130,26 +130,26 @@ def test_the_ids_of_a_topic_are_those_that_were_appended(tmp_path: Path) -> None
 
 
 def test_a_group_settles_each_message_once_and_gets_one_again(tmp_path: Path) -> None:
-    with ground_in(tmp_path, events=50_000) as ground, Store.open(tmp_path) as store:
+    with context_in(tmp_path, events=50_000) as context, Store.open(tmp_path) as store:
         topic = store.topic(TOPIC, partitions=2)
         topic.append_batch([b"message"] * 6_000, partition=0).result()
-        settled = group.settle(ground, topic, event_count=6_000)
-        assert len(settled.places) >= ground.scale.settled
+        settled = group.settle(context, topic, event_count=6_000)
+        assert len(settled.places) >= context.scale.settled
         assert settled.given_back in settled.places
-        group.lease_again(ground, topic, settled)
-        assert all(expected == there for expected, there in found(ground).values())
+        group.lease_again(context, topic, settled)
+        assert all(expected == there for expected, there in found(context).values())
 
 
 def test_a_group_whose_lag_is_not_what_it_left_disagrees(tmp_path: Path) -> None:
-    with ground_in(tmp_path, events=30_000) as ground, Store.open(tmp_path) as store:
+    with context_in(tmp_path, events=30_000) as context, Store.open(tmp_path) as store:
         topic = store.topic(TOPIC, partitions=2)
         topic.append_batch([b"message"] * 6_000, partition=0).result()
-        settled = group.settle(ground, topic, event_count=6_001)
-        expected, there = found(ground)["messages settled by the group"]
+        settled = group.settle(context, topic, event_count=6_001)
+        expected, there = found(context)["messages settled by the group"]
         assert there == expected + 1
         topic.group(group.GROUP).reset()
-        group.lease_again(ground, topic, settled)
-        expected, there = found(ground)["settled messages delivered again"]
+        group.lease_again(context, topic, settled)
+        expected, there = found(context)["settled messages delivered again"]
         assert (expected, there > 0) == (0, True)
 
 
@@ -164,39 +164,39 @@ def test_a_table_that_adds_up_to_something_else_disagrees(
     ledger = Ledger(
         event_count=5, counts=Counter(order=3, view=2), amounts=Counter(order=30, view=7)
     )
-    queried = landing.Queried(
+    queried = landing.QueryResult(
         Counter(dict(zip(kinds, rows, strict=True))),
         5,
         Counter(dict(zip(kinds, cents, strict=True))),
     )
-    with ground_in(tmp_path) as ground:
-        landing.compare(ground, queried, ledger, when="")
-        assert len(disagreeing(ground.checks)) == disagreeing_count
+    with context_in(tmp_path) as context:
+        landing.compare(context, queried, ledger, when="")
+        assert len(disagreeing(context.checks)) == disagreeing_count
 
 
 def test_a_damaged_store_disagrees(tmp_path: Path) -> None:
-    with ground_in(tmp_path, events=1_000) as ground:
-        with Store.open(ground.root) as store:
+    with context_in(tmp_path, events=1_000) as context:
+        with Store.open(context.root) as store:
             store.topic(TOPIC).append_batch([b"a message"] * 100).result()
             log = store.log(LOG)
-            log.append_records([b"a record"] * ground.scale.records)
+            log.append_records([b"a record"] * context.scale.records)
             log.seal_current_segment()
-        verifying.judge(ground, verify_store(ground.root), event_count=100)
-        assert all(expected == there for expected, there in found(ground).values())
-        (segment, *_) = sorted((ground.root / "aof" / LOG / "segments").glob("*.seg"))
+        verification.judge(context, verify_store(context.root), event_count=100)
+        assert all(expected == there for expected, there in found(context).values())
+        (segment, *_) = sorted((context.root / "aof" / LOG / "segments").glob("*.seg"))
         with segment.open("r+b") as file:
             file.seek(230)  # in a record
             file.write(b"\xff\xff")
-        verifying.judge(ground, verify_store(ground.root), event_count=99)
-        expected, there = found(ground)["damages found by verify"]
+        verification.judge(context, verify_store(context.root), event_count=99)
+        expected, there = found(context)["damages found by verify"]
         assert (expected, there > 0) == (0, True)
-        assert found(ground)["messages with good checksums"] == (99, 100)
+        assert found(context)["messages with good checksums"] == (99, 100)
 
 
 def test_a_folder_that_is_in_use_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     with pytest.raises(DiskError, match="give a new folder"):
-        run(scratch=tmp_path, watcher=NobodyWatches(), seed=1)
+        run(scratch=tmp_path, watcher=NullWatcher(), seed=1)
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 

@@ -14,10 +14,10 @@ from lakebed.client.store import RemoteStore
 from lakebed.node.demo.node_process import (
     NodeFailed,
     NodeProcess,
-    Told,
+    ReadyLine,
     log_tail,
     plain_environment,
-    told_in,
+    ready_line_in,
 )
 
 DOCUMENT = b'{"s3": "http://a:1", "http": "http://a:2", "region": "r", "connect": {}}'
@@ -25,12 +25,12 @@ DOCUMENT = b'{"s3": "http://a:1", "http": "http://a:2", "region": "r", "connect"
 
 def test_a_document_counts_when_all_of_it_is_there() -> None:
     for length in range(len(DOCUMENT)):
-        assert told_in(DOCUMENT[:length]) is None
-    assert told_in(DOCUMENT) == Told("http://a:1", "http://a:2", "r")
+        assert ready_line_in(DOCUMENT[:length]) is None
+    assert ready_line_in(DOCUMENT) == ReadyLine("http://a:1", "http://a:2", "r")
 
 
 def test_a_secret_is_in_no_text() -> None:
-    assert "hidden" not in repr(Told("a", "b", "c", "key", "hidden"))
+    assert "hidden" not in repr(ReadyLine("a", "b", "c", "key", "hidden"))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_node_that_was_killed_comes_back_where_it_was(
         root = tmp_path / "store"
         node = NodeProcess(root, folder=tmp_path, runner=runner, environment=os.environ)
         with node:
-            told = node.told
+            told = node.ready_line
             with RemoteStore.open(
                 told.http, access_key=told.access_key, secret_key=told.secret_key
             ) as store:
@@ -74,7 +74,7 @@ def test_a_node_that_was_killed_comes_back_where_it_was(
             assert messages == [b"one"]
             assert node.stop() == 0
         node.close()
-        port = int(node.told.http.rpartition(":")[2])
+        port = int(node.ready_line.http.rpartition(":")[2])
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
 

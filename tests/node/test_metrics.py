@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from lakebed.aof.errors import BackpressureKind
 from lakebed.base.counters import Counters, Histogram
-from lakebed.http.request import Asked, Request
+from lakebed.http.request import Request, RequestLabel
 from lakebed.http.response import Response
 from lakebed.node.metric_names import MANIFEST_PREFIX, SECONDS, exported
 from lakebed.node.metrics import (
@@ -25,9 +25,9 @@ from lakebed.node.metrics import (
     cumulative,
     rendered,
 )
-from lakebed.node.observing import OTHER, TOLD_APART_MAX, Observer
-from lakebed.node.readiness import Look
-from lakebed.store.counters import Counted
+from lakebed.node.observer import OTHER, TOLD_APART_MAX, Observer
+from lakebed.node.readiness import ReadinessReport
+from lakebed.store.counters import PartCounters
 from lakebed.store.store import Store
 from tests.node.requests import request_of
 
@@ -77,7 +77,7 @@ SPECIFIED = {
 }
 
 
-DISK = Look(100, 50, ())
+DISK = ReadinessReport(100, 50, ())
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
     "text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
@@ -85,16 +85,16 @@ PROMETHEUS = (
 
 
 def facts_of(*observers: Observer) -> NodeFacts:
-    seen = [one.seen() for one in observers]
+    seen = [one.snapshot() for one in observers]
     return NodeFacts(
-        seen=seen,
+        requests=seen,
         connections={one.endpoint: 3 for one in seen},
         replays_detected=2,
     )
 
 
 def families(
-    facts: NodeFacts, counts: list[Counted], kind: str = TEXT, *, disk: Look = DISK
+    facts: NodeFacts, counts: list[PartCounters], kind: str = TEXT, *, disk: ReadinessReport = DISK
 ) -> dict[str, Metric]:
     text = rendered(facts, disk, counts, content_type=kind).decode()
     read = read_open if kind == OPEN_METRICS else read_text
@@ -103,9 +103,9 @@ def families(
     return {one.name: one for one in found}
 
 
-def finished(observer: Observer, asked: Asked | None, status: int = 200) -> None:
+def finished(observer: Observer, asked: RequestLabel | None, status: int = 200) -> None:
     request = request_of("/")
-    request.asked = asked
+    request.label = asked
     observer.done(request, status, 10, 20, 2_000_000)
 
 
@@ -121,7 +121,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def everything(store: Store) -> list[Counted]:
+def everything(store: Store) -> list[PartCounters]:
     totals = store.object_totals()
     assert totals is not None
     return [*store.counts(), counted_totals(totals)]
@@ -130,7 +130,7 @@ def everything(store: Store) -> list[Counted]:
 @pytest.mark.parametrize("kind", [TEXT, OPEN_METRICS])
 def test_everything_that_the_specifications_name_is_there(store: Store, kind: str) -> None:
     observer = Observer("s3")
-    finished(observer, Asked("PutObject", "photos", "LAKE"))
+    finished(observer, RequestLabel("PutObject", "photos", "LAKE"))
     found = families(facts_of(observer), everything(store), kind)
     for name, metric_type in SPECIFIED.items():
         assert name in found, name
@@ -188,7 +188,7 @@ def test_a_histogram_has_fixed_buckets_that_only_grow() -> None:
     counters = Counters()
     counters.histogram("x_ns").observe(400_000)
     counters.histogram("y").observe(70_000)
-    found = families(facts_of(), [Counted("aof", {"log": "a"}, counters.snapshot())])
+    found = families(facts_of(), [PartCounters("aof", {"log": "a"}, counters.snapshot())])
     told = {one.labels.get("le", one.name): one.value for one in found["aof_x_seconds"].samples}
     assert (told["0.0005"], told["0.0001"], told["+Inf"]) == (1, 0, 1)
     assert told["aof_x_seconds_sum"] == pytest.approx(0.0004)
@@ -202,7 +202,9 @@ def test_labels_cannot_break_out_of_their_line() -> None:
     counters.counter("things").add(7)
     hostile = 'a"} 1\nevil_total{x="\\'
     for kind in (TEXT, OPEN_METRICS):
-        found = families(facts_of(), [Counted("aof", {"log": hostile}, counters.snapshot())], kind)
+        found = families(
+            facts_of(), [PartCounters("aof", {"log": hostile}, counters.snapshot())], kind
+        )
         (sample,) = found["aof_things"].samples
         assert (sample.labels, sample.value) == ({"log": hostile}, 7)
         assert "evil" not in found
@@ -211,7 +213,7 @@ def test_labels_cannot_break_out_of_their_line() -> None:
 def test_requests_are_counted_by_what_they_ask_and_how_they_ended() -> None:
     s3, http = Observer("s3"), Observer("http")
     for status in (200, 204, 404):
-        finished(s3, Asked("GetObject", "photos", "LAKE"), status)
+        finished(s3, RequestLabel("GetObject", "photos", "LAKE"), status)
     finished(http, None, 401)
     http.done(None, 400, 0, 5, 0)  # it never became a request
     found = families(facts_of(s3, http), [])
@@ -236,12 +238,12 @@ def test_requests_are_counted_by_what_they_ask_and_how_they_ended() -> None:
 def test_buckets_are_told_apart_up_to_a_number_and_never_by_what_is_none() -> None:
     observer = Observer("s3")
     for none in ("x" * 64, "\ud800", "a\nb"):
-        finished(observer, Asked("GetObject", none))
-    assert set(observer.seen().by_bucket.durations) == {OTHER}
+        finished(observer, RequestLabel("GetObject", none))
+    assert set(observer.snapshot().by_bucket.durations) == {OTHER}
     for number in range(TOLD_APART_MAX + 10):
-        finished(observer, Asked("GetObject", f"bucket-{number}"))
-    finished(observer, Asked("GetObject", "bucket-1"))
-    seen = observer.seen().by_bucket
+        finished(observer, RequestLabel("GetObject", f"bucket-{number}"))
+    finished(observer, RequestLabel("GetObject", "bucket-1"))
+    seen = observer.snapshot().by_bucket
     assert len(seen.durations) == TOLD_APART_MAX
     assert seen.requests[OTHER, "2xx"] == 3 + 11
     assert seen.requests["bucket-1", "2xx"] == 2
@@ -257,7 +259,7 @@ def test_the_process_and_the_build_are_told() -> None:
     assert found["lakebed_disk_free_bytes"].samples[0].value == 100
     assert found["lakebed_disk_reserve_bytes"].samples[0].value == 50
     assert found["lakebed_not_writable"].samples[0].value == 0
-    unknown = Look(None, 50, ("the store is closed",))
+    unknown = ReadinessReport(None, 50, ("the store is closed",))
     assert "lakebed_disk_free_bytes" not in families(facts_of(), [], disk=unknown), "it is not 0"
 
 
@@ -287,11 +289,11 @@ def test_what_is_under_way_is_told_by_operation() -> None:
     for request in requests:
         with pytest.raises(RuntimeError):
             handler(request)
-    requests[0].asked = Asked("GetObject")
-    assert observer.seen().inflight == {"GetObject": 1, "none": 1}
+    requests[0].label = RequestLabel("GetObject")
+    assert observer.snapshot().inflight == {"GetObject": 1, "none": 1}
     for request in requests:
         observer.done(request, 500, 0, 0, 0)
-    assert observer.seen().inflight == {}
+    assert observer.snapshot().inflight == {}
 
 
 def _never(_request: Request) -> Response:

@@ -21,20 +21,20 @@ from lakebed.base.units import TIB
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.http_api.guard import Identity
-from lakebed.http_api.site import Site
+from lakebed.http_api.origin_check import OriginCheck
 from lakebed.keratin.config import TopicConfig
 from lakebed.node import pages as node_pages
 from lakebed.node import readiness
 from lakebed.node.metrics import OPEN_METRICS, TEXT, NodeFacts
 from lakebed.node.pages import Pages, is_local
-from lakebed.node.readiness import Readiness, look, reserve_of
+from lakebed.node.readiness import Readiness, check_readiness, reserve_of
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.store.store import Store
 from tests.fakes.failing_disk import FailingDisk
 from tests.http.serving import Answer, Serving, in_loop, serving
 from tests.node.requests import request_of
 
-FACTS = NodeFacts(seen=[], connections={}, replays_detected=0)
+FACTS = NodeFacts(requests=[], connections={}, replays_detected=0)
 PROXIED = "X-Forwarded-For: 10.0.0.9"
 STUCK = [
     f"{one} that take no writes since one failed, until the node is started again: 1"
@@ -73,7 +73,7 @@ async def pages(
         made = Pages(
             store,
             guard=OneKey(),
-            site=Site("here"),
+            site=OriginCheck("here"),
             readiness=Readiness(store, is_draining=lambda: scene.is_draining, answer_s=answer_s),
             facts=lambda: FACTS,
             is_public=is_public,
@@ -171,9 +171,9 @@ def test_without_inodes_it_is_not_ready(tmp_path: Path, monkeypatch: pytest.Monk
 
     with Store.open(tmp_path) as store:
         monkeypatch.setattr(os, "statvfs", partial(without_inodes, of=1000))
-        problems = look(store).problems
+        problems = check_readiness(store).problems
         monkeypatch.setattr(os, "statvfs", partial(without_inodes, of=0))
-        without_a_number = look(store).problems
+        without_a_number = check_readiness(store).problems
         monkeypatch.undo()
     assert problems == ("the disk has 0 inodes free: no file can be created",)
     assert without_a_number == (), "this file system has as many as there is room for"
@@ -225,19 +225,19 @@ def test_a_folder_that_cannot_be_written_is_told(
         return os.statvfs_result(facts)
 
     with Store.open(tmp_path) as store:
-        assert look(store).problems == ()
+        assert check_readiness(store).problems == ()
         if how == "it is mounted for reading":
             monkeypatch.setattr(os, "statvfs", for_reading)
         else:
             monkeypatch.setattr(os, "access", lambda *_: False)
-        assert look(store).problems == ("the store's folder cannot be written",)
+        assert check_readiness(store).problems == ("the store's folder cannot be written",)
         monkeypatch.undo()
 
 
 def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
     with Store.open(tmp_path / "root") as store:
         (tmp_path / "root").rename(tmp_path / "moved")
-        (problem,) = look(store).problems
+        (problem,) = check_readiness(store).problems
         (tmp_path / "moved").rename(tmp_path / "root")
     assert problem.startswith("the store's folder cannot be looked at: ")
 
@@ -248,12 +248,12 @@ async def test_a_disk_that_hangs_takes_one_thread_and_holds_nobody_up(
 ) -> None:
     may_go_on, looks = threading.Event(), []
 
-    def hang(store: Store) -> readiness.Look:
+    def hang(store: Store) -> readiness.ReadinessReport:
         looks.append(store)
         may_go_on.wait(60)
-        return readiness.Look(0, 0, ())
+        return readiness.ReadinessReport(0, 0, ())
 
-    monkeypatch.setattr(readiness, "look", hang)
+    monkeypatch.setattr(readiness, "check_readiness", hang)
     async with pages(tmp_path, answer_s=0.01) as scene:
         for _ in range(3):
             answer = await scene.get("/readyz")

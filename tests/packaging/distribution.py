@@ -1,6 +1,7 @@
-"""The archive and the wheel as `make dist` makes them, and an environment that has the wheel alone.
+"""The archive and the wheel as `make dist` makes them, and environments that have the wheel.
 
-Made from a copy of the tree that knows no version control, once for all tests of a process.
+Made from a copy of the tree that knows no version control, by the Python that runs the tests or by
+the one that `LAKEBED_PACKAGING_PYTHON` names.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +26,14 @@ class Distribution(NamedTuple):
     wheel: Path
 
 
-def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def chosen_python() -> Path:
+    """The interpreter to build for and to install into."""
+    return Path(os.environ.get("LAKEBED_PACKAGING_PYTHON") or sys.executable)
+
+
+def run(
+    *command: str | Path, cwd: Path, timeout_s: float = 240, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """With nothing of this environment but where programs and packages are found."""
     kept = {
         name: value
@@ -38,13 +47,14 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.Complet
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=timeout_s,
         check=False,
     )
 
 
-def built(folder: Path) -> Distribution:
-    """By the tools of this environment; a kernel that does not compile is an error."""
+def built(folder: Path, *, python: Path = Path(sys.executable)) -> Distribution:
+    """By the tools of this environment, or of another made for `python`; kernels that do not
+    compile are an error."""
     tree = folder / "tree"
     for name in FOLDERS:
         shutil.copytree(ROOT / name, tree / name, ignore=_LEFT)
@@ -52,21 +62,37 @@ def built(folder: Path) -> Distribution:
         if path.is_file():
             shutil.copy(path, tree / path.name)
     output = folder / "dist"
-    command = (sys.executable, "tools/dist.py", output)
-    done = run(*command, cwd=tree, LAKEBED_REQUIRE_KERNELS="1")
+    builder = python
+    if python != Path(sys.executable):
+        builder = _environment(folder / "builder", python, "setuptools", "wheel", "Cython")
+    done = run(builder, "tools/dist.py", output, cwd=tree, timeout_s=600)
     assert done.returncode == 0, done.stderr
     archive, wheel = map(Path, done.stdout.splitlines()[-2:])
     assert {archive, wheel} == set(output.iterdir())
     return Distribution(archive, wheel)
 
 
-def installed(wheel: Path, folder: Path) -> Path:
-    """Where the programs of a new environment are that has the wheel and what it depends on."""
-    made = run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=ROOT)
+def installed(
+    wheel: Path,
+    folder: Path,
+    *more: str,
+    extras: Sequence[str] = (),
+    python: Path = Path(sys.executable),
+) -> Path:
+    """Where the programs of a new environment are that has the wheel and what it depends on, with
+    `extras` and `more` packages."""
+    named = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+    return _environment(folder, python, named, *more).parent
+
+
+def _environment(folder: Path, python: Path, *packages: str) -> Path:
+    """The interpreter of a new one of `python`."""
+    made = run(python, "-m", "venv", "--without-pip", folder, cwd=ROOT)
     assert made.returncode == 0, made.stderr
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    python = folder / "bin" / "python"
+    interpreter = folder / "bin" / "python"
     constraints = ROOT / "constraints.txt"
-    done = run(*pip, "--python", python, "install", "--constraint", constraints, wheel, cwd=folder)
+    install = ("--python", interpreter, "install", "--constraint", constraints)
+    done = run(*pip, *install, *packages, cwd=folder, timeout_s=600)
     assert done.returncode == 0, done.stderr
-    return folder / "bin"
+    return interpreter

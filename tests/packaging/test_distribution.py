@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -96,7 +97,6 @@ def test_the_metadata_tells_what_it_is_and_what_it_needs(metadata: Message) -> N
     assert (metadata["Name"], metadata["Version"]) == ("lakebed", VERSION)
     assert (metadata["License-Expression"], metadata["License-File"]) == ("Apache-2.0", "LICENSE")
     assert metadata["Description-Content-Type"] == "text/markdown"
-    assert metadata.get_payload().strip() == (ROOT / "README.md").read_text().strip()  # type: ignore[union-attr]
     assert "Typing :: Typed" in metadata.get_all("Classifier", [])
     assert {"spark", "java", "all"} <= set(metadata.get_all("Provides-Extra", []))
     needed = metadata.get_all("Requires-Dist", [])
@@ -106,6 +106,49 @@ def test_the_metadata_tells_what_it_is_and_what_it_needs(metadata: Message) -> N
     assert not [line for line in always if line.startswith(heavy)]
     of_spark = [line for line in needed if "spark" in line.partition("extra ==")[2]]
     assert any(line.startswith("pyspark") for line in of_spark)
+
+
+LINK = re.compile(r"\[([^]]+)]\(([^)\s]+)\)")
+
+
+def test_the_description_is_the_readme_without_links_that_lead_nowhere_on_an_index(
+    metadata: Message,
+) -> None:
+    description = str(metadata.get_payload()).strip()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").strip()
+    assert not [target for _, target in LINK.findall(description) if "://" not in target]
+    links = LINK.findall(readme)
+    assert ("Quick start", "docs/quick-start.md") in links
+    for text, target in links:
+        assert (f"{text} (`{target}`)" in description) is ("://" not in target)
+    assert len(description.splitlines()) == len(readme.splitlines())
+
+
+def test_the_metadata_names_no_dependency_that_the_kernels_replace(metadata: Message) -> None:
+    names = {re.split(r"[<>=\[; ]", line)[0] for line in metadata.get_all("Requires-Dist", [])}
+    always = {
+        re.split(r"[<>=\[; ]", line)[0]
+        for line in metadata.get_all("Requires-Dist", [])
+        if "extra ==" not in line
+    }
+    assert not always & {"awscrt", "crc32c", "cramjam"}
+    assert "cramjam" in names
+
+
+def test_the_wheel_installs_on_any_linux_that_its_kernels_run_on(
+    distribution: Distribution,
+) -> None:
+    assert "-manylinux" in distribution.wheel.name
+    assert "-linux_" not in distribution.wheel.name
+    with zipfile.ZipFile(distribution.wheel) as wheel:
+        tags = wheel.read(f"lakebed-{VERSION}.dist-info/WHEEL").decode()
+    assert re.search(r"^Tag: cp\d+-cp\d+-manylinux_2_\d+_\w+$", tags, re.MULTILINE)
+
+
+def test_a_compressed_batch_without_the_extra_names_it(programs: Path, tmp_path: Path) -> None:
+    code = "from lakebed.keratin.compression import *; compress(b'figs', Compression.ZSTD)"
+    done = run(programs / "python", "-c", code, cwd=tmp_path)
+    assert "install lakebed[codecs]" in done.stderr.splitlines()[-1]
 
 
 def test_the_installed_command_has_its_version_and_compiled_kernels(

@@ -44,7 +44,7 @@ def test_every_file_that_is_copied_is_there_and_is_given_to_the_build() -> None:
     assert "*" in rules
     assert {"**/*.so", "**/__pycache__"} <= rules
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {project["readme"], *project["license-files"], "setup.py"} <= set(copied())
+    assert {"README.md", *project["license-files"], "setup.py"} <= set(copied())
 
 
 def test_both_stages_have_the_same_python_and_one_that_the_package_runs_on() -> None:

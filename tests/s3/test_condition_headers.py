@@ -11,7 +11,7 @@ from lakebed.s3.errors import S3Error
 from lakebed.seglake.conditions import NotModified
 from lakebed.seglake.errors import PreconditionFailed
 from lakebed.seglake.model import Condition
-from tests.s3.test_fields import info
+from tests.s3.test_object_headers import info
 
 pytestmark = pytest.mark.thorough
 

@@ -37,7 +37,7 @@ def delete(
     return call(delete_object, service, operation, request("DELETE", headers=named))
 
 
-def told(response: Response) -> tuple[int, str | None, str | None]:
+def reported(response: Response) -> tuple[int, str | None, str | None]:
     marker = header(response, "x-amz-delete-marker")
     return response.status, marker, header(response, "x-amz-version-id")
 
@@ -63,35 +63,35 @@ def delete_many(
 def test_a_delete_puts_a_marker_and_tells_its_id(service: Service) -> None:
     add_bucket(service.lake, Versioning.ENABLED)
     version_id = put(service)
-    status, is_marker, marker_id = told(delete(service))
+    status, is_marker, marker_id = reported(delete(service))
     assert (status, is_marker) == (204, "true")
     assert [found[1] for found in told_versions(service.lake)] == [marker_id, version_id]
-    assert told(delete(service, version_id=marker_id)) == (204, "true", marker_id)
-    assert told(delete(service, version_id=version_id)) == (204, None, version_id)
+    assert reported(delete(service, version_id=marker_id)) == (204, "true", marker_id)
+    assert reported(delete(service, version_id=version_id)) == (204, None, version_id)
     assert told_versions(service.lake) == []
 
 
 def test_a_delete_in_a_suspended_bucket_is_a_null_marker(service: Service) -> None:
     add_bucket(service.lake, Versioning.SUSPENDED)
     put(service)
-    assert told(delete(service)) == (204, "true", "null")
+    assert reported(delete(service)) == (204, "true", "null")
 
 
 def test_a_delete_without_versions_tells_no_id(service: Service) -> None:
     add_bucket(service.lake, Versioning.DISABLED)
     put(service)
     for _ in range(2):
-        assert told(delete(service)) == (204, None, None)
+        assert reported(delete(service)) == (204, None, None)
     assert keys(service.lake) == []
     put(service)
     for _ in range(2):
-        assert told(delete(service, version_id="null")) == (204, None, None)
+        assert reported(delete(service, version_id="null")) == (204, None, None)
     assert keys(service.lake) == []
 
 
 def test_a_version_that_is_not_there_is_deleted_already(service: Service) -> None:
     add_bucket(service.lake, Versioning.ENABLED)
-    assert told(delete(service, version_id="none")) == (204, None, "none")
+    assert reported(delete(service, version_id="none")) == (204, None, "none")
 
 
 def test_a_delete_can_depend_on_the_object(service: Service) -> None:
@@ -141,7 +141,7 @@ def test_many_are_deleted_and_each_is_told(service: Service) -> None:
 
 def test_a_marker_that_is_deleted_is_told_as_one(service: Service) -> None:
     add_bucket(service.lake, Versioning.ENABLED)
-    marker_id = told(delete(service))[2]
+    marker_id = reported(delete(service))[2]
     assert marker_id is not None
     body = document(f"<Key>k</Key><VersionId>{marker_id}</VersionId>")
     assert delete_many(service, body)["Deleted"] == [

@@ -12,7 +12,7 @@ import pytest
 import lakebed.s3
 from lakebed.base import errors as base
 from lakebed.base.errors import LakebedError, from_os_error
-from lakebed.s3.errors import HOST_ID, STATUSES, TELLING, S3Error, response_of, to_s3
+from lakebed.s3.errors import ERROR_TEXTS, HOST_ID, STATUSES, S3Error, response_of, to_s3
 from lakebed.seglake import errors as engine
 from lakebed.seglake.conditions import NotModified
 from tests.s3.calls import REQUEST_ID, document, header, request
@@ -69,7 +69,7 @@ CASES: list[tuple[LakebedError, str, int]] = [
 ]
 
 
-def told(error: BaseException, *, method: str = "GET") -> tuple[int, dict[str, str]]:
+def reported(error: BaseException, *, method: str = "GET") -> tuple[int, dict[str, str]]:
     """The status, and the elements of the document."""
     response = response_of(error, request(method), "/b/k")
     found = document(response)
@@ -108,7 +108,7 @@ def test_no_file_of_the_store_is_named_to_a_client(
 def test_what_the_system_refuses_is_told_without_its_path() -> None:
     for code in (errno.ENOENT, errno.EEXIST, errno.EIO, errno.ENOSPC, errno.ENAMETOOLONG):
         error = from_os_error(OSError(code, "no"), operation="open", path=SOME_FILE)
-        status, fields = told(error)
+        status, fields = reported(error)
         assert status >= 500
         assert SOME_FILE not in fields["Message"]
 
@@ -119,11 +119,11 @@ def test_every_code_that_is_used_has_a_status() -> None:
     assert "NoSuchBucketPolicy" in used
     assert "SignatureDoesNotMatch" in used
     assert used <= set(STATUSES)
-    assert {told.code for told in TELLING.values()} <= set(STATUSES)
+    assert {told.code for told in ERROR_TEXTS.values()} <= set(STATUSES)
 
 
 def test_the_document_names_the_request_and_what_it_was_about() -> None:
-    status, fields = told(engine.NoSuchKey("x"))
+    status, fields = reported(engine.NoSuchKey("x"))
     assert status == 404
     assert fields == {
         "Code": "NoSuchKey",
@@ -172,12 +172,12 @@ def test_a_range_outside_the_object_tells_its_size() -> None:
 
 
 def test_what_is_too_large_tells_the_limit() -> None:
-    _, fields = told(base.TooLarge("x", size=9, limit=8))
+    _, fields = reported(base.TooLarge("x", size=9, limit=8))
     assert (fields["ProposedSize"], fields["MaxSizeAllowed"]) == ("9", "8")
 
 
 def test_an_error_of_the_program_is_an_internal_one() -> None:
-    status, fields = told(ValueError(SOME_FILE))
+    status, fields = reported(ValueError(SOME_FILE))
     assert (status, fields["Code"]) == (500, "InternalError")
     assert SOME_FILE not in fields["Message"]
 

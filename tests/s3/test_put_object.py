@@ -308,10 +308,10 @@ def test_a_body_that_comes_is_hashed_and_written_in_other_threads(service: Servi
 
     async def pump(*_: object) -> object:
         from lakebed.http.response import Response
-        from lakebed.s3.incoming import Incoming
+        from lakebed.s3.upload_body import UploadBody
 
         made = request("PUT", body=sent(LARGE, is_streamed=True))
-        await Incoming(made, signed(LARGE)).into(service, put_here)
+        await UploadBody(made, signed(LARGE)).into(service, put_here)
         return Response(200)
 
     call(pump, service, None)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from lakebed.s3.errors import S3Error
 from lakebed.s3.ranges import RANGES_MAX, Sections, Span, copied_range, spans_of
 from lakebed.seglake.model import ObjectInfo
 from lakebed.seglake.ranges import ByteRange
-from tests.s3.test_fields import info
+from tests.s3.test_object_headers import info
 
 pytestmark = pytest.mark.thorough
 

@@ -34,7 +34,7 @@ def reading(root: Path) -> Iterator[ReadOnlyLake]:
 
 
 def manifest_of(lake: ReadOnlyLake, bucket: str, key: str) -> Manifest:
-    with lake.metadata.reading() as reader:
+    with lake.metadata.snapshot() as reader:
         found = reader.current_manifest(bucket, key)
     assert found is not None
     return decode(found[1], path="")

@@ -104,7 +104,7 @@ class Machine:
             connector=self.databases.connect,
             read_only=True,
         )
-        with contextlib.closing(database), database.reading() as reader:
+        with contextlib.closing(database), database.snapshot() as reader:
             yield reader
 
     def sql(self, statement: str, *values: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.base.checksum import blake3
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.manifest import Manifest
 from lakebed.seglake.model import Algorithm, Checksum, Chunk, Content, State
 

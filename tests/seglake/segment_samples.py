@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from lakebed.base.checksum import blake3
 from lakebed.base.files import File
 from lakebed.base.simulation.disk import SimulatedDisk
-from lakebed.seglake.segment_file import IndexEntry, record_header, sealing, segment_header
+from lakebed.kernels.checksum import blake3
+from lakebed.seglake.segment_file import IndexEntry, record_header, seal_block, segment_header
 
 PATH = "/1.seg"
 
@@ -40,7 +40,7 @@ def entries_of(chunks: Sequence[bytes]) -> list[IndexEntry]:
 
 def sealed_segment(chunks: Sequence[bytes]) -> bytes:
     data = open_segment(chunks)
-    return data + sealing(entries_of(chunks), data_end=len(data)).data
+    return data + seal_block(entries_of(chunks), data_end=len(data)).data
 
 
 def flipped(data: bytes, offset: int, bit: int = 0) -> bytes:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from lakebed.base.checksum import blake3
 from lakebed.base.files import Disk, make_folders
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.meta.rows import SegmentRow
-from lakebed.seglake.recovery import Recovered, recover_segments
 from lakebed.seglake.segment_id import segment_id_of, segment_path
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
+from lakebed.seglake.segment_recovery import RecoveredSegments, recover_segments
 
 FOLDER = "/store/objects/segments"
 QUARANTINE = "/store/quarantine"
@@ -28,8 +28,8 @@ def new_world(seed: int = 1) -> World:
     return world
 
 
-def open_segments(world: World, config: SeglakeConfig = CONFIG, *, seed: int = 0) -> Segments:
-    return Segments(
+def open_segments(world: World, config: SeglakeConfig = CONFIG, *, seed: int = 0) -> SegmentPool:
+    return SegmentPool(
         FOLDER, disk=world.disk, runner=world.runner, config=config, random=Random(seed)
     )
 
@@ -45,7 +45,9 @@ def record(number: int, size: int | None = None) -> tuple[bytes, bytes]:
     return blake3(data), data
 
 
-def recover(world: World, rows: dict[str, SegmentRow], offsets: tuple[int, ...] = ()) -> Recovered:
+def recover(
+    world: World, rows: dict[str, SegmentRow], offsets: tuple[int, ...] = ()
+) -> RecoveredSegments:
     """As the lake does it: what is told is recorded."""
     found = recover_segments(
         world.disk,

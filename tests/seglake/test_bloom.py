@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.base.checksum import blake3
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.bloom import Shape, bloom_shape, build_bloom, may_contain
 
 HASHES = st.lists(st.binary(min_size=32, max_size=32), max_size=60)

@@ -155,7 +155,7 @@ def test_uploads_under_way_are_aborted_with_their_bucket(lake: Lake) -> None:
     assert lake.uploads.list(BUCKET).items == []
     with pytest.raises(NoSuchUpload):
         lake.uploads.put_part(BUCKET, "key", upload.upload_id, 2, b"part")
-    with lake.metadata.reading() as reader:
+    with lake.metadata.snapshot() as reader:
         assert reader.parts_by_id() == []
 
 
@@ -185,7 +185,7 @@ def test_many_uploads_are_aborted_in_bounded_transactions(
     while not lake.buckets.deletion(BUCKET).run():
         left.append([upload.key for upload in lake.uploads.list(BUCKET).items])
     assert left == [["c", "d", "e", "f"], ["e", "f"], []]
-    with lake.metadata.reading() as reader:
+    with lake.metadata.snapshot() as reader:
         assert reader.parts_by_id() == []
 
 

@@ -19,7 +19,7 @@ from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged
 from lakebed.seglake.model import CHUNK_BYTES, Chunk
 from lakebed.seglake.segment_id import segment_path
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
 from tests.seglake.segment_worlds import (
     CONFIG,
     FOLDER,
@@ -134,7 +134,9 @@ def test_a_manifest_that_is_wrong_about_a_chunk_gets_nothing(
 )
 def test_an_offset_that_cannot_be_is_damage_on_a_real_disk(tmp_path: Path, offset: int) -> None:
     runner = ThreadRunner()
-    segments = Segments(tmp_path, disk=real_disk(), runner=runner, config=CONFIG, random=Random(1))
+    segments = SegmentPool(
+        tmp_path, disk=real_disk(), runner=runner, config=CONFIG, random=Random(1)
+    )
     writer = segments.borrow()
     (chunk,) = writer.append_synced([record(1)])
     segments.give_back(writer)

@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
-from lakebed.base.checksum import blake3
 from lakebed.base.clock import HybridClock
 from lakebed.base.commit import Barrier
 from lakebed.base.errors import InputError
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.clock import SimulatedClock
+from lakebed.kernels.checksum import blake3
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.body import Body
 from lakebed.seglake.change import Change
-from lakebed.seglake.commit import CommitSink
+from lakebed.seglake.commit_sink import CommitSink
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import NoSuchBucket, PreconditionFailed
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import BucketInfo, Condition, Content, ObjectInfo, Versioning
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
 from lakebed.seglake.versions import NewVersion, PlannedPut, VersionRules
 
 VERSIONED, PLAIN = "versioned", "plain"
@@ -46,7 +46,7 @@ class Commit:
             info = BucketInfo(name=name, created_ms=0, versioning=versioning)
             self.database.write([partial(Writer.add_bucket, bucket=info)])
         self.rules = VersionRules(clock=HybridClock(clock), site_id="0" * 16, random=Random(1))
-        self.segments = Segments(
+        self.segments = SegmentPool(
             folder, disk=real_disk(), runner=runner, config=SeglakeConfig(), random=Random(2)
         )
         self.sink = CommitSink(self.segments, self.database, self.rules.put_all, clock=runner.clock)
@@ -78,7 +78,7 @@ class Commit:
         )
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        with self.database.reading() as reader:
+        with self.database.snapshot() as reader:
             execute = reader.connection.execute
             return {
                 table: sorted(execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608
@@ -120,7 +120,7 @@ def test_of_two_puts_of_one_key_the_later_one_is_the_object(tmp_path: Path) -> N
         first, other, last = commit.sink.commit(
             [commit.put(VERSIONED, key) for key in ("twice", "once", "twice")]
         )
-        with commit.database.reading() as reader:
+        with commit.database.snapshot() as reader:
             current = reader.current(VERSIONED, "twice")
             before = reader.newest(VERSIONED, "twice", excluding=last.version_id)
         assert current is not None
@@ -133,7 +133,7 @@ def test_a_bucket_without_versions_keeps_the_last_of_two_puts_of_one_key(tmp_pat
     with commit_to(tmp_path / "lake") as commit:
         requests = [commit.put(PLAIN, key) for key in ("twice", "once", "twice")]
         *_, last = commit.sink.commit(requests)
-        with commit.database.reading() as reader:
+        with commit.database.snapshot() as reader:
             current = reader.current(PLAIN, "twice")
         assert current is not None
         assert current.version_id == last.version_id
@@ -184,6 +184,6 @@ def test_a_segment_is_recorded_as_long_as_the_last_body_in_it_made_it(
         written: Change[Any] = Change(commit.barrier, lambda *_: None, large)
         changes = [written, commit.put(VERSIONED, "small")]
         commit.sink.commit(changes if is_last else changes[::-1])
-        with commit.database.reading() as reader:
+        with commit.database.snapshot() as reader:
             (row,) = reader.segments()
         assert row.size == writer.durable_end > chunk.offset + chunk.length

@@ -22,7 +22,7 @@ from lakebed.seglake.meta.rows import SegmentRow
 from lakebed.seglake.model import Chunk
 from lakebed.seglake.segment_file import read_sealed
 from lakebed.seglake.segment_id import segment_path
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
 from tests.seglake.segment_worlds import (
     FOLDER,
     new_world,
@@ -51,7 +51,7 @@ class Life:
         world.runner.run()
         self.seal(segments.close())
 
-    def write_batches(self, segments: Segments) -> None:
+    def write_batches(self, segments: SegmentPool) -> None:
         for batch in range(7):
             records = [record(100 * batch + number, 900 * number + 1) for number in range(5)]
             writer = segments.borrow()
@@ -63,7 +63,7 @@ class Life:
             if batch in (3, 5):
                 self.seal(segments.seal_due())
 
-    def write_bodies(self, segments: Segments) -> None:
+    def write_bodies(self, segments: SegmentPool) -> None:
         for body in range(4):
             writer = segments.borrow()
             try:

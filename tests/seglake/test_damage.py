@@ -14,6 +14,7 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged
+from lakebed.seglake.lake_check import verify
 from lakebed.seglake.manifest import decode
 from lakebed.seglake.model import Chunk, State
 from lakebed.seglake.ranges import ByteRange
@@ -21,7 +22,6 @@ from lakebed.seglake.read_only import ReadOnlyLake
 from lakebed.seglake.segment_file import RECORD_HEADER_BYTES
 from lakebed.seglake.segment_id import segment_path
 from lakebed.seglake.verification_report import Kind, Report
-from lakebed.seglake.verify import verify
 from tests.seglake.lake_worlds import (
     PATHS,
     ROOT,

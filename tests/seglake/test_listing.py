@@ -128,7 +128,7 @@ def test_pages_of_objects_are_those_of_the_model(
     live = [row for row in rows if row.key not in deleted]
     found = entries(live, prefix=prefix, delimiter=delimiter)
     expected = behind(found, after, prefix=prefix, delimiter=delimiter)
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         told, told_rows = [], []
         for count in itertools.count(1):
             page = list_objects(
@@ -171,7 +171,7 @@ def test_pages_of_versions_are_those_of_the_model(
     expected = entries(rows, prefix=prefix, delimiter=delimiter)
     newest = {row.key: row for row in reversed(rows)}
     key_marker, id_marker, told, told_prefixes = "", None, [], []
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         while True:
             page = list_versions(
                 reader,
@@ -213,7 +213,7 @@ def test_pages_of_uploads_are_those_of_the_model(
     fill(shared, add_uploads)
     expected = entries(rows, prefix=prefix, delimiter=delimiter)
     key_marker, id_marker, told, told_prefixes = "", None, [], []
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         while True:
             page = list_uploads(
                 reader,
@@ -257,7 +257,7 @@ def test_a_listing_is_grouped_and_goes_on_as_documented(
 ) -> None:
     rows = [version(key, number) for number, key in enumerate(KEYS_OF_AWS, 1)]
     fill(shared, lambda writer: [put(row)(writer) for row in rows])
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         page = list_objects(reader, BUCKET, prefix=prefix, delimiter="/", after=after)
     assert ([row.key for row in page.items], page.prefixes) == (items, prefixes)
     assert not page.is_truncated
@@ -265,7 +265,7 @@ def test_a_listing_is_grouped_and_goes_on_as_documented(
 
 def test_a_page_of_nothing_is_not_truncated(shared: Database) -> None:
     fill(shared, lambda writer: put(version("a", 1))(writer))
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         assert list_objects(reader, BUCKET, max_keys=0) == Page([], [])
         assert list_versions(reader, BUCKET, max_keys=0) == Page([], [])
         assert list_uploads(reader, BUCKET, max_uploads=0) == Page([], [])
@@ -274,7 +274,7 @@ def test_a_page_of_nothing_is_not_truncated(shared: Database) -> None:
 def test_no_page_has_more_than_a_thousand(shared: Database) -> None:
     rows = [version(f"{number:04d}", number) for number in range(1, 1002)]
     fill(shared, lambda writer: [put(row)(writer) for row in rows])
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         page = list_objects(reader, BUCKET, max_keys=5000)
         assert len(page.items) == 1000
         assert page.next_marker == "1000"
@@ -284,12 +284,12 @@ def test_no_page_has_more_than_a_thousand(shared: Database) -> None:
 def test_versions_go_on_where_the_marked_one_was_deleted(shared: Database) -> None:
     rows = [version("a", number) for number in (5, 4, 3, 2, 1)]
     fill(shared, add_versions(rows))
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         page = list_versions(reader, BUCKET, max_keys=2)
     assert [item.row for item in page.items] == rows[:2]
     for row in rows[:2]:
         write(shared, partial(Writer.remove_version, version_id=row.version_id))
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         page = list_versions(
             reader, BUCKET, key_marker="a", version_id_marker=page.next_id, max_keys=2
         )
@@ -300,7 +300,7 @@ def test_versions_go_on_where_the_marked_one_was_deleted(shared: Database) -> No
 def test_a_null_version_is_a_marker_by_that_name(shared: Database) -> None:
     rows = [version("a", 3), version("a", 2, is_null=True), version("a", 1)]
     fill(shared, add_versions(rows))
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         page = list_versions(reader, BUCKET, max_keys=2)
         assert page.next_id == "null"
         rest = list_versions(reader, BUCKET, key_marker="a", version_id_marker="null")
@@ -311,7 +311,7 @@ def test_a_null_version_is_a_marker_by_that_name(shared: Database) -> None:
 def test_a_key_marker_alone_goes_on_behind_all_versions_of_the_key(shared: Database) -> None:
     rows = [version("a", 2), version("a", 1), version("b", 3)]
     fill(shared, add_versions(rows))
-    with shared.reading() as reader:
+    with shared.snapshot() as reader:
         page = list_versions(reader, BUCKET, key_marker="a")
     assert [item.row for item in page.items] == rows[2:]
 
@@ -357,6 +357,6 @@ def test_what_a_page_costs_does_not_grow_with_the_bucket(tmp_path: Path) -> None
                 for kind, make in (("d", version), ("d", marker), ("k", version), ("k", version))
             ]
             write(database, lambda writer, rows=rows: [put(row)(writer) for row in rows])  # type: ignore[misc]
-            with database.reading() as reader:
+            with database.snapshot() as reader:
                 costs.append([steps(reader, ask) for ask in QUESTIONS])
     assert costs[0] == costs[1]

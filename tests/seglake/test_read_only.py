@@ -197,7 +197,7 @@ def test_it_works_on_a_simulated_disk() -> None:
 def test_a_connection_that_only_reads_cannot_write(tmp_path: Path) -> None:
     with writing(tmp_path) as writer:
         writer.buckets.create("photos")
-    with reading(tmp_path) as lake, lake.metadata.reading() as reader:
+    with reading(tmp_path) as lake, lake.metadata.snapshot() as reader:
         with pytest.raises(apsw.ReadOnlyError):
             reader.connection.execute("DELETE FROM buckets")
         assert reader.connection.readonly("main")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.bloom import bloom_shape
 from lakebed.seglake.format import (
     FOOTER_MAGIC,
@@ -30,7 +30,7 @@ from lakebed.seglake.segment_file import (
     is_sealed,
     read_sealed,
     record_header,
-    sealing,
+    seal_block,
     segment_header,
 )
 from tests.seglake.segment_samples import (
@@ -65,7 +65,7 @@ def body() -> bytes:
 
 
 def with_entries(entries: list[IndexEntry]) -> bytes:
-    return DATA[:RECORDS_END] + sealing(entries, data_end=RECORDS_END).data
+    return DATA[:RECORDS_END] + seal_block(entries, data_end=RECORDS_END).data
 
 
 def test_the_sizes_are_those_of_the_format() -> None:
@@ -85,7 +85,7 @@ def test_what_was_sealed_is_read(chunks: list[bytes]) -> None:
 
 
 def test_the_checksum_is_that_of_the_footer() -> None:
-    sealed = sealing(entries_of(CHUNKS), data_end=RECORDS_END)
+    sealed = seal_block(entries_of(CHUNKS), data_end=RECORDS_END)
     assert sealed.checksum == DATA[-32:] == read_sealed(file_of(DATA)).checksum
     assert DATA[RECORDS_END:] == sealed.data
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import UnknownVersion
 from lakebed.base.layout import Buffer
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.format import (
     CHUNK_HEADER,
     SEGMENT_HEADER,
@@ -19,7 +19,7 @@ from lakebed.seglake.format import (
     SegmentHeader,
 )
 from lakebed.seglake.model import CHUNK_BYTES
-from lakebed.seglake.segment_file import IndexEntry, Walk, read_sealed, sealing, walk
+from lakebed.seglake.segment_file import IndexEntry, Walk, read_sealed, seal_block, walk
 from tests.seglake.segment_samples import (
     PATH,
     entries_of,
@@ -296,5 +296,5 @@ def test_whatever_happens_to_the_bytes_only_true_records_are_found(
     pieces = sorted([*pieces, *damaged(found)])
     assert [start for start, _ in pieces] == [8, *(end for _, end in pieces)][: len(pieces)]
     assert found.end == max([8, *(end for _, end in pieces)]) >= confirmed_end
-    sealed = data[: found.end] + sealing([e for e, _ in found.entries], data_end=found.end).data
+    sealed = data[: found.end] + seal_block([e for e, _ in found.entries], data_end=found.end).data
     assert read_sealed(file_of(sealed)).entries == [IndexEntry(*e) for e, _ in found.entries]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakebed.spark.session import session
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from tests.s3.endpoint import Endpoint
-from tests.spark.table_places import make_bucket, new_place
+from tests.spark.table_locations import make_bucket, new_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,5 +33,5 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def place(node: Endpoint) -> TablePlace:
+def place(node: Endpoint) -> TableLocation:
     return new_place(node)

@@ -18,7 +18,7 @@ from lakebed.host.store import Store
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.spark.sources.aof import LogBatchReader, LogSource, LogStreamReader
-from lakebed.spark.sources.planning import Split
+from lakebed.spark.sources.split_plan import Split
 from lakebed.spark.sources.topic import TopicReader, TopicSource, TopicStreamReader
 from lakebed.store.read_only import ReadOnlyStore
 

@@ -15,12 +15,12 @@ import pyarrow.dataset as dataset
 from lakebed.client.store import RemoteStore
 from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.land.config import LandConfig, Landing
-from lakebed.spark.jobs.land.data_source import Places, targets
+from lakebed.spark.jobs.land.data_source import SourceOptions, targets
 from lakebed.spark.jobs.land.rows import MessageRows
 from lakebed.spark.jobs.land.task import LandTask, TaskFiles
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from tests.s3.endpoint import Endpoint
-from tests.spark.table_places import BUCKET, make_bucket, rows_of
+from tests.spark.table_locations import BUCKET, make_bucket, rows_of
 
 _NUMBERS = count(1)
 
@@ -59,10 +59,10 @@ class Lake:
         chosen |= {"source": Backend(path=str(self.root)), "s3": self.s3}
         return LandConfig(**{**chosen, **named})
 
-    def place(self, table: str) -> TablePlace:
+    def place(self, table: str) -> TableLocation:
         node = self.node
         bucket, _, prefix = table.partition("/")
-        return TablePlace(node.url, node.access_key, node.secret_key, bucket, prefix)
+        return TableLocation(node.url, node.access_key, node.secret_key, bucket, prefix)
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
         return by_offset(rows_of(self.place(f"{BUCKET}/tables/{topic}")))
@@ -124,7 +124,7 @@ def messages(*values: object, first: int = 0) -> pa.RecordBatch:
 
 def new_task(landing: Landing, lake: Lake) -> LandTask:
     rows = MessageRows(landing)
-    return LandTask(landing, rows, *targets(landing, Places({}, lake.s3), rows))
+    return LandTask(landing, rows, *targets(landing, SourceOptions({}, lake.s3), rows))
 
 
 def written(landing: Landing, lake: Lake, *batches: pa.RecordBatch) -> TaskFiles:

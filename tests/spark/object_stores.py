@@ -94,7 +94,7 @@ def _content() -> Content:
 
 def _damage(root: Path) -> None:
     """A bit of an object, and let a reader find it: it is marked."""
-    with ReadOnlyStore(root) as store, store.lake.metadata.reading() as reader:
+    with ReadOnlyStore(root) as store, store.lake.metadata.snapshot() as reader:
         found = reader.current_manifest("versioned", "b/damaged")
         assert found is not None
         chunk = decode(found[1], path="").chunks[0]
@@ -125,7 +125,7 @@ def objects_of(root: Path) -> list[dict[str, Any]]:
 
 def versions_of(root: Path) -> list[dict[str, Any]]:
     """Also of buckets that a client of S3 is told none of."""
-    with ReadOnlyStore(root) as store, store.lake.metadata.reading() as reader:
+    with ReadOnlyStore(root) as store, store.lake.metadata.snapshot() as reader:
         pages = [list_versions(reader, bucket.name) for bucket in reader.buckets()]
     assert not any(page.is_truncated for page in pages)
     return [
@@ -135,7 +135,7 @@ def versions_of(root: Path) -> list[dict[str, Any]]:
 
 def manifests_of(root: Path) -> dict[str, Manifest]:
     """By version id."""
-    with ReadOnlyStore(root) as store, store.lake.metadata.reading() as reader:
+    with ReadOnlyStore(root) as store, store.lake.metadata.snapshot() as reader:
         return {name: decode(data, path="") for name, data in reader.manifests()}
 
 

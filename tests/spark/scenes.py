@@ -199,25 +199,25 @@ def run_verify(spark: SparkSession, far: Far) -> Report:
 
 def run_replay(spark: SparkSession, far: Far, topic: str) -> list[Report]:
     """Twice, under one name: the log's records, from all tiers."""
-    from lakebed.spark.jobs.publishing import Publishing
+    from lakebed.spark.jobs.publication import Publication
     from lakebed.spark.jobs.replay import replay
     from lakebed.spark.jobs.span import Origin
 
-    to = Publishing(backend=far.backend, topic=topic, name="once", creates_topic=True)
+    to = Publication(backend=far.backend, topic=topic, name="once", creates_topic=True)
     return [replay(spark, far.backend, Origin("audit", is_log=True), to) for _ in range(2)]
 
 
 def run_transfer(spark: SparkSession, far: Far, topic: str) -> list[Report]:
     """To a bucket, and from there to another topic."""
-    from lakebed.spark.jobs.parquet_files import FilesPlace
-    from lakebed.spark.jobs.publishing import Publishing
+    from lakebed.spark.jobs.parquet_files import FilesLocation
+    from lakebed.spark.jobs.publication import Publication
     from lakebed.spark.jobs.transfer import export_topic, import_topic
     from lakebed.spark.options import Options
-    from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
+    from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
 
     options = Options("scene", far.table_options(f"{BUCKET}/exported"), known=PLACE_OPTIONS)
-    files = FilesPlace(prefix=table_place(options))
-    to = Publishing(
+    files = FilesLocation(prefix=table_location(options))
+    to = Publication(
         backend=far.backend, topic=topic, creates_topic=True, partitions=2, keeps_partitions=True
     )
     there = export_topic(spark, far.backend, "events", files, file_bytes=40_000)

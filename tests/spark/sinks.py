@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lakebed.host.store import Store
-from lakebed.spark.sinks import committing
+from lakebed.spark.sinks import staged_commit
 from lakebed.spark.sinks.settings import SinkSettings, writing
 from lakebed.spark.sources.topic import TopicSource
 from lakebed.spark.staging import Batches, Run
@@ -48,9 +48,9 @@ def staged_names(root: Path) -> list[str]:
 
 class DyingTopicWriter(DyingWriter):
     @contextlib.contextmanager
-    def committing(self) -> Iterator[None]:
+    def staged_commit(self) -> Iterator[None]:
         self._fate.die("staged")
-        hand_over = committing.hand_over
+        hand_over = staged_commit.hand_over
 
         def dying(settings: SinkSettings, run: Run, batches: Batches) -> Any:
             self._fate.die("decided")
@@ -59,11 +59,11 @@ class DyingTopicWriter(DyingWriter):
             self._fate.die("committed")
             return found
 
-        committing.hand_over = dying
+        staged_commit.hand_over = dying
         try:
             yield
         finally:
-            committing.hand_over = hand_over
+            staged_commit.hand_over = hand_over
 
 
 class DyingTopic(DyingSource, TopicSource):

@@ -275,25 +275,25 @@ def test_times_in_the_upper_half_of_their_range_are_left_out_by_no_filter(root: 
 
 
 @pytest.fixture
-def door(root: Path) -> Iterator[LiveApi]:
+def live_api(root: Path) -> Iterator[LiveApi]:
     with open_api(root.parent, config=CONFIG) as opened:
         yield opened
 
 
-def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveApi) -> None:
-    endpoint = f"http://{HOST}:{door.port}"
+def test_an_endpoint_gives_the_same_rows(root: Path, live_api: LiveApi) -> None:
+    endpoint = f"http://{HOST}:{live_api.port}"
     there = log_reader("", endpoint=endpoint, partitionBytes="70KiB")
     splits = there.partitions()
     assert len(splits) >= 4
-    assert len(door.store.pins.active()) == 1
+    assert len(live_api.store.pins.active()) == 1
     assert rows(there, splits) == rows(log_reader(root))
     with pytest.raises(NotFound, match="there is no log other"):
         log_reader("", endpoint=endpoint, log="other").partitions()
-    assert "other" not in door.store.logs()
+    assert "other" not in live_api.store.logs()
 
 
-def test_a_stream_goes_through_an_endpoint(root: Path, door: LiveApi) -> None:
-    reader = log_stream("", endpoint=f"http://{HOST}:{door.port}")
+def test_a_stream_goes_through_an_endpoint(root: Path, live_api: LiveApi) -> None:
+    reader = log_stream("", endpoint=f"http://{HOST}:{live_api.port}")
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(100))
     assert numbers(rows(reader, reader.partitions(start, end))) == [*range(100)]

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 
 from lakebed.aof.record_id import RecordId
-from lakebed.spark.filters import Interval, Wanted, narrow
+from lakebed.spark.filters import Interval, ReadFilter, narrow
 from lakebed.spark.sources.aof import LOGS
 from lakebed.spark.sources.topic import TOPICS
 
@@ -28,19 +28,19 @@ MOMENT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 MOMENT_US = 1_700_000_000_000_000
 
 
-def of_topic(*filters: Filter) -> tuple[Wanted, list[Filter]]:
+def of_topic(*filters: Filter) -> tuple[ReadFilter, list[Filter]]:
     wanted, left = narrow(filters, TOPICS.columns)
     return wanted, list(left)
 
 
-def of_log(*filters: Filter) -> tuple[Wanted, list[Filter]]:
+def of_log(*filters: Filter) -> tuple[ReadFilter, list[Filter]]:
     wanted, left = narrow(filters, LOGS.columns)
     return wanted, list(left)
 
 
 def test_without_filters_everything_is_wanted() -> None:
     wanted, left = of_topic()
-    assert wanted == Wanted()
+    assert wanted == ReadFilter()
     assert wanted.has_lane("anything", 7)
     assert left == []
 
@@ -85,11 +85,11 @@ def test_times_narrow_and_stay_with_spark() -> None:
 
 def test_a_time_of_no_zone_is_left_to_spark() -> None:
     one = GreaterThan(("timestamp",), MOMENT.replace(tzinfo=None))
-    assert of_topic(one) == (Wanted(), [one])
+    assert of_topic(one) == (ReadFilter(), [one])
 
 
 def test_columns_without_nulls_need_no_look() -> None:
-    assert of_topic(IsNotNull(("offset",)), IsNotNull(("timestamp",))) == (Wanted(), [])
+    assert of_topic(IsNotNull(("offset",)), IsNotNull(("timestamp",))) == (ReadFilter(), [])
 
 
 def test_all_that_is_not_understood_is_left_to_spark() -> None:
@@ -105,7 +105,7 @@ def test_all_that_is_not_understood_is_left_to_spark() -> None:
         In(("partition",), (1, None)),
         EqualTo(("value",), b"a"),
     ]
-    assert of_topic(*filters) == (Wanted(), filters)
+    assert of_topic(*filters) == (ReadFilter(), filters)
 
 
 def test_record_ids_and_segments_narrow_and_stay_with_spark() -> None:

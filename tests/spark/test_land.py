@@ -15,7 +15,7 @@ from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.land import land
 from lakebed.spark.jobs.report import Report
 from tests.spark.lands import Lake, started_lake
-from tests.spark.table_places import delta, rows_of
+from tests.spark.table_locations import delta, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ class Watching:
         if done >= self._wanted:
             self.is_reached.set()
 
-    def say(self, text: str) -> None: ...
+    def report_line(self, text: str) -> None: ...
 
 
 def columns(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:

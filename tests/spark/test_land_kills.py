@@ -23,9 +23,9 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped,unused-ig
 from pyspark.errors import PySparkException
 
 from lakebed.spark.jobs.land import LandConfig, land
-from lakebed.spark.jobs.watcher import NobodyWatches
+from lakebed.spark.jobs.watcher import NullWatcher
 from tests.spark.lands import Lake, started_lake
-from tests.spark.table_places import BUCKET
+from tests.spark.table_locations import BUCKET
 from tests.tidy.repository import ROOT
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def test_twenty_kills_leave_each_message_once(lake: Lake, tmp_path: Path) -> Non
     producer.check()
 
 
-class Beginning(NobodyWatches):
+class Beginning(NullWatcher):
     """Knows when a query is about to start."""
 
     def __init__(self) -> None:

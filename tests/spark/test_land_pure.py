@@ -28,7 +28,7 @@ from lakebed.base.errors import BadConfig, InputError
 from lakebed.spark.arrow.columns import TIMESTAMP
 from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.land.config import LandConfig
-from lakebed.spark.jobs.land.decoding import JsonDecoder, check_decodable
+from lakebed.spark.jobs.land.json_decoder import JsonDecoder, check_decodable
 from lakebed.spark.jobs.land.rows import MessageRows, times_of
 from lakebed.spark.jobs.land.shapes import (
     Shape,
@@ -49,7 +49,7 @@ def config(**named: Any) -> LandConfig:
 def shape_of(*documents: object) -> Shape:
     shape = Shape()
     for one in documents:
-        shape.see(one)
+        shape.add_value(one)
     return shape
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 from lakebed.base.errors import InputError
 from lakebed.spark.jobs.land import dead_letter_retry, land
 from lakebed.spark.jobs.land.config import LandConfig
-from lakebed.spark.jobs.land.data_source import LandedFiles, LandingWriter, Places
+from lakebed.spark.jobs.land.data_source import LandedFiles, LandingWriter, SourceOptions
 from lakebed.spark.jobs.land.dead_letter_retry import retry_dead_letters
 from lakebed.spark.jobs.land.rows import DEAD_LETTER
 from lakebed.spark.jobs.land.target import target_of
@@ -21,7 +21,7 @@ from lakebed.spark.jobs.land.task import TaskFiles
 from lakebed.spark.jobs.land.wider_columns import widened, wider_types
 from lakebed.spark.tables.upkeep import optimize
 from tests.spark.lands import Lake, by_offset, messages, started_lake
-from tests.spark.table_places import delta, rows_of
+from tests.spark.table_locations import delta, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ def bury(lake: Lake, config: LandConfig, *values: bytes, first: int, batch: int)
     files = target.open_files(target.agree(_letter_schema(), is_given=False))
     files.write(letters)
     task = TaskFiles([], files.finish(), _letter_schema().json())
-    writer = LandingWriter(landing, Places({}, lake.s3))
+    writer = LandingWriter(landing, SourceOptions({}, lake.s3))
     writer.commit([LandedFiles([msgspec.json.encode(task)], "old")], batch)
 
 

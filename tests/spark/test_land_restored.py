@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from lakebed.kernels.disk import real_disk
 from lakebed.spark.jobs.land import land
-from lakebed.store.backup import open_vault, restore, take_backup
+from lakebed.store.backup import create_backup, open_vault, restore
 from lakebed.store.read_only import ReadOnlyStore
 from tests.spark.lands import Lake, started_lake
 
@@ -28,7 +28,7 @@ def backed_up(root: Path, into: Path) -> Path:
     """The root of a new store, restored from a backup of this one."""
     with ReadOnlyStore(root) as store:
         vault = open_vault(str(into / "vault"), disk=store.disk, runner=store.runner)
-        taken = take_backup(store, vault)
+        taken = create_backup(store, vault)
         restore(vault, taken.snapshot, str(into / "store"), disk=real_disk())
     return into
 

@@ -13,7 +13,7 @@ import pytest
 from lakebed.base.clock import NS_PER_S, SystemClock
 from lakebed.base.errors import InputError
 from lakebed.spark.jobs.land.config import Landing
-from lakebed.spark.jobs.land.data_source import LandedFiles, LandingWriter, Places
+from lakebed.spark.jobs.land.data_source import LandedFiles, LandingWriter, SourceOptions
 from lakebed.spark.jobs.land.parquet_target import ParquetTarget
 from lakebed.spark.jobs.land.shapes import Shape
 from lakebed.spark.jobs.land.target import target_of
@@ -21,7 +21,7 @@ from lakebed.spark.jobs.land.task import TaskFiles
 from lakebed.spark.tables import files as table_files
 from lakebed.spark.tables.commit import Transaction
 from tests.spark.lands import Lake, messages, new_task, started_lake, written
-from tests.spark.table_places import delta
+from tests.spark.table_locations import delta
 
 pytestmark = [pytest.mark.spark, pytest.mark.process]
 
@@ -39,7 +39,7 @@ def landing_of(lake: Lake, topic: str, **named: Any) -> Landing:
 def commit(
     lake: Lake, landing: Landing, *tasks: TaskFiles, batch: int = 0, query: str = "q"
 ) -> None:
-    writer = LandingWriter(landing, Places({}, lake.s3))
+    writer = LandingWriter(landing, SourceOptions({}, lake.s3))
     writer.commit([LandedFiles([msgspec.json.encode(one) for one in tasks], query)], batch)
 
 
@@ -134,7 +134,7 @@ def test_more_columns_than_there_may_be_are_rescued(lake: Lake) -> None:
 
 def test_a_given_schema_is_kept_and_other_fields_are_left_out(lake: Lake) -> None:
     schema = Shape()
-    schema.see({"a": 1.5})
+    schema.add_value({"a": 1.5})
     landing = landing_of(lake, "given", schema="a DOUBLE")
     landing = msgspec.structs.replace(landing, schema_json=schema.struct().json())
     assert not landing.evolves

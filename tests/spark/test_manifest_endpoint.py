@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakebed.aof.manifest.chunk import Placed
+from lakebed.aof.manifest.chunk import PlacedRecord
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Busy, LakebedError, NotFound
 from lakebed.client.manifest_files import ManifestFiles
@@ -43,21 +43,25 @@ Rows = list[dict[str, Any]]
 
 
 @contextmanager
-def door_of(folder: Path, **settings: Any) -> Iterator[LiveApi]:
-    with open_api(folder, config=CONFIG, **settings) as door:
-        yield door
+def live_api_of(folder: Path, **settings: Any) -> Iterator[LiveApi]:
+    with open_api(folder, config=CONFIG, **settings) as live_api:
+        yield live_api
 
 
-def options_of(door: LiveApi) -> dict[str, object]:
-    return {"endpoint": f"http://{HOST}:{door.port}", "accessKey": FIRST[0], "secretKey": FIRST[1]}
+def options_of(live_api: LiveApi) -> dict[str, object]:
+    return {
+        "endpoint": f"http://{HOST}:{live_api.port}",
+        "accessKey": FIRST[0],
+        "secretKey": FIRST[1],
+    }
 
 
-def by_path(door: LiveApi, **options: object) -> Any:
-    return outcome(lambda: read_all(path=door.store.root, **options))
+def by_path(live_api: LiveApi, **options: object) -> Any:
+    return outcome(lambda: read_all(path=live_api.store.root, **options))
 
 
-def by_endpoint(door: LiveApi, **options: object) -> Any:
-    return outcome(lambda: read_all(**options_of(door), **options))
+def by_endpoint(live_api: LiveApi, **options: object) -> Any:
+    return outcome(lambda: read_all(**options_of(live_api), **options))
 
 
 def read_all(**options: object) -> Rows:
@@ -71,7 +75,7 @@ def outcome(look: Callable[[], Rows]) -> Any:
         return type(error), str(error)
 
 
-def records_of(root: Path) -> list[Placed]:
+def records_of(root: Path) -> list[PlacedRecord]:
     return list(find_manifest_log_of(root).reader.records())
 
 
@@ -95,18 +99,18 @@ def test_rows_are_the_same_as_of_any_moment(tmp_path: Path) -> None:
     for one in (placed[0], placed[7], placed[-3]):
         moments.append({"asOf": str(one.position)})
         moments.append({"asOf": time_text(one.record.timestamp_ms)})
-    with door_of(tmp_path) as door:
+    with live_api_of(tmp_path) as live_api:
         for view in VIEWS:
             for moment in moments:
-                found = by_endpoint(door, view=view, **moment)
-                assert found == by_path(door, view=view, **moment), (view, moment)
-        everything = by_endpoint(door)
+                found = by_endpoint(live_api, view=view, **moment)
+                assert found == by_path(live_api, view=view, **moment), (view, moment)
+        everything = by_endpoint(live_api)
         assert len(everything) == len(placed)
         assert {row["chunk_index"] for row in everything} == {0, 1, 2, 3}
-        assert by_endpoint(door, view="state")
-        some = by_endpoint(door, columns="problem,record,type")
+        assert by_endpoint(live_api, view="state")
+        some = by_endpoint(live_api, columns="problem,record,type")
         assert some == [{name: row[name] for name in some[0]} for row in everything]
-        by_stream = by_endpoint(door, log=everything[0]["stream"])
+        by_stream = by_endpoint(live_api, log=everything[0]["stream"])
         assert by_stream == everything
 
 
@@ -114,25 +118,25 @@ def test_rows_are_the_same_as_of_any_moment(tmp_path: Path) -> None:
 def test_a_session_reads_them_in_several_tasks(spark: SparkSession, tmp_path: Path) -> None:
     spark.dataSource.register(ManifestSource)
     write_chunks(tmp_path / "store", until=4)
-    with door_of(tmp_path, make_guard=guarding()) as door:
-        frame = load(spark, NAME, log="orders", partitionBytes="32KiB", **options_of(door))
+    with live_api_of(tmp_path, make_guard=guarding()) as live_api:
+        frame = load(spark, NAME, log="orders", partitionBytes="32KiB", **options_of(live_api))
         assert frame.rdd.getNumPartitions() == 3
         found = sorted(collected(frame), key=lambda row: row["record"])
-        assert found == by_path(door)
-        state = load(spark, NAME, log="orders", view="state", **options_of(door))
-        assert collected(state) == by_path(door, view="state")
+        assert found == by_path(live_api)
+        state = load(spark, NAME, log="orders", view="state", **options_of(live_api))
+        assert collected(state) == by_path(live_api, view="state")
 
 
 def test_a_writer_beside_is_followed(tmp_path: Path) -> None:
-    with door_of(tmp_path) as door:
-        log = door.store.log("orders")
+    with live_api_of(tmp_path) as live_api:
+        log = live_api.store.log("orders")
         counts = []
         for turn in range(4):
             write_segment(log)
             journal_of(log).commit()
             for view in VIEWS:
-                assert by_endpoint(door, view=view) == by_path(door, view=view)
-            counts.append(len(by_endpoint(door)))
+                assert by_endpoint(live_api, view=view) == by_path(live_api, view=view)
+            counts.append(len(by_endpoint(live_api)))
             fill_chunks(log, until=turn)
             if turn == 2:
                 journal_of(log).take_snapshot()
@@ -144,11 +148,11 @@ def test_history_that_is_gone_begins_with_a_snapshot(tmp_path: Path) -> None:
     write_chunks(root, until=3, snapshot_at=2)
     for path in chunk_files(root)[:2]:
         path.unlink()
-    with door_of(tmp_path) as door:
+    with live_api_of(tmp_path) as live_api:
         for options in ({}, {"view": "state"}, {"view": "state", "asOf": 0}, {"asOf": "0:64"}):
-            assert by_endpoint(door, **options) == by_path(door, **options)
-        assert {row["chunk_index"] for row in by_endpoint(door)} == {2, 3}
-        assert by_endpoint(door, view="state", asOf=0)[0] is NotFound
+            assert by_endpoint(live_api, **options) == by_path(live_api, **options)
+        assert {row["chunk_index"] for row in by_endpoint(live_api)} == {2, 3}
+        assert by_endpoint(live_api, view="state", asOf=0)[0] is NotFound
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -175,14 +179,14 @@ def test_damage_is_told_alike(tmp_path: Path, damage: str) -> None:
     for path in snapshot_files(root):
         path.unlink()
     DAMAGES[damage](root)
-    with door_of(tmp_path) as door:
+    with live_api_of(tmp_path) as live_api:
         for view in VIEWS:
-            failed = by_endpoint(door, view=view)
-            assert failed == by_path(door, view=view)
+            failed = by_endpoint(live_api, view=view)
+            assert failed == by_path(live_api, view=view)
             assert issubclass(failed[0], LakebedError), failed
-            told = by_endpoint(door, view=view, onDamage="tell")
-            assert told == by_path(door, view=view, onDamage="tell")
-        rows = by_endpoint(door, onDamage="tell")
+            told = by_endpoint(live_api, view=view, onDamage="tell")
+            assert told == by_path(live_api, view=view, onDamage="tell")
+        rows = by_endpoint(live_api, onDamage="tell")
         assert any(row["problem"] for row in rows)
         assert any(row["problem"] is None for row in rows)
 
@@ -193,9 +197,9 @@ def test_damage_of_a_snapshot_is_passed_over_alike(tmp_path: Path) -> None:
     whole = None
     for path in reversed(snapshot_files(root)):
         flip(path, 70)
-        with door_of(tmp_path) as door:
-            found = by_endpoint(door, view="state")
-            assert found == by_path(door, view="state")
+        with live_api_of(tmp_path) as live_api:
+            found = by_endpoint(live_api, view="state")
+            assert found == by_path(live_api, view="state")
             assert whole in (None, found)
             whole = found
 
@@ -207,17 +211,17 @@ def test_a_torn_end_is_no_damage(tmp_path: Path) -> None:
         path.unlink()
     last = find_manifest_log_of(root).reader.chunk(0)
     change(chunk_files(root)[0], last.end - 8, b"\x77" * 4)
-    with door_of(tmp_path) as door:
+    with live_api_of(tmp_path) as live_api:
         for options in ({}, {"view": "state"}, {"onDamage": "tell"}):
-            assert by_endpoint(door, **options) == by_path(door, **options)
-        assert len(by_endpoint(door)) == len(last.records) - 1
+            assert by_endpoint(live_api, **options) == by_path(live_api, **options)
+        assert len(by_endpoint(live_api)) == len(last.records) - 1
 
 
 def test_a_chunk_that_is_removed_before_it_is_read_is_missed(tmp_path: Path) -> None:
     root = tmp_path / "store"
     write_chunks(root, until=2)
-    with door_of(tmp_path) as door:
-        options = {**options_of(door), "log": "orders"}
+    with live_api_of(tmp_path) as live_api:
+        options = {**options_of(live_api), "log": "orders"}
         reader, _ = reader_of(ManifestSource, **options)
         telling, _ = reader_of(ManifestSource, onDamage="tell", **options)
         (planned,), (told,) = reader.partitions(), telling.partitions()
@@ -242,8 +246,8 @@ def test_a_task_fetches_its_own_chunks_and_no_others(
     write_chunks(root, until=4)
     names = [path.name for path in chunk_files(root)]
     last = len(records_of(root)) - 1
-    with door_of(tmp_path) as door:
-        options = {**options_of(door), "log": "orders", "partitionBytes": "16KiB"}
+    with live_api_of(tmp_path) as live_api:
+        options = {**options_of(live_api), "log": "orders", "partitionBytes": "16KiB"}
         reader, _ = reader_of(ManifestSource, **options)
         partitions = reader.partitions()
         assert fetched == [], "sizes are listed"
@@ -260,21 +264,21 @@ def test_a_task_fetches_its_own_chunks_and_no_others(
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_log_of_which_nothing_is_recorded_has_no_rows(tmp_path: Path, view: str) -> None:
-    with door_of(tmp_path) as door:
-        door.store.log("orders")
+    with live_api_of(tmp_path) as live_api:
+        live_api.store.log("orders")
         for options in ({}, {"asOf": 0}, {"asOf": "0:64"}, {"asOf": "2026-01-31"}):
-            assert by_endpoint(door, view=view, **options) == []
-            assert by_path(door, view=view, **options) == []
-        missing = by_endpoint(door, view=view, log="payments")
-        assert missing == by_path(door, view=view, log="payments")
+            assert by_endpoint(live_api, view=view, **options) == []
+            assert by_path(live_api, view=view, **options) == []
+        missing = by_endpoint(live_api, view=view, log="payments")
+        assert missing == by_path(live_api, view=view, log="payments")
         assert missing[0] is NotFound
-        assert door.store.logs() == ["orders"]
+        assert live_api.store.logs() == ["orders"]
 
 
 def test_who_may_not_ask_is_told(tmp_path: Path) -> None:
     write_chunks(tmp_path / "store", until=1)
-    with door_of(tmp_path, make_guard=guarding()) as door:
-        assert by_endpoint(door) == by_path(door)
+    with live_api_of(tmp_path, make_guard=guarding()) as live_api:
+        assert by_endpoint(live_api) == by_path(live_api)
         for view in VIEWS:
             with pytest.raises(Unauthenticated):
-                read_all(**{**options_of(door), "secretKey": "wrong"}, view=view)
+                read_all(**{**options_of(live_api), "secretKey": "wrong"}, view=view)

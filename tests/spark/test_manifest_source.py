@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakebed.aof.manifest.chunk import Placed
+from lakebed.aof.manifest.chunk import PlacedRecord
 from lakebed.aof.manifest.format import MANIFEST_ITSELF, SealSegment, SnapshotMarker
 from lakebed.aof.manifest.records import (
     CustomEvent,
@@ -303,7 +303,7 @@ def found_in(root: Path) -> ManifestLog:
     return find_manifest_log(real_disk(), root, "orders")
 
 
-def records_of(root: Path) -> list[Placed]:
+def records_of(root: Path) -> list[PlacedRecord]:
     return list(found_in(root).reader.records())
 
 
@@ -328,7 +328,7 @@ def state_rows(root: Path, **options: object) -> list[dict[str, Any]]:
 
 
 def check_records(rows: list[dict[str, Any]], root: Path) -> None:
-    placed = [one for one in entries(found_in(root).reader) if isinstance(one, Placed)]
+    placed = [one for one in entries(found_in(root).reader) if isinstance(one, PlacedRecord)]
     assert len(rows) == len(placed)
     stream = found_in(root).stream
     first = rows[0]["record"]

@@ -53,7 +53,7 @@ def reading(bucket: Bucket, tmp_path: Path) -> Iterator[ReadOnlyStore]:
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_pages_of_any_size_have_everything_once(reading: ReadOnlyStore, size: int) -> None:
     metadata = reading.lake.metadata
-    with metadata.reading() as reader:
+    with metadata.snapshot() as reader:
         objects = list_objects(reader, "one").items
         versions = list_versions(reader, "one").items
         parts = [row for _, row in reader.parts_by_id()]
@@ -84,7 +84,7 @@ def test_a_version_that_was_told_and_is_removed_meanwhile_hides_no_other(
 
 
 def test_a_sample_has_the_keys_as_often_as_they_have_rows(reading: ReadOnlyStore) -> None:
-    with reading.lake.metadata.reading() as reader:
+    with reading.lake.metadata.snapshot() as reader:
         versions = sample_keys(reader, only_current=False)
         objects = sample_keys(reader, only_current=True)
         few = sample_keys(reader, only_current=False, count_max=4)
@@ -100,7 +100,7 @@ def test_a_store_without_metadata_has_no_sample_and_no_pages(tmp_path: Path) -> 
     with writing(tmp_path):
         pass
     with ReadOnlyStore(tmp_path) as store:
-        with store.lake.metadata.reading() as reader:
+        with store.lake.metadata.snapshot() as reader:
             assert sample_keys(reader, only_current=True) == KeySample([], 0)
         assert list(object_pages(store.lake.metadata, EVERYTHING)) == []
         assert list(version_pages(store.lake.metadata, EVERYTHING)) == []

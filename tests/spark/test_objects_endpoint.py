@@ -32,32 +32,36 @@ VIEWS = ("objects", "versions", "manifests", "chunks")
 
 
 @contextmanager
-def door_of(folder: Path, **settings: Any) -> Iterator[LiveApi]:
+def live_api_of(folder: Path, **settings: Any) -> Iterator[LiveApi]:
     with open_api(
         folder, config=CONFIG, tier_config=SHARED, object_config=OBJECTS, **settings
-    ) as door:
-        yield door
+    ) as live_api:
+        yield live_api
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveApi]:
+def live_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveApi]:
     """Of a store with everything. Not to be changed."""
     folder = tmp_path_factory.mktemp("objects")
     write_everything(folder / "store")
-    with door_of(folder, make_guard=guarding()) as opened:
+    with live_api_of(folder, make_guard=guarding()) as opened:
         yield opened
 
 
-def options_of(door: LiveApi) -> dict[str, object]:
-    return {"endpoint": f"http://{HOST}:{door.port}", "accessKey": FIRST[0], "secretKey": FIRST[1]}
+def options_of(live_api: LiveApi) -> dict[str, object]:
+    return {
+        "endpoint": f"http://{HOST}:{live_api.port}",
+        "accessKey": FIRST[0],
+        "secretKey": FIRST[1],
+    }
 
 
-def by_path(door: LiveApi, *filters: Filter, **options: object) -> Any:
-    return outcome(lambda: reader_of(ObjectsSource, *filters, path=door.store.root, **options))
+def by_path(live_api: LiveApi, *filters: Filter, **options: object) -> Any:
+    return outcome(lambda: reader_of(ObjectsSource, *filters, path=live_api.store.root, **options))
 
 
-def by_endpoint(door: LiveApi, *filters: Filter, **options: object) -> Any:
-    return outcome(lambda: reader_of(ObjectsSource, *filters, **options_of(door), **options))
+def by_endpoint(live_api: LiveApi, *filters: Filter, **options: object) -> Any:
+    return outcome(lambda: reader_of(ObjectsSource, *filters, **options_of(live_api), **options))
 
 
 def outcome(make: Callable[[], tuple[Any, Any]]) -> Any:
@@ -68,46 +72,48 @@ def outcome(make: Callable[[], tuple[Any, Any]]) -> Any:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_rows_are_the_same(door: LiveApi, view: str) -> None:
-    found = by_endpoint(door, view=view)
-    assert found == by_path(door, view=view)
+def test_rows_are_the_same(live_api: LiveApi, view: str) -> None:
+    found = by_endpoint(live_api, view=view)
+    assert found == by_path(live_api, view=view)
     assert {row["key"] for row in found} >= {*HOSTILE_KEYS, "two chunks", "in parts"} - {"\0"}
     assert {row["bucket"] for row in found} == {"lakebed-tier2", "plain", "suspended", "versioned"}
     columns = "hlc,key" if view in ("objects", "versions") else "problem,key"
-    some = by_endpoint(door, view=view, columns=columns)
+    some = by_endpoint(live_api, view=view, columns=columns)
     assert some == [{name: row[name] for name in some[0]} for row in found]
 
 
-def test_versions_have_all_that_the_metadata_say(door: LiveApi) -> None:
-    found = by_endpoint(door, view="versions")
+def test_versions_have_all_that_the_metadata_say(live_api: LiveApi) -> None:
+    found = by_endpoint(live_api, view="versions")
     assert all(row["hlc"] and row["site_id"] for row in found)
     assert {row["state"] for row in found} == {"ACTIVE", "DELETED", "DAMAGED"}
     replaced = [row["is_latest"] for row in found if row["key"] == "a/replaced"]
     assert replaced == [True, False, False]
-    parts = [row for row in by_endpoint(door, view="chunks") if row["upload_id"]]
+    parts = [row for row in by_endpoint(live_api, view="chunks") if row["upload_id"]]
     assert [(row["key"], row["part_number"]) for row in parts] == [("begun", 4), ("begun", 7)]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_session_reads_them(spark: SparkSession, door: LiveApi, view: str) -> None:
+def test_a_session_reads_them(spark: SparkSession, live_api: LiveApi, view: str) -> None:
     spark.dataSource.register(ObjectsSource)
-    frame = load(spark, NAME, view=view, **options_of(door))
+    frame = load(spark, NAME, view=view, **options_of(live_api))
     found = collected(frame)
-    assert sorted(found, key=repr) == sorted(by_path(door, view=view), key=repr)
+    assert sorted(found, key=repr) == sorted(by_path(live_api, view=view), key=repr)
     assert frame.rdd.getNumPartitions() == 1
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("size", [1, 5, 20])
-def test_keys_are_shared_among_tasks_as_those_of_files(door: LiveApi, view: str, size: int) -> None:
-    there, _ = reader_of(ObjectsSource, **options_of(door), view=view, partitionRows=size)
-    here, _ = reader_of(ObjectsSource, path=door.store.root, view=view, partitionRows=size)
+def test_keys_are_shared_among_tasks_as_those_of_files(
+    live_api: LiveApi, view: str, size: int
+) -> None:
+    there, _ = reader_of(ObjectsSource, **options_of(live_api), view=view, partitionRows=size)
+    here, _ = reader_of(ObjectsSource, path=live_api.store.root, view=view, partitionRows=size)
     splits = [one.ranges for one in there.partitions()]  # type: ignore[attr-defined]
     assert splits == [one.ranges for one in here.partitions()]  # type: ignore[attr-defined]
     assert len(splits) > 1
-    found = by_endpoint(door, view=view, partitionRows=size)
-    assert sorted(found, key=repr) == sorted(by_endpoint(door, view=view), key=repr)
+    found = by_endpoint(live_api, view=view, partitionRows=size)
+    assert sorted(found, key=repr) == sorted(by_endpoint(live_api, view=view), key=repr)
 
 
 FILTERS: dict[str, list[Filter]] = {
@@ -122,36 +128,36 @@ FILTERS: dict[str, list[Filter]] = {
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", FILTERS)
-def test_filters_leave_the_same(door: LiveApi, view: str, name: str) -> None:
-    found = by_endpoint(door, *FILTERS[name], view=view)
-    assert found == by_path(door, *FILTERS[name], view=view)
+def test_filters_leave_the_same(live_api: LiveApi, view: str, name: str) -> None:
+    found = by_endpoint(live_api, *FILTERS[name], view=view)
+    assert found == by_path(live_api, *FILTERS[name], view=view)
     assert (found == []) is (name in ("no bucket", "behind all"))
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_bucket_and_a_prefix_are_options(door: LiveApi, view: str) -> None:
+def test_a_bucket_and_a_prefix_are_options(live_api: LiveApi, view: str) -> None:
     options = {"view": view, "bucket": "plain,versioned", "prefix": "a"}
-    found = by_endpoint(door, **options)
-    assert found == by_path(door, **options)
+    found = by_endpoint(live_api, **options)
+    assert found == by_path(live_api, **options)
     assert {row["bucket"] for row in found} == {"plain", "versioned"}
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_pages_of_any_size_have_everything(
-    door: LiveApi, monkeypatch: pytest.MonkeyPatch, view: str, size: int
+    live_api: LiveApi, monkeypatch: pytest.MonkeyPatch, view: str, size: int
 ) -> None:
-    expected = by_path(door, view=view)
+    expected = by_path(live_api, view=view)
     monkeypatch.setattr(object_backends, "VERSIONS_PAGE", size)
     monkeypatch.setattr(object_backends, "MANIFESTS_PAGE", size)
     monkeypatch.setattr(object_backends, "PARTS_PAGE", size)
-    assert by_endpoint(door, view=view) == expected
+    assert by_endpoint(live_api, view=view) == expected
     monkeypatch.setattr(stored_pages, "MANIFEST_BYTES", size * 200)
-    assert by_endpoint(door, view=view) == expected
+    assert by_endpoint(live_api, view=view) == expected
 
 
 def test_pages_behind_the_keys_that_are_wanted_are_not_asked_for(
-    door: LiveApi, monkeypatch: pytest.MonkeyPatch
+    live_api: LiveApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     call = Caller.call
@@ -163,28 +169,28 @@ def test_pages_behind_the_keys_that_are_wanted_are_not_asked_for(
     monkeypatch.setattr(Caller, "call", noting)
     monkeypatch.setattr(object_backends, "VERSIONS_PAGE", 1)
     few = [EqualTo(("bucket",), "plain"), GreaterThan(("key",), "a"), LessThan(("key",), "c")]
-    rows = by_endpoint(door, *few, view="versions")
+    rows = by_endpoint(live_api, *few, view="versions")
     assert [row["key"] for row in rows] == ["a\0b", "a/../../etc/passwd"]
     pages = [name for name in asked if name == "list_stored_versions"]
     assert len(pages) <= len(rows) + 2
 
 
 def test_a_manifest_that_cannot_be_read_is_told_alike(tmp_path: Path) -> None:
-    with door_of(tmp_path) as door:
-        bucket = door.store.bucket("one")
+    with live_api_of(tmp_path) as live_api:
+        bucket = live_api.store.bucket("one")
         for key in ("bad", "good", "lost"):
             bucket.put(key, key.encode())
         bad, lost = (bucket.head(key).version_id for key in ("bad", "lost"))
     root = tmp_path / "store"
     change_rows(root, "UPDATE manifests SET data = ? WHERE version_id = ?", b"x" * 99, bad)
     change_rows(root, "UPDATE manifests SET data = NULL WHERE version_id = ?", lost)
-    with door_of(tmp_path) as door:
+    with live_api_of(tmp_path) as live_api:
         for view in ("manifests", "chunks"):
-            failed = by_endpoint(door, view=view)
-            assert failed == by_path(door, view=view)
+            failed = by_endpoint(live_api, view=view)
+            assert failed == by_path(live_api, view=view)
             assert failed[0] is Corrupt
-            told = by_endpoint(door, view=view, onDamage="tell")
-            assert told == by_path(door, view=view, onDamage="tell")
+            told = by_endpoint(live_api, view=view, onDamage="tell")
+            assert told == by_path(live_api, view=view, onDamage="tell")
             assert [row["problem"] is None for row in told] == [False, True, False]
 
 
@@ -195,13 +201,13 @@ def test_a_writer_beside_goes_on_and_nothing_that_stays_is_missed(
     """Between the pages that are read versions come and go, also those that were told last."""
     for name in ("VERSIONS_PAGE", "MANIFESTS_PAGE"):
         monkeypatch.setattr(object_backends, name, 3)
-    with door_of(tmp_path) as door:
-        bucket = door.store.bucket("one", versioning=Versioning.ENABLED)
+    with live_api_of(tmp_path) as live_api:
+        bucket = live_api.store.bucket("one", versioning=Versioning.ENABLED)
         for number in range(20):
             for _ in range(2):
                 bucket.put(f"stays-{number:02}", b"x")
-        expected = [row["version_id"] for row in by_path(door, view=view)]
-        reader, _ = reader_of(ObjectsSource, view=view, **options_of(door))
+        expected = [row["version_id"] for row in by_path(live_api, view=view)]
+        reader, _ = reader_of(ObjectsSource, view=view, **options_of(live_api))
         (partition,) = reader.partitions()
         seen: list[str] = []
         for batch in batches_of(reader, partition):
@@ -215,17 +221,17 @@ def test_a_writer_beside_goes_on_and_nothing_that_stays_is_missed(
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_without_objects_there_are_no_rows(tmp_path: Path, view: str) -> None:
-    with door_of(tmp_path) as door:
-        assert by_endpoint(door, view=view) == []
-        door.store.bucket("empty")
-        assert by_endpoint(door, view=view) == by_path(door, view=view) == []
+    with live_api_of(tmp_path) as live_api:
+        assert by_endpoint(live_api, view=view) == []
+        live_api.store.bucket("empty")
+        assert by_endpoint(live_api, view=view) == by_path(live_api, view=view) == []
 
 
-def test_who_may_not_ask_is_told(door: LiveApi) -> None:
+def test_who_may_not_ask_is_told(live_api: LiveApi) -> None:
     for view in VIEWS:
-        reader, _ = reader_of(ObjectsSource, view=view, **options_of(door))
+        reader, _ = reader_of(ObjectsSource, view=view, **options_of(live_api))
         assert reader.partitions()
-        wrong = {**options_of(door), "secretKey": "wrong"}
+        wrong = {**options_of(live_api), "secretKey": "wrong"}
         refused, _ = reader_of(ObjectsSource, view=view, **wrong)
         with pytest.raises(Unauthenticated):
             refused.partitions()

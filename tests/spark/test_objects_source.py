@@ -109,7 +109,7 @@ def test_chunks_are_those_of_all_versions_and_of_parts_under_way(
     assert sorted(map(chunk_facts, of_versions)) == sorted(expected)
     two = [row for row in found if row["key"] == "two chunks"]
     assert [(row["chunk_index"], row["object_offset"]) for row in two] == [(0, 0), (1, 4 << 20)]
-    with ReadOnlyStore(root) as store, store.lake.metadata.reading() as reader:
+    with ReadOnlyStore(root) as store, store.lake.metadata.snapshot() as reader:
         uploads = list(reader.uploads_from("plain", start=b"", end=b"\xff"))
         parts = [part for one in uploads for part in all_parts(reader, one.upload_id)]
     of_parts = [row for row in found if row["version_id"] is None]
@@ -185,13 +185,13 @@ def test_a_count_and_some_columns(session: SparkSession, root: Path) -> None:
 def test_over_an_endpoint_there_are_buckets_and_objects(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    with open_api(tmp_path) as door:
+    with open_api(tmp_path) as live_api:
         for name in ("one", "two"):
-            bucket = door.store.bucket(name)
+            bucket = live_api.store.bucket(name)
             for key in (*HOSTILE_KEYS, *map(str, range(30))):
                 bucket.put(key, key.encode())
-        url = f"http://127.0.0.1:{door.port}"
-        root = Path(door.store.root)
+        url = f"http://127.0.0.1:{live_api.port}"
+        root = Path(live_api.store.root)
         expected = objects_of(root)
         options = {"endpoint": url, "accessKey": "any", "secretKey": "any"}
         frame = load(session, NAME, **options)
@@ -208,7 +208,7 @@ def test_over_an_endpoint_there_are_buckets_and_objects(
             assert by_place(found) == by_place(list(filter(matches, expected))), condition
         reader, _ = reader_of(ObjectsSource, bucket="three", **options)
         assert read(reader) == []
-        assert [one.name for one in door.store.buckets()] == ["one", "two"], "none is made"
+        assert [one.name for one in live_api.store.buckets()] == ["one", "two"], "none is made"
 
 
 # From here on without a session: the reader alone.

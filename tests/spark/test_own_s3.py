@@ -18,9 +18,9 @@ from lakebed.host.store import Store
 from lakebed.node.own_s3 import own_s3
 from lakebed.spark.options import Options
 from lakebed.spark.own_s3 import FILE_NAME, find_own_s3
-from lakebed.spark.tables.place import PLACE_OPTIONS, TablePlace, table_place
+from lakebed.spark.tables.location import PLACE_OPTIONS, TableLocation, table_location
 from lakebed.spark.tables.snapshot import load_table
-from tests.spark.table_places import append, rows_of
+from tests.spark.table_locations import append, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,8 +29,8 @@ SCHEMA = StructType().add("n", LongType())
 ROWS = pa.record_batch({"n": [1, 2]})
 
 
-def place_of(**options: object) -> TablePlace:
-    return table_place(Options("lakebed.table", options, known=PLACE_OPTIONS))
+def place_of(**options: object) -> TableLocation:
+    return table_location(Options("lakebed.table", options, known=PLACE_OPTIONS))
 
 
 def test_a_table_is_written_and_read_with_nothing_but_the_root(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_keys_are_for_their_owner_and_only_while_it_is_served(tmp_path: Path
     with own_s3(tmp_path) as again:
         again.ensure_bucket("lake")
         assert again.found is not None
-        old = TablePlace(again.found.url, place.access_key, place.secret_key, "lake", "t")
+        old = TableLocation(again.found.url, place.access_key, place.secret_key, "lake", "t")
         with pytest.raises(InputError, match="refused the access key"):
             load_table(old)
 

@@ -12,7 +12,7 @@ import pytest
 from lakebed.base.errors import AlreadyExists, Corrupt, InputError, NotFound
 from lakebed.spark.arrow.messages import FIELDS
 from lakebed.spark.jobs import parquet_files, transfer
-from lakebed.spark.jobs.parquet_files import FilesPlace, FoundFile, read_batches, write_file
+from lakebed.spark.jobs.parquet_files import FilesLocation, FoundFile, read_batches, write_file
 from lakebed.spark.jobs.transfer import FilePiece, conformed, cut, importable_columns
 
 SCHEMA = pa.schema({"value": pa.int64()})
@@ -23,7 +23,7 @@ def batches(*numbers: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"value": [number]}, SCHEMA)
 
 
-def values(place: FilesPlace, path: str, part: int, part_count: int) -> list[int]:
+def values(place: FilesLocation, path: str, part: int, part_count: int) -> list[int]:
     found = read_batches(
         place, path, part=part, part_count=part_count, columns_of=lambda schema: schema.names
     )
@@ -31,13 +31,13 @@ def values(place: FilesPlace, path: str, part: int, part_count: int) -> list[int
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> FilesPlace:
-    place = FilesPlace(folder=str(tmp_path / "files"))
+def place(tmp_path: Path) -> FilesLocation:
+    place = FilesLocation(folder=str(tmp_path / "files"))
     place.prepare(overwrite=False)
     return place
 
 
-def test_a_file_appears_when_it_is_whole(place: FilesPlace) -> None:
+def test_a_file_appears_when_it_is_whole(place: FilesLocation) -> None:
     def dying() -> Iterator[pa.RecordBatch]:
         yield from batches(1)
         assert [one.name for one in Path(place.folder).iterdir()] == []
@@ -45,16 +45,16 @@ def test_a_file_appears_when_it_is_whole(place: FilesPlace) -> None:
 
     with pytest.raises(RuntimeError):
         write_file(place, 0, dying(), SCHEMA, compression="zstd")
-    assert place.found() == []
+    assert place.list_files() == []
     assert write_file(place, 0, iter(()), SCHEMA, compression="zstd") is None
     written = write_file(place, 7, batches(1, 2), SCHEMA, compression="zstd")
     assert written is not None
     assert (Path(written.path).name, written.row_count) == ("part-00007.parquet", 2)
-    assert place.found() == [FoundFile(written.path, written.size_bytes)]
+    assert place.list_files() == [FoundFile(written.path, written.size_bytes)]
 
 
 def test_a_writer_that_dies_late_leaves_nothing(
-    place: FilesPlace, monkeypatch: pytest.MonkeyPatch
+    place: FilesLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_files, "ROW_GROUP_BYTES", 1)
 
@@ -66,11 +66,11 @@ def test_a_writer_that_dies_late_leaves_nothing(
 
     with pytest.raises(RuntimeError):
         write_file(place, 0, dying(), SCHEMA, compression="zstd")
-    assert place.found() == []
+    assert place.list_files() == []
 
 
 def test_the_parts_of_a_file_are_all_of_it_in_order(
-    place: FilesPlace, monkeypatch: pytest.MonkeyPatch
+    place: FilesLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_files, "ROW_GROUP_BYTES", 1)
     written = write_file(place, 0, batches(*range(7)), SCHEMA, compression="none")
@@ -80,7 +80,7 @@ def test_the_parts_of_a_file_are_all_of_it_in_order(
         assert [value for part in found for value in part] == [*range(7)]
 
 
-def test_a_place_with_something_in_it_is_left_alone(place: FilesPlace) -> None:
+def test_a_place_with_something_in_it_is_left_alone(place: FilesLocation) -> None:
     write_file(place, 0, batches(1), SCHEMA, compression="zstd")
     with pytest.raises(AlreadyExists, match=r"something already, as .*part-00000"):
         place.prepare(overwrite=False)
@@ -88,18 +88,18 @@ def test_a_place_with_something_in_it_is_left_alone(place: FilesPlace) -> None:
     theirs.write_bytes(b"")
     with pytest.raises(AlreadyExists, match=r"important.parquet is there, which no export wrote"):
         place.prepare(overwrite=True)
-    assert len(place.found()) == 2
+    assert len(place.list_files()) == 2
     theirs.unlink()
     left = Path(place.folder) / f"part-00001.parquet.{'0' * 32}.tmp"
     left.write_bytes(b"of a killed worker")
     place.mark_whole()
     place.prepare(overwrite=True)
-    assert place.found() == []
+    assert place.list_files() == []
 
 
-def test_what_is_not_there_is_told(place: FilesPlace, tmp_path: Path) -> None:
+def test_what_is_not_there_is_told(place: FilesLocation, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="there is nothing"):
-        FilesPlace(folder=str(tmp_path / "nope")).found()
+        FilesLocation(folder=str(tmp_path / "nope")).list_files()
     (Path(place.folder) / "notes.txt").write_bytes(b"")
     with pytest.raises(NotFound, match=r"no file that ends with .parquet"):
         parquet_files.parquet_files(place)
@@ -108,11 +108,11 @@ def test_what_is_not_there_is_told(place: FilesPlace, tmp_path: Path) -> None:
 def test_one_file_is_a_place_whatever_its_name(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     parquet.write_table(pa.table({"value": [1]}), path)
-    place = FilesPlace(folder=str(path))
+    place = FilesLocation(folder=str(path))
     assert parquet_files.parquet_files(place) == [FoundFile(str(path), path.stat().st_size)]
 
 
-def test_what_is_no_parquet_is_damage_with_its_name(place: FilesPlace) -> None:
+def test_what_is_no_parquet_is_damage_with_its_name(place: FilesLocation) -> None:
     path = Path(place.folder) / "a.parquet"
     path.write_bytes(b"PAR1 or not")
     with pytest.raises(Corrupt, match=r"a\.parquet: no Parquet"):
@@ -165,7 +165,7 @@ def test_a_time_is_one_and_within_what_spark_has() -> None:
             conformed(pa.RecordBatch.from_pydict({"timestamp": column}), schema, "p")
 
 
-def test_files_of_one_import_have_the_same_columns(place: FilesPlace) -> None:
+def test_files_of_one_import_have_the_same_columns(place: FilesLocation) -> None:
     for name, table in (("a", {"value": ["1"]}), ("b", {"value": ["2"], "key": ["k"]})):
         parquet.write_table(pa.table(table), Path(place.folder) / f"{name}.parquet")
     pieces = cut(parquet_files.parquet_files(place), piece_bytes=1 << 20)

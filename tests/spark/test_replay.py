@@ -12,7 +12,7 @@ from lakebed.base.errors import InputError, NotFound
 from lakebed.host.store import Store
 from lakebed.keratin.partitioner import partition_of
 from lakebed.spark.backends import Backend
-from lakebed.spark.jobs.publishing import Publishing
+from lakebed.spark.jobs.publication import Publication
 from lakebed.spark.jobs.replay import replay
 from lakebed.spark.jobs.span import Origin, Span
 from tests.spark.feeds import writing
@@ -38,7 +38,7 @@ def root_of(backend: Backend) -> Path:
 def test_all_of_a_message_stays(spark: SparkSession, backend: Backend) -> None:
     fill_special(root_of(backend), "orders", partitions=2, count=COUNT)
     watcher = KeepingWatcher()
-    to = Publishing(backend=backend, topic="again", creates_topic=True, keeps_partitions=True)
+    to = Publication(backend=backend, topic="again", creates_topic=True, keeps_partitions=True)
     report = replay(spark, backend, Origin("orders"), to, watcher=watcher)
     assert told(root_of(backend), "again") == told(root_of(backend), "orders")
     assert (report.row_count, report.is_good) == (2 * COUNT, True)
@@ -55,7 +55,7 @@ def test_what_has_a_name_is_done_once_and_keys_choose_the_partition(
 ) -> None:
     root = root_of(backend)
     fill_special(root, "orders", partitions=2, count=COUNT)
-    to = Publishing(backend=backend, topic="t", name="n", creates_topic=True, partitions=3)
+    to = Publication(backend=backend, topic="t", name="n", creates_topic=True, partitions=3)
     span = Span(start={None: 10, 1: 12}, end={None: 20}, partitions=(1,))
     first = replay(spark, backend, Origin("orders"), to, span=span)
     assert first.row_count == 8
@@ -86,7 +86,7 @@ def test_a_range_of_time_is_by_the_messages_own_times(
         ).result()
         store.topics.create("to")
     span = Span(time_start_us=(FIRST_MS + 3000) * 1000, time_end_us=(FIRST_MS + 7000) * 1000)
-    to = Publishing(backend=backend, topic="to")
+    to = Publication(backend=backend, topic="to")
     report = replay(spark, backend, Origin("from"), to, span=span)
     assert report.row_count == 4
     assert [one.value for one in told(root_of(backend), "to")[0]] == [b"5", b"3", b"3", b"5"]
@@ -102,7 +102,7 @@ def test_a_log_becomes_messages(spark: SparkSession, backend: Backend) -> None:
         store.topics.create("to")
     span = Span(start={None: str(ids[5])}, end={None: str(ids[15])})
     origin = Origin("audit", is_log=True)
-    report = replay(spark, backend, origin, Publishing(backend=backend, topic="to"), span=span)
+    report = replay(spark, backend, origin, Publication(backend=backend, topic="to"), span=span)
     assert report.row_count == 10
     found = told(root_of(backend), "to")[0]
     assert [one.value for one in found] == texts[5:15]
@@ -113,7 +113,7 @@ def test_a_log_becomes_messages(spark: SparkSession, backend: Backend) -> None:
 @pytest.mark.spark
 def test_an_empty_range_writes_nothing(spark: SparkSession, backend: Backend) -> None:
     fill_special(root_of(backend), "orders", partitions=2, count=3)
-    to = Publishing(backend=backend, topic="orders", name="n")
+    to = Publication(backend=backend, topic="orders", name="n")
     report = replay(spark, backend, Origin("orders"), to, span=Span(start={None: 3}))
     assert (report.row_count, report.size_bytes) == (0, 0)
     assert [len(one) for one in told(root_of(backend), "orders")] == [3, 3]
@@ -123,17 +123,17 @@ def test_what_cannot_be_done_is_told_before_spark_is_asked(backend: Backend) -> 
     fill_special(root_of(backend), "orders", partitions=1, count=1)
     nobody: SparkSession = None  # type: ignore[assignment]
     with pytest.raises(NotFound, match="there is no topic nope"):
-        replay(nobody, backend, Origin("nope"), Publishing(backend=backend, topic="orders"))
+        replay(nobody, backend, Origin("nope"), Publication(backend=backend, topic="orders"))
     with pytest.raises(NotFound, match="no topic nope, and it is not to be created"):
-        Publishing(backend=backend, topic="nope").check()
+        Publication(backend=backend, topic="nope").check()
     with pytest.raises(InputError, match="for a topic that is created"):
-        Publishing(backend=backend, topic="orders", partitions=3)
+        Publication(backend=backend, topic="orders", partitions=3)
     with pytest.raises(InputError, match="staging bucket"):
-        Publishing(backend=backend, topic="orders", staging_bucket="b")
+        Publication(backend=backend, topic="orders", staging_bucket="b")
 
 
 def test_the_store_is_not_needed_by_who_checks(backend: Backend) -> None:
     """It is read beside whoever has it open."""
     fill_special(root_of(backend), "orders", partitions=1, count=1)
     with Store.open(backend.path):
-        Publishing(backend=backend, topic="orders").check()
+        Publication(backend=backend, topic="orders").check()

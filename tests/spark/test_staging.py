@@ -74,7 +74,10 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
 
             yield Scene(staging, clock, sizes)
         return
-    with open_api(tmp_path) as door, RemoteStore.open(f"http://127.0.0.1:{door.port}") as store:
+    with (
+        open_api(tmp_path) as live_api,
+        RemoteStore.open(f"http://127.0.0.1:{live_api.port}") as store,
+    ):
         clock = LateClock()
         bucket = store.bucket("stage")
         yield Scene(
@@ -141,7 +144,10 @@ def test_a_decision_that_is_taken_back_makes_room_for_another(scene: Scene) -> N
 
 
 def test_who_decides_at_the_same_moment_takes_what_the_other_did(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door, RemoteStore.open(f"http://127.0.0.1:{door.port}") as store:
+    with (
+        open_api(tmp_path) as live_api,
+        RemoteStore.open(f"http://127.0.0.1:{live_api.port}") as store,
+    ):
         bucket = store.bucket("stage")
         first = BucketStaging(bucket, clock=SystemClock())
         theirs: Batches = {0: [StagedObject("stage", "theirs")]}

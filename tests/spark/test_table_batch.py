@@ -12,9 +12,9 @@ from pyarrow.fs import FileSelector
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from tests.s3.endpoint import Endpoint
-from tests.spark.table_places import (
+from tests.spark.table_locations import (
     SCHEMA,
     append,
     batch,
@@ -38,12 +38,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.process]
 FILE_AT_LEAST = "100KB"  # more than any file here has: each is a split of its own
 
 
-def save(frame: DataFrame, place: TablePlace, *, mode: str = "append", **options: Any) -> None:
+def save(frame: DataFrame, place: TableLocation, *, mode: str = "append", **options: Any) -> None:
     writer = frame.write.format("lakebed.table").options(**options_of(place), **options)
     writer.mode(mode).save()
 
 
-def load(spark: SparkSession, place: TablePlace, **options: Any) -> DataFrame:
+def load(spark: SparkSession, place: TableLocation, **options: Any) -> DataFrame:
     reader = spark.read.format("lakebed.table").options(**options_of(place), **options)
     return reader.load()
 
@@ -84,7 +84,7 @@ def full_row(number: int) -> tuple[Any, ...]:
 
 
 def test_every_type_and_null_comes_back_and_deltalake_reads_the_same(
-    spark: SparkSession, place: TablePlace
+    spark: SparkSession, place: TableLocation
 ) -> None:
     frame = spark.createDataFrame([full_row(1), (2, *[None] * 19)], EVERY_TYPE)
     save(frame, place)
@@ -100,7 +100,7 @@ def test_every_type_and_null_comes_back_and_deltalake_reads_the_same(
 
 
 def test_partitions_of_many_types_are_written_read_and_passed_over(
-    spark: SparkSession, place: TablePlace
+    spark: SparkSession, place: TableLocation
 ) -> None:
     frame = spark.range(12).selectExpr(
         "id",
@@ -132,7 +132,7 @@ def test_partitions_of_many_types_are_written_read_and_passed_over(
     assert load(spark, place).where("word IS NULL").count() == 4
 
 
-def narrowed(spark: SparkSession, place: TablePlace, condition: list[Any]) -> DataFrame:
+def narrowed(spark: SparkSession, place: TableLocation, condition: list[Any]) -> DataFrame:
     filters = json.dumps([condition])
     return load(spark, place, partitionBytes=FILE_AT_LEAST, filters=filters)
 
@@ -142,7 +142,7 @@ def splits(frame: DataFrame) -> int:
 
 
 def test_filters_on_values_pass_over_files_and_give_the_same_rows(
-    spark: SparkSession, place: TablePlace
+    spark: SparkSession, place: TableLocation
 ) -> None:
     for start in (0, 1000, 2000, 3000):
         rows = spark.range(start, start + 1000, 1, 1).selectExpr(
@@ -166,7 +166,9 @@ def test_filters_on_values_pass_over_files_and_give_the_same_rows(
     assert splits(load(spark, place)) == 1
 
 
-def test_columns_are_read_alone_and_in_their_order(spark: SparkSession, place: TablePlace) -> None:
+def test_columns_are_read_alone_and_in_their_order(
+    spark: SparkSession, place: TableLocation
+) -> None:
     save(spark.range(3).selectExpr("id", "id + 1 AS b", "'x' AS c"), place, partitionBy="c")
     found = load(spark, place, columns="c,b")
     assert found.columns == ["c", "b"]
@@ -176,7 +178,9 @@ def test_columns_are_read_alone_and_in_their_order(spark: SparkSession, place: T
         load(spark, place, columns="nope")
 
 
-def test_a_table_is_read_as_it_was(spark: SparkSession, node: Endpoint, place: TablePlace) -> None:
+def test_a_table_is_read_as_it_was(
+    spark: SparkSession, node: Endpoint, place: TableLocation
+) -> None:
     save(spark.range(1), place)
     save(spark.range(2), place)
     client = s3(node)
@@ -195,7 +199,9 @@ def test_a_table_is_read_as_it_was(spark: SparkSession, node: Endpoint, place: T
         load(spark, place, versionAsOf=77)
 
 
-def test_schemas_are_checked_and_evolve_if_they_may(spark: SparkSession, place: TablePlace) -> None:
+def test_schemas_are_checked_and_evolve_if_they_may(
+    spark: SparkSession, place: TableLocation
+) -> None:
     save(spark.range(2), place)
     more = spark.range(2, 4).selectExpr("id", "named_struct('a', 1) AS s")
     with pytest.raises(PySparkException, match=r"no column s struct<a:int>.*mergeSchema"):
@@ -215,7 +221,9 @@ def test_schemas_are_checked_and_evolve_if_they_may(spark: SparkSession, place: 
     assert len(rows_of(place)) == 5
 
 
-def test_a_batch_with_a_transaction_is_stored_once(spark: SparkSession, place: TablePlace) -> None:
+def test_a_batch_with_a_transaction_is_stored_once(
+    spark: SparkSession, place: TableLocation
+) -> None:
     for _ in range(2):
         save(spark.range(3), place, txnAppId="nightly", txnVersion=20260101)
     assert load(spark, place).count() == 3
@@ -228,7 +236,7 @@ def test_a_batch_with_a_transaction_is_stored_once(spark: SparkSession, place: T
 
 
 def test_a_write_that_fails_leaves_neither_rows_nor_files(
-    spark: SparkSession, node: Endpoint, place: TablePlace
+    spark: SparkSession, node: Endpoint, place: TableLocation
 ) -> None:
     """The last task fails once the others have stored their files.
 
@@ -253,7 +261,7 @@ def test_a_write_that_fails_leaves_neither_rows_nor_files(
     assert len(list(keys_below(node, place))) == 1
 
 
-def test_what_cannot_be_is_told(spark: SparkSession, place: TablePlace) -> None:
+def test_what_cannot_be_is_told(spark: SparkSession, place: TableLocation) -> None:
     one = spark.range(1)
     for options, problem in (
         ({"txnAppId": "x"}, "one of both is missing"),
@@ -271,14 +279,14 @@ def test_what_cannot_be_is_told(spark: SparkSession, place: TablePlace) -> None:
 
 @pytest.mark.parametrize("compression", ["snappy", "none", "gzip", "lz4"])
 def test_files_are_read_whatever_they_are_compressed_by(
-    spark: SparkSession, place: TablePlace, compression: str
+    spark: SparkSession, place: TableLocation, compression: str
 ) -> None:
     save(spark.range(100), place, compression=compression)
     assert load(spark, place).agg(F.sum("id")).collect()[0][0] == 4950
 
 
 def test_a_table_that_only_grows_refuses_an_overwrite_at_once(
-    spark: SparkSession, place: TablePlace
+    spark: SparkSession, place: TableLocation
 ) -> None:
     append(place, batch(1), SCHEMA)
     delta(place).alter.set_table_properties({"delta.appendOnly": "true"})

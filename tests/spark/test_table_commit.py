@@ -18,9 +18,9 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructType, Time
 from lakebed.base.errors import DataError, InputError, NotFound
 from lakebed.spark.sinks.table import FilesWritten, commit_messages
 from lakebed.spark.tables.commit import UNCOMMITTED_MS_MAX, Target, Transaction, planned
+from lakebed.spark.tables.location import TableLocation
+from lakebed.spark.tables.parquet_reader import read_parts
 from lakebed.spark.tables.parts import FilePart, splits_of
-from lakebed.spark.tables.place import TablePlace
-from lakebed.spark.tables.reading import read_parts
 from lakebed.spark.tables.schemas import SchemaMismatch, arrow_schema
 from lakebed.spark.tables.snapshot import (
     DataFile,
@@ -33,7 +33,7 @@ from lakebed.spark.tables.snapshot import (
 )
 from lakebed.spark.tables.upkeep import optimize, vacuum
 from tests.s3.endpoint import Endpoint
-from tests.spark.table_places import (
+from tests.spark.table_locations import (
     SCHEMA,
     append,
     batch,
@@ -52,7 +52,7 @@ TARGET = Target(SCHEMA)
 
 
 def test_the_same_transaction_again_is_stored_once_and_its_files_are_removed(
-    node: Endpoint, place: TablePlace
+    node: Endpoint, place: TableLocation
 ) -> None:
     plan = planned(place, TARGET)
     for _ in range(3):
@@ -63,7 +63,7 @@ def test_the_same_transaction_again_is_stored_once_and_its_files_are_removed(
     assert len(list(keys_below(node, place))) == 1
 
 
-def test_the_same_messages_again_keep_their_files(node: Endpoint, place: TablePlace) -> None:
+def test_the_same_messages_again_keep_their_files(node: Endpoint, place: TableLocation) -> None:
     plan = planned(place, TARGET)
     message = FilesWritten(write(place, plan, [batch(1, 2)]), plan)
     for _ in range(2):
@@ -72,20 +72,20 @@ def test_the_same_messages_again_keep_their_files(node: Endpoint, place: TablePl
     assert len(list(keys_below(node, place))) == 1
 
 
-def test_an_older_transaction_is_not_stored_and_a_newer_one_is(place: TablePlace) -> None:
+def test_an_older_transaction_is_not_stored_and_a_newer_one_is(place: TableLocation) -> None:
     for number, value, is_new in ((3, 1, True), (2, 2, False), (4, 3, True)):
         done = append(place, batch(value), SCHEMA, transaction=Transaction("query", number))
         assert done.is_new is is_new
     assert numbers_of(place) == [1, 3]
 
 
-def test_applications_do_not_disturb_each_other(place: TablePlace) -> None:
+def test_applications_do_not_disturb_each_other(place: TableLocation) -> None:
     for application in ("one", "two"):
         append(place, batch(1), SCHEMA, transaction=Transaction(application, 0))
     assert numbers_of(place) == [1, 1]
 
 
-def test_many_writers_at_once_lose_nothing_and_store_nothing_twice(place: TablePlace) -> None:
+def test_many_writers_at_once_lose_nothing_and_store_nothing_twice(place: TableLocation) -> None:
     def work(writer: int) -> None:
         for number in range(4):
             # Each transaction comes from two writers.
@@ -97,7 +97,7 @@ def test_many_writers_at_once_lose_nothing_and_store_nothing_twice(place: TableP
     assert numbers_of(place) == [0, 1, 2, 3, 100, 101, 102, 103]
 
 
-def test_an_empty_append_makes_no_version_and_an_empty_overwrite_does(place: TablePlace) -> None:
+def test_an_empty_append_makes_no_version_and_an_empty_overwrite_does(place: TableLocation) -> None:
     append(place, batch(1), SCHEMA)
     append(place, batch(), SCHEMA)
     assert delta(place).version() == 1
@@ -106,7 +106,7 @@ def test_an_empty_append_makes_no_version_and_an_empty_overwrite_does(place: Tab
 
 
 def test_files_for_another_partitioning_are_refused_and_removed(
-    node: Endpoint, place: TablePlace
+    node: Endpoint, place: TableLocation
 ) -> None:
     plan = planned(place, TARGET)  # there is no table yet
     message = FilesWritten(write(place, plan, [batch(1)]), plan)
@@ -118,7 +118,7 @@ def test_files_for_another_partitioning_are_refused_and_removed(
 
 
 def test_files_of_a_smaller_type_than_a_table_made_meanwhile_are_refused(
-    place: TablePlace,
+    place: TableLocation,
 ) -> None:
     small = StructType().add("n", "integer")
     plan = planned(place, Target(small))
@@ -128,7 +128,7 @@ def test_files_of_a_smaller_type_than_a_table_made_meanwhile_are_refused(
         commit(place, files, plan, Target(small))
 
 
-def test_columns_are_added_also_within_structs_and_of_new_features(place: TablePlace) -> None:
+def test_columns_are_added_also_within_structs_and_of_new_features(place: TableLocation) -> None:
     first = StructType().add("n", LongType()).add("s", StructType().add("x", LongType()))
     append(place, pa.record_batch({"n": [1], "s": [{"x": 1}]}), first)
     more = StructType().add("s", StructType().add("y", StringType())).add("t", TimestampNTZType())
@@ -142,7 +142,7 @@ def test_columns_are_added_also_within_structs_and_of_new_features(place: TableP
     assert [row["n"] for row in found] == [None, 1]
 
 
-def test_an_overwrite_may_replace_the_schema(place: TablePlace) -> None:
+def test_an_overwrite_may_replace_the_schema(place: TableLocation) -> None:
     append(place, batch(1), SCHEMA)
     other = StructType().add("word", StringType())
     with pytest.raises(SchemaMismatch):
@@ -162,7 +162,7 @@ HOSTILE = ["a b", "a/b", "../x", "50%", "%41", "é", "a=b&c", "x" * 300, "+", ""
 
 
 def test_partition_values_of_any_kind_are_kept_also_by_deltalake(
-    node: Endpoint, place: TablePlace
+    node: Endpoint, place: TableLocation
 ) -> None:
     rows = pa.record_batch({"n": list(range(len(HOSTILE))), "p": HOSTILE})
     append(place, rows, SCHEMA, partition_columns=("p",))
@@ -177,7 +177,7 @@ def test_partition_values_of_any_kind_are_kept_also_by_deltalake(
     assert len(read_all(place)) == 2 * len(HOSTILE)
 
 
-def read_all(place: TablePlace, *filters: pushed.Filter, split_bytes: int = 10**9) -> list[Any]:
+def read_all(place: TableLocation, *filters: pushed.Filter, split_bytes: int = 10**9) -> list[Any]:
     table = load_table(place)
     check_readable(table)
     schema = arrow_schema(schema_of(table))
@@ -189,7 +189,7 @@ def read_all(place: TablePlace, *filters: pushed.Filter, split_bytes: int = 10**
     return found
 
 
-def test_a_file_that_is_read_in_pieces_gives_every_row_once(place: TablePlace) -> None:
+def test_a_file_that_is_read_in_pieces_gives_every_row_once(place: TableLocation) -> None:
     plan = planned(place, TARGET)
     words = [f"{number:030d}" for number in range(30_000)]
     rows = pa.record_batch({"n": list(range(30_000)), "p": words})
@@ -202,7 +202,7 @@ def test_a_file_that_is_read_in_pieces_gives_every_row_once(place: TablePlace) -
         assert sorted(found) == list(range(30_000))
 
 
-def test_a_row_group_at_a_border_is_read_on_one_side_of_it(place: TablePlace) -> None:
+def test_a_row_group_at_a_border_is_read_on_one_side_of_it(place: TableLocation) -> None:
     plan = planned(place, TARGET)
     rows = pa.record_batch({"n": list(range(30_000)), "p": ["x" * 30] * 30_000})
     pieces = [rows.slice(start, 1000) for start in range(0, 30_000, 1000)]
@@ -222,7 +222,7 @@ def test_a_row_group_at_a_border_is_read_on_one_side_of_it(place: TablePlace) ->
     assert sum(counts) == 30_000
 
 
-def test_statistics_pass_over_files_and_not_over_nan(place: TablePlace) -> None:
+def test_statistics_pass_over_files_and_not_over_nan(place: TableLocation) -> None:
     schema = StructType().add("f", DoubleType())
     for values in ([1.0, 2.0], [5.0, math.nan], [7.0, 8.0]):
         append(place, pa.record_batch({"f": values}), schema)
@@ -235,7 +235,7 @@ def test_statistics_pass_over_files_and_not_over_nan(place: TablePlace) -> None:
     assert count(pushed.GreaterThan(("f",), 100.0)) == 3
 
 
-def test_deltalake_passes_over_files_by_our_statistics(place: TablePlace) -> None:
+def test_deltalake_passes_over_files_by_our_statistics(place: TableLocation) -> None:
     for start in (0, 100, 200):
         append(place, batch(*range(start, start + 10)), SCHEMA)
     assert len(delta(place).file_uris(file_pruning_predicate="n > 150")) == 1
@@ -243,7 +243,7 @@ def test_deltalake_passes_over_files_by_our_statistics(place: TablePlace) -> Non
     assert sorted(pa.table(found)["min.n"].to_pylist()) == [0, 100, 200]
 
 
-def test_a_column_that_cannot_be_null_is_obeyed(place: TablePlace) -> None:
+def test_a_column_that_cannot_be_null_is_obeyed(place: TableLocation) -> None:
     DeltaTable.create(
         place.uri,
         schema=pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("p", pa.string())]),
@@ -255,7 +255,9 @@ def test_a_column_that_cannot_be_null_is_obeyed(place: TablePlace) -> None:
         append(place, nulls, SCHEMA)
 
 
-def test_a_table_with_a_constraint_or_a_strange_feature_is_not_written(place: TablePlace) -> None:
+def test_a_table_with_a_constraint_or_a_strange_feature_is_not_written(
+    place: TableLocation,
+) -> None:
     append(place, batch(1), SCHEMA)
     delta(place).alter.add_constraint({"small": "n < 100"})
     with pytest.raises(UnsupportedTable, match=r"delta\.constraints\.small"):
@@ -263,7 +265,9 @@ def test_a_table_with_a_constraint_or_a_strange_feature_is_not_written(place: Ta
     check_readable(delta(place))
 
 
-def test_deletion_vectors_without_deleted_rows_are_read_and_not_written(place: TablePlace) -> None:
+def test_deletion_vectors_without_deleted_rows_are_read_and_not_written(
+    place: TableLocation,
+) -> None:
     append(place, batch(1), SCHEMA)
     delta(place).alter.add_feature(
         TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
@@ -273,7 +277,7 @@ def test_deletion_vectors_without_deleted_rows_are_read_and_not_written(place: T
         check_writable(delta(place))
 
 
-def test_renamed_columns_are_refused(place: TablePlace) -> None:
+def test_renamed_columns_are_refused(place: TableLocation) -> None:
     append(place, batch(1), SCHEMA)
     delta(place).alter.add_feature(
         TableFeatures.ColumnMapping, allow_protocol_versions_increase=True
@@ -282,7 +286,7 @@ def test_renamed_columns_are_refused(place: TablePlace) -> None:
         check_readable(delta(place))
 
 
-def test_versions_and_moments_that_there_are_not_are_told(place: TablePlace) -> None:
+def test_versions_and_moments_that_there_are_not_are_told(place: TableLocation) -> None:
     with pytest.raises(NotFound, match="no Delta table"):
         load_table(place)
     append(place, batch(1), SCHEMA)
@@ -292,16 +296,16 @@ def test_versions_and_moments_that_there_are_not_are_told(place: TablePlace) -> 
         load_table(place, moment_us=10**6)
 
 
-def test_a_bucket_or_a_key_that_is_wrong_is_told(node: Endpoint, place: TablePlace) -> None:
+def test_a_bucket_or_a_key_that_is_wrong_is_told(node: Endpoint, place: TableLocation) -> None:
     with pytest.raises(NotFound, match="no bucket elsewhere"):
         load_table(place.with_table("elsewhere/t"))
-    stranger = TablePlace(place.endpoint, place.access_key, "wrong secret", "lake", "t")
+    stranger = TableLocation(place.endpoint, place.access_key, "wrong secret", "lake", "t")
     with pytest.raises(InputError, match="refused the access key"):
         load_table(stranger)
     assert "wrong secret" not in repr(stranger)
 
 
-def test_a_file_that_is_gone_or_damaged_is_told(node: Endpoint, place: TablePlace) -> None:
+def test_a_file_that_is_gone_or_damaged_is_told(node: Endpoint, place: TableLocation) -> None:
     append(place, batch(1), SCHEMA)
     (name,) = keys_below(node, place)
     client = s3(node)
@@ -315,7 +319,7 @@ def test_a_file_that_is_gone_or_damaged_is_told(node: Endpoint, place: TablePlac
 
 
 def test_optimize_keeps_rows_and_old_versions_until_a_vacuum(
-    node: Endpoint, place: TablePlace
+    node: Endpoint, place: TableLocation
 ) -> None:
     for number in range(5):
         append(place, batch(number), SCHEMA, transaction=Transaction("query", number))
@@ -332,7 +336,7 @@ def test_optimize_keeps_rows_and_old_versions_until_a_vacuum(
     assert numbers_of(place) == [0, 1, 2, 3, 4]
 
 
-def age_log(node: Endpoint, place: TablePlace) -> None:
+def age_log(node: Endpoint, place: TableLocation) -> None:
     """As if each file that a version replaced had been replaced eight days ago."""
     client, prefix = s3(node), f"{place.prefix}/_delta_log/"
     for entry in client.list_objects_v2(Bucket=place.bucket, Prefix=prefix)["Contents"]:
@@ -348,7 +352,7 @@ def age_log(node: Endpoint, place: TablePlace) -> None:
 
 @pytest.mark.parametrize("retention_h", [0, 1, 167.9, -1, float("nan")])
 def test_a_vacuum_never_takes_the_files_of_a_writer_that_has_not_committed(
-    place: TablePlace, retention_h: float
+    place: TableLocation, retention_h: float
 ) -> None:
     append(place, batch(1), SCHEMA)
     plan = planned(place, TARGET)
@@ -361,7 +365,7 @@ def test_a_vacuum_never_takes_the_files_of_a_writer_that_has_not_committed(
 
 
 def test_files_that_a_vacuum_of_another_program_removed_are_not_committed(
-    place: TablePlace,
+    place: TableLocation,
 ) -> None:
     append(place, batch(1), SCHEMA)
     plan = planned(place, TARGET)
@@ -377,7 +381,7 @@ def test_files_that_a_vacuum_of_another_program_removed_are_not_committed(
     assert numbers_of(place) == [1]
 
 
-def test_another_writer_of_deltalake_and_ours_share_a_table(place: TablePlace) -> None:
+def test_another_writer_of_deltalake_and_ours_share_a_table(place: TableLocation) -> None:
     from deltalake import write_deltalake
 
     append(place, batch(1), SCHEMA)

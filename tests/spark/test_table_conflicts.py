@@ -13,9 +13,9 @@ from lakebed.base.errors import Busy
 from lakebed.spark.sinks.table import FilesWritten, commit_messages
 from lakebed.spark.tables import commit as commit_module
 from lakebed.spark.tables.commit import CommitInDoubt, Target, Transaction, planned
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from tests.s3.endpoint import Endpoint
-from tests.spark.table_places import (
+from tests.spark.table_locations import (
     SCHEMA,
     append,
     batch,
@@ -73,7 +73,7 @@ class Interrupted:
 @pytest.mark.parametrize("transaction", [None, Transaction("query", 1)])
 @pytest.mark.parametrize("error", [OSError("reset"), CommitFailedError("412")], ids=str)
 def test_a_commit_whose_answer_is_lost_is_found_and_not_repeated(
-    place: TablePlace,
+    place: TableLocation,
     monkeypatch: pytest.MonkeyPatch,
     transaction: Transaction | None,
     error: Exception,
@@ -90,7 +90,7 @@ def test_a_commit_whose_answer_is_lost_is_found_and_not_repeated(
 
 
 def test_a_table_that_cannot_be_looked_at_after_a_lost_answer_keeps_its_files(
-    node: Endpoint, place: TablePlace, monkeypatch: pytest.MonkeyPatch
+    node: Endpoint, place: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = planned(place, TARGET)
     message = FilesWritten(write(place, plan, [batch(1)]), plan)
@@ -104,7 +104,7 @@ def test_a_table_that_cannot_be_looked_at_after_a_lost_answer_keeps_its_files(
 
 
 def test_the_last_of_too_many_conflicts_is_looked_at_too(
-    place: TablePlace, monkeypatch: pytest.MonkeyPatch
+    place: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_module, "ATTEMPTS_MAX", 1)
     append(place, batch(1), SCHEMA)
@@ -116,7 +116,7 @@ def test_the_last_of_too_many_conflicts_is_looked_at_too(
 
 
 def test_who_loses_to_others_too_often_is_busy_and_its_files_are_removed(
-    node: Endpoint, place: TablePlace, monkeypatch: pytest.MonkeyPatch
+    node: Endpoint, place: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_module, "ATTEMPTS_MAX", 1)
     append(place, batch(1), SCHEMA)
@@ -131,7 +131,7 @@ def test_who_loses_to_others_too_often_is_busy_and_its_files_are_removed(
 
 
 def test_a_faster_writer_makes_a_commit_look_again(
-    node: Endpoint, place: TablePlace, monkeypatch: pytest.MonkeyPatch
+    node: Endpoint, place: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(place, batch(1), SCHEMA)
     plan = planned(place, TARGET)
@@ -149,7 +149,7 @@ def test_a_faster_writer_makes_a_commit_look_again(
 
 
 def test_an_overwrite_replaces_also_what_came_in_between(
-    place: TablePlace, monkeypatch: pytest.MonkeyPatch
+    place: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(place, batch(1), SCHEMA)
     plan = planned(place, TARGET)

@@ -26,10 +26,10 @@ from pyspark.sql.types import (
 
 from lakebed.base.errors import BadConfig, DataError, InputError
 from lakebed.spark.tables.files import by_partition
+from lakebed.spark.tables.location import bucket_and_prefix
 from lakebed.spark.tables.log import parse_change
 from lakebed.spark.tables.partition_values import as_text, folder_of, from_text
 from lakebed.spark.tables.parts import splits_of
-from lakebed.spark.tables.place import bucket_and_prefix
 from lakebed.spark.tables.schemas import (
     SchemaMismatch,
     as_table_schema,
@@ -37,9 +37,9 @@ from lakebed.spark.tables.schemas import (
     evolved,
     is_readable_as,
 )
-from lakebed.spark.tables.skipping import FileStats, may_match
 from lakebed.spark.tables.snapshot import DataFile, UnsupportedTable
 from lakebed.spark.tables.stats import stats_json
+from lakebed.spark.tables.stats_filter import FileStats, may_match
 
 MOMENT = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
 

@@ -9,17 +9,17 @@ from random import Random
 
 import pytest
 
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from tests.s3.endpoint import Endpoint
 from tests.spark.dying_table import TABLE_POINTS
 from tests.spark.killed_streams import KilledStream
-from tests.spark.table_places import make_bucket, new_place, options_of, rows_of
+from tests.spark.table_locations import make_bucket, new_place, options_of, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.process]
 
 
 class TableStream(KilledStream):
-    def __init__(self, folder: Path, place: TablePlace) -> None:
+    def __init__(self, folder: Path, place: TableLocation) -> None:
         self._place = place
         super().__init__(folder, "dying.table", options_of(place), columns=("value",))
 

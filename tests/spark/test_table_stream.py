@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.upkeep import optimize
 from tests.s3.endpoint import Endpoint
-from tests.spark.table_places import (
+from tests.spark.table_locations import (
     delta,
     keys_below,
     new_place,
@@ -28,24 +28,24 @@ pytestmark = [pytest.mark.spark, pytest.mark.process]
 
 
 @pytest.fixture
-def source(node: Endpoint) -> TablePlace:
+def source(node: Endpoint) -> TableLocation:
     return new_place(node)
 
 
 @pytest.fixture
-def sink(node: Endpoint) -> TablePlace:
+def sink(node: Endpoint) -> TableLocation:
     return new_place(node)
 
 
-def save(frame: DataFrame, place: TablePlace, *, mode: str = "append", **options: Any) -> None:
+def save(frame: DataFrame, place: TableLocation, *, mode: str = "append", **options: Any) -> None:
     writer = frame.write.format("lakebed.table").options(**options_of(place), **options)
     writer.mode(mode).save()
 
 
 def follow(
     spark: SparkSession,
-    source: TablePlace,
-    sink: TablePlace,
+    source: TableLocation,
+    sink: TableLocation,
     checkpoint: Path,
     *,
     write: dict[str, Any] | None = None,
@@ -63,12 +63,12 @@ def batches_of(query: StreamingQuery) -> list[int]:
     return [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
 
 
-def ids(place: TablePlace) -> list[int]:
+def ids(place: TableLocation) -> list[int]:
     return sorted(row["id"] for row in rows_of(place))
 
 
 def test_a_table_is_followed_through_limits_compaction_and_restarts(
-    spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
+    spark: SparkSession, source: TableLocation, sink: TableLocation, tmp_path: Path
 ) -> None:
     for number in range(3):
         save(spark.range(number * 10, number * 10 + 10, 1, 1), source)
@@ -81,7 +81,7 @@ def test_a_table_is_followed_through_limits_compaction_and_restarts(
 
 
 def test_a_batch_that_is_repeated_after_a_crash_is_stored_once(
-    spark: SparkSession, node: Endpoint, source: TablePlace, sink: TablePlace, tmp_path: Path
+    spark: SparkSession, node: Endpoint, source: TableLocation, sink: TableLocation, tmp_path: Path
 ) -> None:
     save(spark.range(0, 10, 1, 1), source)
     follow(spark, source, sink, tmp_path / "c")
@@ -103,7 +103,7 @@ def test_a_batch_that_is_repeated_after_a_crash_is_stored_once(
 
 @pytest.mark.slow
 def test_two_queries_into_one_table_and_one_that_began_anew(
-    spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
+    spark: SparkSession, source: TableLocation, sink: TableLocation, tmp_path: Path
 ) -> None:
     save(spark.range(5), source)
     for name in ("a", "b"):
@@ -118,7 +118,7 @@ def test_two_queries_into_one_table_and_one_that_began_anew(
 
 @pytest.mark.slow
 def test_a_stream_begins_where_it_is_told(
-    spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
+    spark: SparkSession, source: TableLocation, sink: TableLocation, tmp_path: Path
 ) -> None:
     save(spark.range(1), source)
     save(spark.range(1, 2), source, partitionBy="")
@@ -131,7 +131,7 @@ def test_a_stream_begins_where_it_is_told(
 
 @pytest.mark.slow
 def test_partition_columns_come_with_a_stream(
-    spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
+    spark: SparkSession, source: TableLocation, sink: TableLocation, tmp_path: Path
 ) -> None:
     rows = spark.range(6).selectExpr(
         "id", "id % 2 = 0 AS even", "DATE'2026-01-01' AS day", "nullif(id % 3, 0) AS third"
@@ -143,7 +143,7 @@ def test_partition_columns_come_with_a_stream(
 
 
 def test_removed_rows_end_a_stream_unless_it_is_told_what_to_do(
-    spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
+    spark: SparkSession, source: TableLocation, sink: TableLocation, tmp_path: Path
 ) -> None:
     save(spark.range(0, 4, 1, 1), source)
     follow(spark, source, sink, tmp_path / "c")
@@ -163,7 +163,7 @@ def test_removed_rows_end_a_stream_unless_it_is_told_what_to_do(
 
 @pytest.mark.slow
 def test_new_columns_come_after_a_restart_and_a_new_table_is_told(
-    spark: SparkSession, node: Endpoint, source: TablePlace, sink: TablePlace, tmp_path: Path
+    spark: SparkSession, node: Endpoint, source: TableLocation, sink: TableLocation, tmp_path: Path
 ) -> None:
     save(spark.range(2), source)
     follow(spark, source, sink, tmp_path / "c")
@@ -180,7 +180,7 @@ def test_new_columns_come_after_a_restart_and_a_new_table_is_told(
 
 @pytest.mark.slow
 def test_a_complete_stream_replaces_all_rows_each_time(
-    spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
+    spark: SparkSession, source: TableLocation, sink: TableLocation, tmp_path: Path
 ) -> None:
     for size in (3, 4):
         save(spark.range(size).selectExpr("id % 2 AS bit"), source)

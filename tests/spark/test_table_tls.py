@@ -14,12 +14,12 @@ import boto3  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
 from lakebed.base.errors import InputError, LakebedError
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.upkeep import optimize
 from tests.clients.test_over_tls import write_certificate
 from tests.s3.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
 from tests.spark.lands import Lake
-from tests.spark.table_places import BUCKET, SCHEMA, append, batch, numbers_of, options_of
+from tests.spark.table_locations import BUCKET, SCHEMA, append, batch, numbers_of, options_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +56,8 @@ def node(
 @pytest.fixture
 def place(
     node: Endpoint, certificate: tuple[Path, Path], request: pytest.FixtureRequest
-) -> TablePlace:
-    return TablePlace(
+) -> TableLocation:
+    return TableLocation(
         node.url,
         node.access_key,
         node.secret_key,
@@ -67,7 +67,7 @@ def place(
     )
 
 
-def test_a_table_is_written_and_kept_up_with_the_given_certificates(place: TablePlace) -> None:
+def test_a_table_is_written_and_kept_up_with_the_given_certificates(place: TableLocation) -> None:
     before = os.environ.get("SSL_CERT_FILE")
     for number in (1, 2, 3):
         append(place, batch(number), SCHEMA)
@@ -77,7 +77,7 @@ def test_a_table_is_written_and_kept_up_with_the_given_certificates(place: Table
     assert os.environ.get("SSL_CERT_FILE") == before
 
 
-def test_without_the_certificates_the_table_cannot_be_reached(place: TablePlace) -> None:
+def test_without_the_certificates_the_table_cannot_be_reached(place: TableLocation) -> None:
     with pytest.raises(LakebedError, match="cannot be reached"):
         append(replace(place, ca_file=""), batch(1), SCHEMA)
     with pytest.raises(InputError, match="certificates cannot be read"):
@@ -85,7 +85,7 @@ def test_without_the_certificates_the_table_cannot_be_reached(place: TablePlace)
 
 
 def test_a_frame_is_written_and_read_with_the_given_certificates(
-    spark: SparkSession, place: TablePlace
+    spark: SparkSession, place: TableLocation
 ) -> None:
     options = options_of(place) | {"caFile": place.ca_file}
     spark.range(5).write.format("lakebed.table").mode("append").options(**options).save()
@@ -95,7 +95,7 @@ def test_a_frame_is_written_and_read_with_the_given_certificates(
 
 
 def test_land_trusts_the_certificates_of_its_command_line(
-    node: Endpoint, place: TablePlace, tmp_path: Path
+    node: Endpoint, place: TableLocation, tmp_path: Path
 ) -> None:
     lake = Lake(node)
     topic = lake.new_topic()

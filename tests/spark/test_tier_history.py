@@ -168,10 +168,10 @@ def test_over_an_endpoint_the_tables_are_the_same(
     chunk_files(root)[0].unlink()
     if is_damaged:
         flip(chunk_files(root)[-2], 200)
-    with open_api(tmp_path, config=CONFIG) as door:
-        write_segments(door.store.log("quiet"), 2)
-        door.store.log("empty")
-        there = Backend(endpoint=f"http://any:any@{HOST}:{door.port}")
+    with open_api(tmp_path, config=CONFIG) as live_api:
+        write_segments(live_api.store.log("quiet"), 2)
+        live_api.store.log("empty")
+        there = Backend(endpoint=f"http://any:any@{HOST}:{live_api.port}")
         reports = {}
         for name, backend in (("path", Backend(path=str(root))), ("endpoint", there)):
             reports[name] = tier_history(spark, backend, output=tmp_path / name, plots=False)

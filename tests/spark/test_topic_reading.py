@@ -391,7 +391,7 @@ def test_a_read_beside_a_writer_ends_where_it_was_planned(root: Path) -> None:
 
 
 @pytest.fixture
-def door(root: Path) -> Iterator[LiveApi]:
+def live_api(root: Path) -> Iterator[LiveApi]:
     def guard(store: Store) -> KeyGuard:
         return KeyGuard(KeyRing(None, store.lake.keys), clock=store.runner.clock)
 
@@ -399,55 +399,55 @@ def door(root: Path) -> Iterator[LiveApi]:
         yield opened
 
 
-def through(door: LiveApi) -> dict[str, Any]:
-    key = door.store.lake.keys.create(label="spark")
+def through(live_api: LiveApi) -> dict[str, Any]:
+    key = live_api.store.lake.keys.create(label="spark")
     return {
-        "endpoint": f"http://{HOST}:{door.port}",
+        "endpoint": f"http://{HOST}:{live_api.port}",
         "accessKey": key.info.access_key,
         "secretKey": key.secret,
     }
 
 
-def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveApi) -> None:
-    there = topic_reader("", partitionBytes="20KiB", **through(door))
+def test_an_endpoint_gives_the_same_rows(root: Path, live_api: LiveApi) -> None:
+    there = topic_reader("", partitionBytes="20KiB", **through(live_api))
     splits = there.partitions()
     assert len(splits) == 8
-    assert len(door.store.pins.active_offsets()) == 2
+    assert len(live_api.store.pins.active_offsets()) == 2
     assert rows(there, splits) == rows(topic_reader(root))
-    some = topic_reader("", GreaterThanOrEqual(("timestamp",), at(591)), **through(door))
+    some = topic_reader("", GreaterThanOrEqual(("timestamp",), at(591)), **through(live_api))
     assert numbers(rows(some)) == [*range(590, 600)] * 2
 
 
-def test_an_endpoint_wants_its_keys(root: Path, door: LiveApi) -> None:
-    options = through(door) | {"secretKey": "wrong"}
+def test_an_endpoint_wants_its_keys(root: Path, live_api: LiveApi) -> None:
+    options = through(live_api) | {"secretKey": "wrong"}
     with pytest.raises(LakebedError, match="access key"):
         topic_reader("", **options).partitions()
     with pytest.raises(BadConfig, match="one of both is missing"):
-        topic_reader("", **(through(door) | {"secretKey": ""}))
+        topic_reader("", **(through(live_api) | {"secretKey": ""}))
 
 
-def test_damage_behind_an_endpoint_is_an_error(root: Path, door: LiveApi) -> None:
+def test_damage_behind_an_endpoint_is_an_error(root: Path, live_api: LiveApi) -> None:
     (path, *_) = sorted((root / "topics" / "events" / "0" / "segments").glob("*.log"))
     data = bytearray(path.read_bytes())
     data[5000] ^= 1
     path.write_bytes(data)
     with pytest.raises(Corrupt):
-        rows(topic_reader("", **through(door)))
+        rows(topic_reader("", **through(live_api)))
 
 
 def test_a_query_stops_at_lost_messages_until_the_loss_is_acknowledged(root: Path) -> None:
     (path, *_) = sorted((root / "topics" / "events" / "0" / "segments").glob("*.log"))
     path.unlink()
-    with open_api(root.parent, topic_config=SMALL) as door:
-        assert len(door.store.topic("events").partitions) == 2
-        [record] = door.store.damage.list()
+    with open_api(root.parent, topic_config=SMALL) as live_api:
+        assert len(live_api.store.topic("events").partitions) == 2
+        [record] = live_api.store.damage.list()
         readers = [
             topic_reader(root),
-            topic_reader("", endpoint=f"http://{HOST}:{door.port}"),
+            topic_reader("", endpoint=f"http://{HOST}:{live_api.port}"),
         ]
         for reader in readers:
             with pytest.raises(Corrupt, match="lakebed damage acknowledge"):
                 rows(reader)
-        door.store.damage.acknowledge(record.id)
+        live_api.store.damage.acknowledge(record.id)
         for reader in readers:
             assert numbers(rows(reader)) == [*range(record.next_offset or 0, 600), *range(600)]

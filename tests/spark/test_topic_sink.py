@@ -17,9 +17,9 @@ from lakebed.base.errors import InputError, NotFound
 from lakebed.host.store import Store
 from lakebed.keratin.partitioner import partition_of
 from lakebed.spark.registry import register
-from lakebed.spark.sinks import committing, encoding
-from lakebed.spark.sinks.committing import HalfCommitted
+from lakebed.spark.sinks import encoder, staged_commit
 from lakebed.spark.sinks.settings import settings_of
+from lakebed.spark.sinks.staged_commit import HalfCommitted
 from lakebed.spark.staging import Run
 from lakebed.store.read_only import ReadOnlyStore
 from tests.http_api.live_api import open_api
@@ -127,8 +127,12 @@ def test_an_endpoint_takes_batches_inline_and_from_a_bucket(
     session: SparkSession, tmp_path: Path, staged: dict[str, str]
 ) -> None:
     frame = session.range(0, 1000, 1, 2).selectExpr("cast(id as string) value")
-    with open_api(tmp_path) as door:
-        options = {"endpoint": f"http://127.0.0.1:{door.port}", "accessKey": "a", "secretKey": "b"}
+    with open_api(tmp_path) as live_api:
+        options = {
+            "endpoint": f"http://127.0.0.1:{live_api.port}",
+            "accessKey": "a",
+            "secretKey": "b",
+        }
         for version in (1, 1):
             save(
                 frame,
@@ -140,9 +144,9 @@ def test_an_endpoint_takes_batches_inline_and_from_a_bucket(
                 **options,
                 **staged,
             )
-        topic = door.store.topic("t")
+        topic = live_api.store.topic("t")
         found = [[one.value or b"" for one in each.scan_from(0)] for each in topic.partitions]
-        left = [one.key for name in staged.values() for one in door.store.bucket(name).list()]
+        left = [one.key for name in staged.values() for one in live_api.store.bucket(name).list()]
     assert sorted(one for each in found for one in each) == sorted(b"%d" % n for n in range(1000))
     assert min(map(len, found)) > 250
     assert left == []
@@ -196,14 +200,14 @@ def rows(*found: str) -> Iterator[pa.RecordBatch]:
 RUN = Run("t", "application", 3)
 
 
-def stage(settings: Any, *found: str, run: Run = RUN) -> committing.StagedRows:
-    return committing.stage(settings, {"value": 0}, rows(*found), run)
+def stage(settings: Any, *found: str, run: Run = RUN) -> staged_commit.StagedRows:
+    return staged_commit.stage(settings, {"value": 0}, rows(*found), run)
 
 
 def test_a_task_that_ran_twice_is_written_once(settings: Any, tmp_path: Path) -> None:
     first, second = stage(settings, "a", "b"), stage(settings, "a", "b")
     assert first.batches != second.batches
-    committing.commit(settings, [second, None])
+    staged_commit.commit(settings, [second, None])
     assert all_values(tmp_path, "t") == [b"a", b"b"]
     assert staged_names(tmp_path) == []
 
@@ -211,7 +215,7 @@ def test_a_task_that_ran_twice_is_written_once(settings: Any, tmp_path: Path) ->
 def test_a_task_that_fails_half_way_takes_its_batches_with_it(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoding, "GATHERED_ROWS", 0)
+    monkeypatch.setattr(encoder, "GATHERED_ROWS", 0)
 
     def failing() -> Iterator[pa.RecordBatch]:
         yield from rows("a")
@@ -219,7 +223,7 @@ def test_a_task_that_fails_half_way_takes_its_batches_with_it(
         raise RuntimeError("no more rows")
 
     with pytest.raises(RuntimeError, match="no more rows"):
-        committing.stage(settings, {"value": 0}, failing(), RUN)
+        staged_commit.stage(settings, {"value": 0}, failing(), RUN)
     assert staged_names(tmp_path) == []
 
 
@@ -232,21 +236,21 @@ def test_a_commit_that_was_decided_is_completed_with_what_was_decided(
     # The store has one partition of it, as if the other could not be written.
     with Store.open(tmp_path) as store:
         store.topic("t").commit_batches("application", 3, {0: batches[0]})
-    committing.commit(settings, [stage(settings, "c", "a", "b")])
+    staged_commit.commit(settings, [stage(settings, "c", "a", "b")])
     assert all_values(tmp_path, "t") == [b"a", b"b", b"c"]
     assert staged_names(tmp_path) == []
 
 
 def test_what_nobody_decided_is_completed_with_the_same_rows_in_any_order(tmp_path: Path) -> None:
     letters = "abcdefghijklmnop"
-    with open_api(tmp_path) as door:
-        door.store.topics.create("t", partitions=3)
-        options = {"endpoint": f"http://127.0.0.1:{door.port}", "topic": "t"}
+    with open_api(tmp_path) as live_api:
+        live_api.store.topics.create("t", partitions=3)
+        options = {"endpoint": f"http://127.0.0.1:{live_api.port}", "topic": "t"}
         settings = settings_of(options, is_streaming=False)
         first = stage(settings, *letters)
-        topic = door.store.topic("t")
+        topic = live_api.store.topic("t")
         topic.commit_batches("application", 3, {1: first.batches[1]})
-        committing.commit(settings, [stage(settings, *reversed(letters))])
+        staged_commit.commit(settings, [stage(settings, *reversed(letters))])
         found = [one.value or b"" for each in topic.partitions for one in each.scan_from(0)]
     assert sorted(found) == [letter.encode() for letter in letters]
 
@@ -255,7 +259,7 @@ def test_the_tasks_rows_stand_in_the_order_of_the_tasks(tmp_path: Path) -> None:
     make_topic(tmp_path, "t")
     settings = settings_of({"path": str(tmp_path), "topic": "t"}, is_streaming=False)
     staged = [replace(stage(settings, text), task=task) for task, text in enumerate("abc")]
-    committing.commit(settings, [staged[2], None, staged[0], staged[1]])
+    staged_commit.commit(settings, [staged[2], None, staged[0], staged[1]])
     assert values(tmp_path, "t") == [[b"a", b"b", b"c"]]
 
 
@@ -263,8 +267,8 @@ def test_an_abort_leaves_what_was_decided(settings: Any, tmp_path: Path) -> None
     decided, other = stage(settings, "a"), stage(settings, "b")
     with settings.staging() as staging:
         staging.decide(RUN, decided.batches)
-    committing.abort(settings, [decided, other, None])
-    committing.commit(settings, [stage(settings, "c")])
+    staged_commit.abort(settings, [decided, other, None])
+    staged_commit.commit(settings, [stage(settings, "c")])
     assert all_values(tmp_path, "t") == [b"a"]
 
 
@@ -275,12 +279,12 @@ def test_a_decision_whose_batches_are_gone_is_made_again(settings: Any, tmp_path
     for batches in decided.batches.values():
         for one in batches:
             Path(one.path).unlink()  # type: ignore[union-attr]
-    committing.commit(settings, [stage(settings, "a", "b")])
+    staged_commit.commit(settings, [stage(settings, "a", "b")])
     assert all_values(tmp_path, "t") == [b"a", b"b"]
     gone = stage(settings, "c", run=RUN._replace(version=4))
     Path(next(iter(gone.batches.values()))[0].path).unlink()  # type: ignore[union-attr]
     with pytest.raises(NotFound):
-        committing.commit(settings, [gone])
+        staged_commit.commit(settings, [gone])
 
 
 @pytest.mark.parametrize("is_own", [True, False])
@@ -292,11 +296,11 @@ def test_a_decision_that_the_store_refuses_does_not_block_those_who_repeat_it(
         Path(batches[0].path).write_bytes(b"no batch")  # type: ignore[union-attr]
     if is_own:
         with pytest.raises(InputError, match="not a record batch"):
-            committing.commit(settings, [refused])
+            staged_commit.commit(settings, [refused])
     else:
         with settings.staging() as staging:
             staging.decide(RUN, refused.batches)
-    committing.commit(settings, [stage(settings, "c", "d")])
+    staged_commit.commit(settings, [stage(settings, "c", "d")])
     assert all_values(tmp_path, "t") == [b"c", b"d"]
     assert staged_names(tmp_path) == []
 
@@ -320,26 +324,26 @@ def test_a_half_committed_version_whose_rest_is_gone_is_told_and_not_mixed(
         for _ in range(2):
             other = stage(settings, "c", "a", "b")
             with pytest.raises(HalfCommitted, match=r"version 3 .* in 1 of 2 partitions.*no such"):
-                committing.commit(settings, [other])
-            committing.abort(settings, [other])
+                staged_commit.commit(settings, [other])
+            staged_commit.abort(settings, [other])
     assert all_values(tmp_path, "t") == before
     gone.write_bytes(kept)
-    committing.commit(settings, [stage(settings, "x", "y", "z")])
+    staged_commit.commit(settings, [stage(settings, "x", "y", "z")])
     assert all_values(tmp_path, "t") == [b"a", b"b", b"c"]
 
 
 def test_a_repetition_with_rows_for_other_partitions_adds_nothing(
     settings: Any, tmp_path: Path
 ) -> None:
-    committing.commit(settings, [stage(settings, "a")])
-    committing.commit(settings, [stage(settings, "x", "y", "z")])
+    staged_commit.commit(settings, [stage(settings, "a")])
+    staged_commit.commit(settings, [stage(settings, "x", "y", "z")])
     assert all_values(tmp_path, "t") == [b"a"]
 
 
 def test_messages_of_two_commits_are_refused(settings: Any, tmp_path: Path) -> None:
     other = stage(settings, "b", run=RUN._replace(version=4))
     with pytest.raises(InputError, match="of several commits"):
-        committing.commit(settings, [stage(settings, "a"), other])
+        staged_commit.commit(settings, [stage(settings, "a"), other])
     assert all_values(tmp_path, "t") == []
 
 

@@ -14,9 +14,9 @@ from lakebed.base.errors import InputError, TooLarge
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.record_batch import check, compression_of, decode
-from lakebed.spark.sinks import encoding
+from lakebed.spark.sinks import encoder
 from lakebed.spark.sinks.columns import checked_columns
-from lakebed.spark.sinks.encoding import Encoder, Spread, Target
+from lakebed.spark.sinks.encoder import Encoder, Spread, Target
 
 HEADERS = pa.list_(pa.struct({"name": pa.string(), "value": pa.binary()}))
 NOW_MS = 1_700_000_000_000
@@ -103,7 +103,7 @@ def test_a_partition_that_there_is_not_is_refused(number: int) -> None:
 
 
 def test_what_has_no_key_is_spread_evenly_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "GATHERED_ROWS", 0)
+    monkeypatch.setattr(encoder, "GATHERED_ROWS", 0)
     found = encode(*[rows(value=[b"same"] * 50)] * 2, partition_count=8, turn=3)
     assert Counter({n: len(messages(b)) for n, b in found.items()}) == Counter(
         (3 + index) % 8 for index in range(100)
@@ -127,7 +127,7 @@ def test_many_small_arrow_batches_make_few_record_batches() -> None:
 
 
 def test_batches_are_cut_by_bytes_and_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "GATHERED_BYTES", 20_000)
+    monkeypatch.setattr(encoder, "GATHERED_BYTES", 20_000)
     values = [b"%05d" % n * 20 for n in range(1000)]
     large = [values[start : start + 100] for start in range(0, 1000, 100)]
     batches = encode(*[rows(value=part) for part in large], batch_bytes=5000)[0]

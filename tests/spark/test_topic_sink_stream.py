@@ -99,19 +99,19 @@ def test_a_stream_through_an_endpoint(
 ) -> None:
     lines = tmp_path / "lines"
     add_lines(lines, "1", *map(str, range(50)))
-    with open_api(tmp_path) as door:
-        door.store.topics.create("t", partitions=3)
+    with open_api(tmp_path) as live_api:
+        live_api.store.topics.create("t", partitions=3)
         run(
             session,
             lines,
-            endpoint=f"http://127.0.0.1:{door.port}",
+            endpoint=f"http://127.0.0.1:{live_api.port}",
             topic="t",
             checkpointLocation=tmp_path / "checkpoint",
             **staged,
         )
-        partitions = door.store.topic("t").partitions
+        partitions = live_api.store.topic("t").partitions
         found = [one.value or b"" for each in partitions for one in each.scan_from(0)]
-        left = [one.key for name in staged.values() for one in door.store.bucket(name).list()]
+        left = [one.key for name in staged.values() for one in live_api.store.bucket(name).list()]
     assert sorted(found) == sorted(b"%d" % number for number in range(50))
     assert left == []
 

@@ -200,8 +200,8 @@ def test_the_source_that_spark_finds_by_itself_is_any_of_them(
 
 
 def test_workers_read_through_an_endpoint(spark: SparkSession, tmp_path: Path) -> None:
-    with open_api(tmp_path, topic_config=SMALL) as door:
-        fill(door.store.topic("events").partition(0), 500)
+    with open_api(tmp_path, topic_config=SMALL) as live_api:
+        fill(live_api.store.topic("events").partition(0), 500)
         reader = spark.read.format("lakebed.topic").option("topic", "events")
-        found = reader.option("endpoint", f"http://{HOST}:{door.port}").load()
+        found = reader.option("endpoint", f"http://{HOST}:{live_api.port}").load()
         assert found.where("offset >= 100").count() == 400

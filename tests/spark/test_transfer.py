@@ -13,12 +13,12 @@ import pytest
 from lakebed.base.errors import InputError
 from lakebed.node.own_s3 import own_s3
 from lakebed.spark.backends import Backend
-from lakebed.spark.jobs.parquet_files import FilesPlace
-from lakebed.spark.jobs.publishing import Publishing
+from lakebed.spark.jobs.parquet_files import FilesLocation
+from lakebed.spark.jobs.publication import Publication
 from lakebed.spark.jobs.span import Span
 from lakebed.spark.jobs.transfer import export_topic, import_topic
 from lakebed.spark.options import Options
-from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
+from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
 from tests.spark.messages import FIRST_MS, Told, fill_special, told
 from tests.spark.sinks import make_topic
 from tests.spark.watchers import KeepingWatcher
@@ -40,7 +40,7 @@ def test_what_goes_out_comes_in_as_it_was(
 ) -> None:
     root = tmp_path / "root"
     fill_special(root, "orders", partitions=3, count=COUNT)
-    files, watcher = FilesPlace(folder=str(tmp_path / "out")), KeepingWatcher()
+    files, watcher = FilesLocation(folder=str(tmp_path / "out")), KeepingWatcher()
     report = export_topic(spark, backend, "orders", files, file_bytes=40_000, watcher=watcher)
     assert report.row_count == 3 * COUNT
     names = sorted(one.name for one in (tmp_path / "out").iterdir())
@@ -52,7 +52,7 @@ def test_what_goes_out_comes_in_as_it_was(
     check_files(tmp_path / "out")
     # As anybody reads them, Spark's own reader too.
     assert spark.read.parquet(str(tmp_path / "out")).count() == 3 * COUNT
-    to = Publishing(
+    to = Publication(
         backend=backend, topic="again", creates_topic=True, partitions=3, keeps_partitions=True
     )
     back = import_topic(spark, files, to)
@@ -88,15 +88,15 @@ def test_a_bucket_holds_the_files_and_a_name_lets_them_in_once(
     with own_s3(root) as own:
         own.ensure_bucket("backup")
         options = Options("test", own.options() | {"table": "backup/o"}, known=PLACE_OPTIONS)
-        files = FilesPlace(prefix=table_place(options))
+        files = FilesLocation(prefix=table_location(options))
         span = Span(start={None: 10})
         assert export_topic(spark, backend, "orders", files, span=span).row_count == 40
-        keys = [one.path for one in files.found()]
+        keys = [one.path for one in files.list_files()]
         assert keys == ["backup/o/_SUCCESS", "backup/o/part-00000.parquet"]
         # Once more, with less: what was there is gone.
         span = Span(start={None: 20})
         export_topic(spark, backend, "orders", files, span=span, overwrite=True, compression="none")
-        to = Publishing(backend=backend, topic="again", name="restore")
+        to = Publication(backend=backend, topic="again", name="restore")
         assert import_topic(spark, files, to).row_count == 30
         again = import_topic(spark, files, to)
         assert (again.row_count, again.facts["done_before"]) == (0, True)
@@ -119,7 +119,7 @@ def test_files_of_others_come_in_by_their_names(
     (folder / "_delta_log").mkdir()
     (folder / "_delta_log" / "0.parquet").write_bytes(b"of somebody else")
     report = import_topic(
-        spark, FilesPlace(folder=str(folder)), Publishing(backend=backend, topic="t")
+        spark, FilesLocation(folder=str(folder)), Publication(backend=backend, topic="t")
     )
     found = told(tmp_path / "root", "t")[0]
     assert [one.value for one in found] == [b"1", b"2", b"3", b"4"]
@@ -132,12 +132,12 @@ def test_partitions_can_be_kept_only_if_they_are_there(backend: Backend, tmp_pat
     parquet.write_table(pa.table({"value": ["1"]}), tmp_path / "one.parquet")
     make_topic(tmp_path / "root", "t")
     nobody: SparkSession = None  # type: ignore[assignment]
-    to = Publishing(backend=backend, topic="t", keeps_partitions=True)
+    to = Publication(backend=backend, topic="t", keeps_partitions=True)
     with pytest.raises(InputError, match="no column partition"):
-        import_topic(nobody, FilesPlace(folder=str(tmp_path / "one.parquet")), to)
+        import_topic(nobody, FilesLocation(folder=str(tmp_path / "one.parquet")), to)
     fill_special(tmp_path / "root", "orders", partitions=1, count=1)
     with pytest.raises(InputError, match="compression must be one of"):
         export_topic(
-            nobody, backend, "orders", FilesPlace(folder=str(tmp_path / "x")), compression="rar"
+            nobody, backend, "orders", FilesLocation(folder=str(tmp_path / "x")), compression="rar"
         )
     assert not (tmp_path / "x").exists()

@@ -35,7 +35,7 @@ class Watching:
     def advance(self, done: int, *, size_bytes: int = 0) -> None:
         self.done = done
 
-    def say(self, text: str) -> None:
+    def report_line(self, text: str) -> None:
         raise AssertionError(text)
 
 

@@ -31,14 +31,14 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def door(root: Path) -> Iterator[LiveApi]:
+def live_api(root: Path) -> Iterator[LiveApi]:
     settings: dict[str, Any] = {"config": CONFIG, "object_config": OBJECTS, "topic_config": TOPICS}
     with open_api(root.parent, api_options={"jobs": JOBS}, **settings) as opened:
         yield opened
 
 
-def at(door: LiveApi) -> Backend:
-    return Backend(endpoint=f"http://{HOST}:{door.port}")
+def at(live_api: LiveApi) -> Backend:
+    return Backend(endpoint=f"http://{HOST}:{live_api.port}")
 
 
 def checked(backend: Backend, *, tier2: bool = True) -> StoreReport:
@@ -47,17 +47,17 @@ def checked(backend: Backend, *, tier2: bool = True) -> StoreReport:
     return join_remote(plan, check_in_task(backend, plan.pieces))
 
 
-def test_damage_on_record_is_reported_until_it_is_acknowledged(door: LiveApi) -> None:
-    door.store.damage.record(Loss(engine="topics", name="orders", partition=0, problem="bad"))
-    there = checked(at(door))
+def test_damage_on_record_is_reported_until_it_is_acknowledged(live_api: LiveApi) -> None:
+    live_api.store.damage.record(Loss(engine="topics", name="orders", partition=0, problem="bad"))
+    there = checked(at(live_api))
     assert [record.problem for record in there.damage] == ["bad"]
     assert not there.is_good
-    door.store.damage.acknowledge(1)
-    assert checked(at(door)).is_good
+    live_api.store.damage.acknowledge(1)
+    assert checked(at(live_api)).is_good
 
 
-def test_a_whole_store_is_whole_from_afar(root: Path, door: LiveApi) -> None:
-    here, there = verify_store(root), checked(at(door))
+def test_a_whole_store_is_whole_from_afar(root: Path, live_api: LiveApi) -> None:
+    here, there = verify_store(root), checked(at(live_api))
     assert there.is_good
     assert [(log.report.segments, log.report.records) for log in there.logs] == [
         (log.report.segments, log.report.records) for log in here.logs
@@ -66,17 +66,17 @@ def test_a_whole_store_is_whole_from_afar(root: Path, door: LiveApi) -> None:
     assert (there.logs[0].report.warm_files, there.logs[0].report.objects) == (1, 2)
     assert there.topics == here.topics
     assert there.objects == here.objects
-    assert checked(at(door), tier2=False).logs[0].report.objects == 0
+    assert checked(at(live_api), tier2=False).logs[0].report.objects == 0
 
 
 @pytest.mark.parametrize("fetch_bytes", [1 << 10, 8 << 20])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_in_each_engine_is_found_from_afar(
-    root: Path, door: LiveApi, damage: str, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
+    root: Path, live_api: LiveApi, damage: str, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify_remote_segments, "FETCH_BYTES", fetch_bytes)
     DAMAGES[damage](root)
-    here, there = verify_store(root), checked(at(door))
+    here, there = verify_store(root), checked(at(live_api))
     assert not there.is_good
     of_logs = [log.problems for log in there.logs]
     assert list(map(bool, of_logs)) == [bool(log.problems) for log in here.logs]
@@ -91,15 +91,15 @@ def test_damage_in_each_engine_is_found_from_afar(
 
 
 def test_what_moves_or_goes_between_listing_and_reading_is_looked_for(
-    root: Path, door: LiveApi
+    root: Path, live_api: LiveApi
 ) -> None:
-    backend = at(door)
+    backend = at(live_api)
     plan = plan_in_task(True, backend)
-    log = door.store.log("orders")
+    log = live_api.store.log("orders")
     log.tiers.hydrate([0])
     log.tiers.upload([4])
     log.tiers.evict([4])
-    partition = door.store.topic("events").partition(0)
+    partition = live_api.store.topic("events").partition(0)
     partition.truncate_before(20)
     report = join_remote(plan, check_in_task(backend, plan.pieces))
     assert report.is_good, report
@@ -109,14 +109,14 @@ def test_what_moves_or_goes_between_listing_and_reading_is_looked_for(
 
 @pytest.mark.spark
 def test_tasks_read_through_the_endpoint_and_the_node_marks(
-    spark: SparkSession, root: Path, door: LiveApi
+    spark: SparkSession, root: Path, live_api: LiveApi
 ) -> None:
-    report = verify(spark, at(door))
+    report = verify(spark, at(live_api))
     assert report.is_good
     assert "note: through an endpoint" in report.lines[0]
     for damage in DAMAGES.values():
         damage(root)
-    report = verify(spark, at(door))
+    report = verify(spark, at(live_api))
     assert not report.is_good
     assert report.facts["marked"] == 2
-    assert door.store.bucket("photos").head("big").state is State.DAMAGED
+    assert live_api.store.bucket("photos").head("big").state is State.DAMAGED

@@ -15,5 +15,5 @@ class KeepingWatcher:
     def advance(self, done: int, *, size_bytes: int = 0) -> None:
         self.advances.append((done, size_bytes))
 
-    def say(self, text: str) -> None:
+    def report_line(self, text: str) -> None:
         self.said.append(text)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.aof.batch import Record
 from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record
 from lakebed.base.errors import Corrupt, DiskError
 from lakebed.base.units import KIB
 from lakebed.keratin.config import TopicConfig

@@ -11,6 +11,7 @@ import pytest
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.world import World
 from lakebed.base.units import MIB
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.group import Group
@@ -19,7 +20,7 @@ from lakebed.store.lease_reader import read_leased
 from lakebed.store.store import Store
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
-from lakebed.stroma.leasing import Grant, LeasedRange
+from lakebed.stroma.lease_transitions import Grant, LeasedRange
 from lakebed.stroma.source import Fact
 from tests.store.queues import ROOT, SMALL, append, drained, elapse, numbered, opened, values
 
@@ -76,6 +77,24 @@ def test_lag_leaves_out_what_was_compacted_after_the_group_looked_at_it(world: W
     assert group.lag() == {0: 50}
     reading = Store.open(ROOT, read_only=True, disk=world.disk, runner=world.runner)
     assert reading.topic("orders").group("billing").lag() == {0: 50}
+
+
+def test_a_topic_of_more_keys_than_fit_into_memory_is_compacted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = compact.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "keys_max", 10)
+    topic = opened(world).topics.create("orders", settings={"compact": True})
+    partition = topic.partition(0)
+    for turn in range(4):
+        for key in range(60):
+            append(topic, b"%d" % turn * 100, key=b"%d" % key)
+    partition.seal()
+    append(topic, b"of the active segment")
+    elapse(world, 10 * 60_000)
+    kept = [(message.key, message.value) for message in partition.scan_from(0)]
+    assert kept[:-1] == [(b"%d" % key, b"3" * 100) for key in range(60)]
 
 
 def test_lag_of_a_compacted_topic_reads_a_segment_once(world: World) -> None:

@@ -182,7 +182,7 @@ def test_what_is_deleted_leaves_no_version_behind(tmp_path: Path) -> None:
         write_cold(store)
     with open_store(tmp_path) as store:
         store.migrate_tier2("orders", OWN_FOLDER, delete=True)
-        with store.lake._database.reading() as reader:
+        with store.lake._database.snapshot() as reader:
             assert list(reader.versions_from(BUCKET, start=b"", end=b"\xff")) == []
 
 

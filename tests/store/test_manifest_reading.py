@@ -15,7 +15,7 @@ from lakebed.aof.manifest.replay import Moment, replay
 from lakebed.base.runner import ThreadRunner
 from lakebed.kernels.disk import real_disk
 from lakebed.store.manifest_logs import ManifestLog, find_manifest_log
-from lakebed.store.manifest_survey import entries, look_at_chunks, look_at_snapshots
+from lakebed.store.manifest_survey import entries, survey_chunks, survey_snapshots
 from lakebed.store.manifest_verification import verify_manifest_log
 from lakebed.store.store import Store
 from tests.cli.manifest_stores import (
@@ -64,8 +64,8 @@ def test_files_that_vanish_meanwhile_are_passed_over(root: Path) -> None:
     write_chunks(root, until=1)
     reader = found(root).reader
     stale = StaleReader(reader.disk, reader.paths)
-    assert list(look_at_snapshots(stale)) == list(look_at_snapshots(reader))
-    states = [looked.facts.state for looked in look_at_chunks(stale)]
+    assert list(survey_snapshots(stale)) == list(survey_snapshots(reader))
+    states = [looked.facts.state for looked in survey_chunks(stale)]
     assert states == ["sealed", "open", "missing"], "a gap is told, the file is not missed"
     assert len(list(entries(stale))) == len(list(entries(reader))) + 1
 

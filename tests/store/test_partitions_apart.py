@@ -88,31 +88,31 @@ def test_a_node_serves_the_partitions_that_are_open(tmp_path: Path) -> None:
     filled(tmp_path / "store")
     disk = StuckDisk(2)
     settings: dict[str, Any] = {"disk": disk, "connector": connect, "topic_config": SMALL}
-    with open_api(tmp_path, **settings) as door:
+    with open_api(tmp_path, **settings) as live_api:
         try:
             for number in (0, 1, 3):
-                assert _produced(door, number) == 1
-                assert _fetched(door, number) == [b"%d" % number, b"new"]
+                assert _produced(live_api, number) == 1
+                assert _fetched(live_api, number) == [b"%d" % number, b"new"]
             assert disk.is_reached.wait(60)
             lease = {"topic": "orders", "group": "billing"}
-            [leased] = door.call(
+            [leased] = live_api.call(
                 groups_api.LEASE, lease, body=LeaseRequest(max_messages=1, wait_ms=1000)
             ).leases
             assert leased.partition != 2
         finally:
             disk.go_on.set()
-        assert _fetched(door, 2) == [b"2"]
+        assert _fetched(live_api, 2) == [b"2"]
 
 
-def _produced(door: LiveApi, partition: int) -> int:
+def _produced(live_api: LiveApi, partition: int) -> int:
     body = Produce(values=[b"new"], partition=partition)
-    [appended] = door.call(topics_api.PRODUCE, {"topic": "orders"}, body=body).appended
+    [appended] = live_api.call(topics_api.PRODUCE, {"topic": "orders"}, body=body).appended
     return appended.base_offset
 
 
-def _fetched(door: LiveApi, partition: int) -> list[bytes | None]:
+def _fetched(live_api: LiveApi, partition: int) -> list[bytes | None]:
     place = {"topic": "orders", "partition": partition}
-    return door.call(topics_api.FETCH, place, query={"offset": 0}).values
+    return live_api.call(topics_api.FETCH, place, query={"offset": 0}).values
 
 
 def test_a_partition_that_is_gone_stops_no_other_and_is_repaired(tmp_path: Path) -> None:

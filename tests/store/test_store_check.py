@@ -14,7 +14,7 @@ from lakebed.keratin.format import LOG_HEADER
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged
 from lakebed.seglake.model import State
-from lakebed.seglake.verify_plan import ChunksPiece, UploadPiece, VersionsPiece
+from lakebed.seglake.verification_plan import ChunksPiece, UploadPiece, VersionsPiece
 from lakebed.store.damage_marks import NamedVersion, versions_to_mark
 from lakebed.store.lake_object_store import BUCKET
 from lakebed.store.read_only import ReadOnlyStore

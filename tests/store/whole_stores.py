@@ -102,7 +102,7 @@ def topic_segment(root: Path, index: int) -> Path:
 
 def flip_chunk(root: Path, bucket: str, key: str, *, index: int = 0) -> None:
     """A bit of a chunk of an object's newest version."""
-    with ReadOnlyStore(root) as store, store.lake.metadata.reading() as reader:
+    with ReadOnlyStore(root) as store, store.lake.metadata.snapshot() as reader:
         found = reader.current_manifest(bucket, key)
     assert found is not None
     chunk = decode(found[1], path="").chunks[index]

@@ -8,8 +8,8 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
-from lakebed.stroma.leasing import Grant
-from lakebed.stroma.opening import open_group
+from lakebed.stroma.group_opener import open_group
+from lakebed.stroma.lease_transitions import Grant
 from lakebed.stroma.paths import GroupName, GroupPaths
 from tests.fakes.stroma_source import FakeSource
 

@@ -22,7 +22,7 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.stroma.config import AFTER_WRITE, GroupConfig
 from lakebed.stroma.group import PartitionGroup
-from lakebed.stroma.leasing import Grant
+from lakebed.stroma.lease_transitions import Grant
 from tests.fakes.stroma_source import FakeSource
 from tests.stroma.groups import PATHS, Opened, offsets, singles
 

@@ -22,10 +22,10 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
-from lakebed.stroma import leasing
+from lakebed.stroma import lease_transitions
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
-from lakebed.stroma.leasing import Grant
+from lakebed.stroma.lease_transitions import Grant
 from tests.fakes.stroma_source import FakeSource
 from tests.stroma.groups import Opened, counts, offsets, singles
 from tests.stroma.model import Model
@@ -42,7 +42,7 @@ class GroupMachine(RuleBasedStateMachine):
         delivery_count_max=st.sampled_from([0, 1, 3]),
         in_flight_max=st.sampled_from([5, 1000]),
         key_window_max=st.sampled_from([8, 1000]),
-        look_min=st.sampled_from([2, leasing.LOOK_MIN]),
+        look_min=st.sampled_from([2, lease_transitions.LOOK_MIN]),
     )
     def start(
         self,
@@ -54,7 +54,7 @@ class GroupMachine(RuleBasedStateMachine):
         look_min: int,
     ) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(leasing, "LOOK_MIN", look_min)
+        self.patch.setattr(lease_transitions, "LOOK_MIN", look_min)
         self.world = World(seed)
         self.config = GroupConfig(
             lease_ms=1000,

@@ -23,10 +23,10 @@ from lakebed.stroma.format import (
     ReturnRange,
     Seek,
 )
-from lakebed.stroma.opening import clean_folder
+from lakebed.stroma.group_opener import clean_folder
+from lakebed.stroma.message_status import StatusKind
 from lakebed.stroma.recovery import load, start_over
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from lakebed.stroma.standing import Kind
 from tests.fakes.stroma_source import FakeSource
 from tests.stroma.groups import NAME, PATHS, ROOT, Opened, lease_all, offsets
 from tests.stroma.samples import EVENTS, SNAPSHOT, T, delta_bytes, flagged_event
@@ -66,23 +66,23 @@ def test_every_event_is_replayed(world: World) -> None:
     recovered = load(world.disk, PATHS, CONFIG, now_ms=NOW_MS)
     state = recovered.state
     found = {
-        offset: (standing.kind, standing.deliveries, standing.time_ms, standing.epoch)
-        for start, end, standing in state.runs
+        offset: (status.kind, status.deliveries, status.time_ms, status.epoch)
+        for start, end, status in state.runs
         for offset in range(start, end)
     }
-    settled, fresh = (Kind.SETTLED, 0, 0, 0), (Kind.FRESH, 0, 0, 0)
-    leased = (Kind.LEASED, 1, T + 60_000, 2)
+    settled, fresh = (StatusKind.SETTLED, 0, 0, 0), (StatusKind.FRESH, 0, 0, 0)
+    leased = (StatusKind.LEASED, 1, T + 60_000, 2)
     assert state.base == 5
     assert found == {
-        5: (Kind.AVAILABLE, 1, 0, 0),
-        6: (Kind.WAITING, 1, T + 5000, 0),
+        5: (StatusKind.AVAILABLE, 1, 0, 0),
+        6: (StatusKind.WAITING, 1, T + 5000, 0),
         7: settled,
-        8: (Kind.AVAILABLE, 1, 0, 0),
+        8: (StatusKind.AVAILABLE, 1, 0, 0),
         **dict.fromkeys(range(9, 12), settled),
-        12: (Kind.AVAILABLE, 1, 0, 0),
+        12: (StatusKind.AVAILABLE, 1, 0, 0),
         13: leased,
         14: settled,
-        **dict.fromkeys(range(15, 17), (Kind.WAITING, 1, T + 7000, 0)),
+        **dict.fromkeys(range(15, 17), (StatusKind.WAITING, 1, T + 7000, 0)),
         **dict.fromkeys(range(17, 20), leased),
         **dict.fromkeys(range(20, 30), fresh),
         30: settled,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.folding import folded, unfolded
 from lakebed.stroma.format import SNAPSHOT_HEADER, U64_MAX
+from lakebed.stroma.message_status import SETTLED, StatusKind
 from lakebed.stroma.paths import GroupName
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from lakebed.stroma.standing import SETTLED, Kind
+from lakebed.stroma.snapshot_conversion import snapshot_of, state_of
 from lakebed.stroma.state import GroupState
 from tests.stroma.groups import NAME
 from tests.stroma.samples import SNAPSHOT, T
@@ -86,40 +86,41 @@ def test_messages_out_of_order_are_corrupt(snapshot: Snapshot) -> None:
 
 def test_an_offset_that_cannot_be_is_corrupt() -> None:
     with pytest.raises(Corrupt, match="cannot be"):
-        unfolded(replace(SNAPSHOT, known_offsets=words(105, U64_MAX)), CONFIG, now_ms=T)
+        state_of(replace(SNAPSHOT, known_offsets=words(105, U64_MAX)), CONFIG, now_ms=T)
 
 
 def test_a_message_that_is_settled_and_leased_stays_settled() -> None:
     snapshot = replace(SNAPSHOT, leased_offsets=words(101, 102, 120))
-    state = unfolded(snapshot, CONFIG, now_ms=T)
+    state = state_of(snapshot, CONFIG, now_ms=T)
     assert next(state.runs.between(101, 103))[2] is SETTLED
 
 
 def test_the_state_of_a_snapshot_is_what_stands_there() -> None:
-    state = unfolded(SNAPSHOT, CONFIG, now_ms=T + 10)
-    kinds = [
-        (start, end, standing.kind, standing.deliveries) for start, end, standing in state.runs
-    ]
+    state = state_of(SNAPSHOT, CONFIG, now_ms=T + 10)
+    kinds = [(start, end, status.kind, status.deliveries) for start, end, status in state.runs]
     assert kinds == [
-        (100, 101, Kind.FRESH, 0),
-        (101, 103, Kind.SETTLED, 0),
-        (103, 105, Kind.LEASED, 1),
-        (105, 106, Kind.AVAILABLE, 2),
-        (106, 110, Kind.FRESH, 0),
-        (110, 111, Kind.SETTLED, 0),
-        (111, 120, Kind.FRESH, 0),
-        (120, 121, Kind.LEASED, 3),
-        (121, 130, Kind.FRESH, 0),
-        (130, 131, Kind.WAITING, 0),
+        (100, 101, StatusKind.FRESH, 0),
+        (101, 103, StatusKind.SETTLED, 0),
+        (103, 105, StatusKind.LEASED, 1),
+        (105, 106, StatusKind.AVAILABLE, 2),
+        (106, 110, StatusKind.FRESH, 0),
+        (110, 111, StatusKind.SETTLED, 0),
+        (111, 120, StatusKind.FRESH, 0),
+        (120, 121, StatusKind.LEASED, 3),
+        (121, 130, StatusKind.FRESH, 0),
+        (130, 131, StatusKind.WAITING, 0),
     ]
     assert (state.in_flight, state.settled_ahead, state.epoch) == (3, 3, 65_536)
-    assert folded(state, generation=4, created_ts_ms=T) == SNAPSHOT
+    assert snapshot_of(state, generation=4, created_ts_ms=T) == SNAPSHOT
 
 
 def test_deadlines_are_capped_to_what_was_left_of_them() -> None:
     early_ms = T - 3_600_000
-    state = unfolded(SNAPSHOT, CONFIG, now_ms=early_ms)
-    assert {s.time_ms - early_ms for _, _, s in state.runs if s.kind is Kind.LEASED} == {1000, 9000}
+    state = state_of(SNAPSHOT, CONFIG, now_ms=early_ms)
+    assert {s.time_ms - early_ms for _, _, s in state.runs if s.kind is StatusKind.LEASED} == {
+        1000,
+        9000,
+    }
 
 
 KINDS = st.sampled_from(["fresh", "settled", "leased", "waiting", "known"])
@@ -147,17 +148,17 @@ def test_any_state_comes_back_from_its_snapshot(parts: list[tuple[str, int, int]
         snapshot.acked_starts[0] = 51  # or it would not be ahead of a gap
         if snapshot.acked_ends[0] == 51:
             del snapshot.acked_starts[0], snapshot.acked_ends[0]
-    state = unfolded(decode_snapshot(encode_snapshot(snapshot, NAME), NAME), CONFIG, now_ms=T)
-    assert folded(state, generation=2, created_ts_ms=T) == snapshot
+    state = state_of(decode_snapshot(encode_snapshot(snapshot, NAME), NAME), CONFIG, now_ms=T)
+    assert snapshot_of(state, generation=2, created_ts_ms=T) == snapshot
     assert state.settled_ahead == sum(e - s for s, e, v in state.runs if v is SETTLED)
-    assert state.in_flight == sum(e - s for s, e, v in state.runs if v.kind is Kind.LEASED)
+    assert state.in_flight == sum(e - s for s, e, v in state.runs if v.kind is StatusKind.LEASED)
 
 
 def test_an_empty_state_has_a_snapshot() -> None:
-    snapshot = folded(GroupState(CONFIG), generation=1, created_ts_ms=T)
+    snapshot = snapshot_of(GroupState(CONFIG), generation=1, created_ts_ms=T)
     data = encode_snapshot(snapshot, NAME)
     assert len(data) == 76 + 16 + 8 + 8 + 8 + 4
-    assert unfolded(decode_snapshot(data, NAME), CONFIG, now_ms=T).end == 0
+    assert state_of(decode_snapshot(data, NAME), CONFIG, now_ms=T).end == 0
 
 
 @given(st.binary(max_size=200))

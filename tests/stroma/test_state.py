@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from lakebed.stroma import epochs, leasing, settling
+from lakebed.stroma import epochs, lease_transitions, settlement_transitions
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.events import Event
 from lakebed.stroma.format import U32_MAX
-from lakebed.stroma.keys import KeyOrder
+from lakebed.stroma.key_order import KeyOrder
 from lakebed.stroma.ranges import merged
 from lakebed.stroma.runs import BUCKET_RUNS
 from lakebed.stroma.state import GroupState
@@ -28,15 +28,15 @@ def applied(state: GroupState, events: list[Event], now_ms: int = NOW_MS) -> Non
 
 def leased(state: GroupState, wanted: int, *, now_ms: int = NOW_MS) -> int:
     """The epoch."""
-    span = leasing.unseen_span(state, wanted, high_watermark=1 << 40)
+    span = lease_transitions.unseen_span(state, wanted, high_watermark=1 << 40)
     while span is not None and span[1] - span[0] < wanted:  # a turn looks at so many
-        leasing.admit(state, span, [], now_ms=now_ms)
+        lease_transitions.admit(state, span, [], now_ms=now_ms)
         wanted -= span[1] - span[0]
-        span = leasing.unseen_span(state, wanted, high_watermark=1 << 40)
+        span = lease_transitions.unseen_span(state, wanted, high_watermark=1 << 40)
     if span is not None:
-        leasing.admit(state, span, [], now_ms=now_ms)
-    chosen = leasing.choose(state, MANY * 4)
-    grant, events = leasing.lease(state, chosen, lease_ms=30_000, now_ms=now_ms)
+        lease_transitions.admit(state, span, [], now_ms=now_ms)
+    chosen = lease_transitions.choose(state, MANY * 4)
+    grant, events = lease_transitions.lease(state, chosen, lease_ms=30_000, now_ms=now_ms)
     applied(state, events, now_ms)
     return grant.epoch
 
@@ -46,7 +46,7 @@ def test_a_million_messages_are_a_few_runs() -> None:
     epoch = leased(state, MANY)
     assert state.in_flight >= MANY
     assert len(list(state.runs)) <= 2
-    applied(state, settling.ack(state, [(0, MANY)], epoch=epoch))
+    applied(state, settlement_transitions.ack(state, [(0, MANY)], epoch=epoch))
     assert state.base == MANY
 
 
@@ -56,7 +56,7 @@ def test_acks_with_a_gap_at_every_second_message_are_kept_in_small_buckets() -> 
     numbers = list(range(1, 20_000, 2))
     Random(1).shuffle(numbers)
     for offset in numbers:
-        applied(state, settling.ack(state, [(offset, offset + 1)], epoch=epoch))
+        applied(state, settlement_transitions.ack(state, [(offset, offset + 1)], epoch=epoch))
     assert state.settled_ahead == len(numbers)
     sizes = [len(list(bucket)) for bucket in state.runs.buckets()]
     assert sum(sizes) >= 2 * len(numbers)
@@ -79,7 +79,7 @@ def test_timers_that_came_to_nothing_do_not_pile_up() -> None:
     state = GroupState(CONFIG)
     epoch = leased(state, 10)
     for number in range(12_000):
-        events = settling.extend(
+        events = settlement_transitions.extend(
             state, [(0, 10)], epoch=epoch, lease_ms=40_000, now_ms=NOW_MS + number
         )
         applied(state, events, NOW_MS + number)
@@ -138,7 +138,7 @@ def test_a_key_is_free_only_when_none_of_its_messages_is_leased() -> None:
     order = KeyOrder()
     for offset in (1, 5, 9, 12):
         order.add(offset, 7)
-    order.looked(10, [])
+    order.finish_scan(10, [])
     assert order.following(1, 9) == [5, 9], "what was not looked at in turn does not follow"
     order.hold(0, 10)
     assert order.release(1, 2) == []
@@ -153,13 +153,13 @@ def test_messages_parked_before_those_of_the_queue_are_looked_at_in_time() -> No
     for offset in (8, 9):  # leased before a restart
         order.add(offset, 7, must_queue=True, is_leased=True)
     assert [order.add(offset, 7) for offset in (3, 4)] == [True, False]
-    order.looked(10, [])
+    order.finish_scan(10, [])
     assert order.parked_start(0) is None
     assert order.settle(3, 4) == []
     assert order.parked_start(0) == 4
     assert order.release(8, 10) == [8]
     assert not order.is_free(8)
-    assert order.look(4, 5) == [7]
+    assert order.take_parked(4, 5) == [7]
     assert order.add(4, 7)
     assert order.is_free(4)
 

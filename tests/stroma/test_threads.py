@@ -12,7 +12,7 @@ from lakebed.base.units import KIB
 from lakebed.kernels.disk import real_disk
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
-from lakebed.stroma.opening import open_group
+from lakebed.stroma.group_opener import open_group
 from tests.fakes.stroma_source import FakeSource
 from tests.stroma.groups import NAME, offsets, singles
 

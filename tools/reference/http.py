@@ -10,7 +10,7 @@ from typing import Any, Final, get_args, get_origin
 import msgspec
 
 from lakebed.api import media, problems
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.errors import LakebedError
 from lakebed.http_api import openapi
 from tools.reference.markdown import anchor, code, codes, plain, table
@@ -25,7 +25,7 @@ _LIMITS: Final = {"minimum": "at least", "maximum": "at most"}
 _INTRODUCTION = f"""
 What `/v1/openapi.json` says, to be read. Documents are JSON, or MessagePack
 ({code(media.MSGPACK)}) with the same members, which has bytes as they are where JSON has base64.
-How a store is reached, and examples for curl, are in [the HTTP API](../guides/door.md).
+How a store is reached, and examples for curl, are in [the HTTP API](../guides/http-api.md).
 """.strip()
 
 

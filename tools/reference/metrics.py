@@ -13,11 +13,11 @@ from lakebed.base.units import format_bytes
 from lakebed.host.store import Store
 from lakebed.node.metric_names import SECONDS, exported
 from lakebed.node.metrics import OPEN_METRICS, SIZES, NodeFacts, counted_totals, rendered
-from lakebed.node.observing import Counted as RequestsCounted
-from lakebed.node.observing import Seen
-from lakebed.node.readiness import Look
+from lakebed.node.observer import RequestCounts as RequestsCounted
+from lakebed.node.observer import RequestSnapshot
+from lakebed.node.readiness import ReadinessReport
 from lakebed.seglake.meta.rows import Totals
-from lakebed.store.counters import Counted
+from lakebed.store.counters import PartCounters
 from tools.reference.markdown import code, codes, plain, table
 from tools.reference.markdown import page as page_of
 
@@ -36,14 +36,14 @@ def page() -> str:
     counts = engine_counts()
     counted_as = dict(_names(counts))
     told = [*counts, counted_totals(Totals(0, 0, 0, 0, 0))]  # these are no counters
-    text = rendered(_facts(), Look(0, 0, ()), told, content_type=OPEN_METRICS).decode()
+    text = rendered(_facts(), ReadinessReport(0, 0, ()), told, content_type=OPEN_METRICS).decode()
     families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     rows = sorted(_row(family, counted_as) for family in families)
     headings = ("name", "type", "labels", "meaning", "counted as")
     return page_of("Metrics", _INTRODUCTION, _buckets(), table(headings, rows))
 
 
-def engine_counts() -> list[Counted]:
+def engine_counts() -> list[PartCounters]:
     """Of a store in which there is one of each."""
     with TemporaryDirectory() as folder, Store.open(folder, serves=False) as store:
         store.log("log")
@@ -52,7 +52,7 @@ def engine_counts() -> list[Counted]:
         return store.counts()
 
 
-def _names(counts: Iterable[Counted]) -> Iterator[tuple[str, str]]:
+def _names(counts: Iterable[PartCounters]) -> Iterator[tuple[str, str]]:
     """How what an engine counts is exported, and how the engine calls it."""
     for engine, _, snapshot in counts:
         for name in (*snapshot.counters, *snapshot.gauges, *snapshot.histograms):
@@ -63,7 +63,7 @@ def _facts() -> NodeFacts:
     """A node with one request, which had all that a request can have."""
     durations = {"name": Histogram().snapshot()}
     requests = RequestsCounted({("name", "2xx"): 1}, durations)
-    seen = Seen("s3", requests, requests, requests, {"name": 1}, 0, 0)
+    seen = RequestSnapshot("s3", requests, requests, requests, {"name": 1}, 0, 0)
     return NodeFacts([seen], {"s3": 1}, replays_detected=0)
 
 

@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
-from lakebed.aof.batch import Record, RecordBatch
-from lakebed.aof.cursor import LogCursor
 from lakebed.aof.errors import AWAITED, WouldBlock
 from lakebed.aof.follower import BATCH_BYTES
 from lakebed.aof.log import Aof
+from lakebed.aof.log_cursor import LogCursor
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import LogView
 from lakebed.base.errors import Closed

@@ -11,11 +11,11 @@ import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from lakebed.aio.reading import (
+from lakebed.aio.read_surface import (
+    ReadableAccessKeys,
     ReadableBucket,
     ReadableDamage,
     ReadableGroup,
-    ReadableKeys,
     ReadableLog,
     ReadablePartition,
     ReadableStore,
@@ -26,7 +26,7 @@ from lakebed.aio.reading import (
 )
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
@@ -35,7 +35,7 @@ from lakebed.base.progress import Progress, no_progress
 from lakebed.keratin.config import Ack
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 from lakebed.seglake.body import Source
 from lakebed.seglake.model import (
     RW_POLICY,
@@ -62,7 +62,7 @@ from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import HeldRange
 
 
-class Appending(Protocol):
+class PendingAppend(Protocol):
     """An append that is under way, or done."""
 
     @property
@@ -188,7 +188,7 @@ class Partition(ReadablePartition, Protocol):
         not_before_ms: int = 0,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Appending:
+    ) -> PendingAppend:
         """Append messages, which get offsets that follow one another; done when it returns.
 
         A payload of None deletes its key. `Busy` if there was no room for that many seconds.
@@ -225,7 +225,7 @@ class Topic(ReadableTopic, Protocol):
         not_before_ms: int = 0,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Appending:
+    ) -> PendingAppend:
         """See `keratin.Topic`: the result is (base offset, count), and is there at once.
 
         Stored once, also if an answer is lost on the way and it is sent again.
@@ -237,7 +237,7 @@ class Topic(ReadableTopic, Protocol):
         *,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Sequence[Appending]:
+    ) -> Sequence[PendingAppend]:
         """Pairs of key and payload, each to its key's partition: one append for each of those.
 
         Those without a key go to the next partition in turn, together. What is wrong with any of
@@ -402,7 +402,7 @@ class Bucket(ReadableBucket, Protocol):
         """
 
 
-class Keys(ReadableKeys, Protocol):
+class AccessKeys(ReadableAccessKeys, Protocol):
     """For one event loop."""
 
     async def create(
@@ -488,7 +488,7 @@ class Maintenance(Verification, Protocol):
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copy a log's objects to another Tier 2 and use that."""
 
     async def repair_log(
@@ -542,7 +542,7 @@ class Store(ReadableStore, Protocol):
         """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> AccessKeys:
         """Access keys: who may use the store over TCP, and over S3."""
 
     async def state(self) -> StoreState:

@@ -18,7 +18,7 @@ from lakebed.aof.format import (
     SegmentFooter,
     records_end_max,
 )
-from lakebed.aof.holds import Positioned
+from lakebed.aof.holds import PositionedReader
 from lakebed.aof.paths import ArchivedName, LogPaths, SegmentName
 from lakebed.aof.record_id import SEGMENT_INDEX_MAX, RecordId
 from lakebed.aof.view import SegmentInfo
@@ -38,7 +38,7 @@ class ArchivedLog:
         self._name = paths.name
         self._segments = list_archived(disk, paths)
 
-    def hold(self, reader: Positioned) -> None:
+    def hold(self, reader: PositionedReader) -> None:
         """Nothing: retention removes no archived segment."""
 
     def on_used(self, info: SegmentInfo) -> None:
@@ -77,7 +77,7 @@ def list_archived(disk: Disk, paths: LogPaths) -> tuple[SegmentInfo, ...]:
     for name in filter(None, map(ArchivedName.parse, names)):
         if name.segment_id > SEGMENT_INDEX_MAX:
             continue
-        info = _look(disk, paths.archived(name), name)
+        info = _segment_info(disk, paths.archived(name), name)
         if found and found[-1].segment_id == info.segment_id:
             raise Corrupt("two files have one segment's number", path=info.path)
         found.append(info)
@@ -89,7 +89,7 @@ def segment_name(info: SegmentInfo) -> SegmentName:
     return SegmentName(info.segment_id, info.base_offset, info.created_at)
 
 
-def _look(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
+def _segment_info(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
     """Damage is found by whoever reads it."""
     with disk.open(path) as file:
         start = file.pread(0, SEGMENT_HEADER.size)

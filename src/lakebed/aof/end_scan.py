@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from lakebed.aof.envelope import check_header
 from lakebed.aof.format import RECORDS_START, SEGMENT_HEADER
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.segment_reading import SegmentReading, open_segment
+from lakebed.aof.segment_reader import SegmentReader, open_segment
 from lakebed.aof.span import records_end
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Corrupt
@@ -82,7 +82,7 @@ def _has_header(disk: Disk, info: SegmentInfo) -> bool:
             return False
 
 
-def _walk(reading: SegmentReading, position: int) -> int:
+def _walk(reading: SegmentReader, position: int) -> int:
     while position < reading.room_end:
         found = reading.scan(position, reading.room_end, bytes_max=_WINDOW_BYTES)
         if isinstance(found, Stop):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lakebed.aof.batch import Record, RecordBatch
-from lakebed.aof.cursor import LogCursor
+from lakebed.aof.log_cursor import LogCursor
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import LogView
 from lakebed.base.batch_iterator import BatchIterator
-from lakebed.base.follower import Following
+from lakebed.base.follower import FollowerBase
 from lakebed.base.units import MIB
 
 BATCH_BYTES = 1 * MIB
@@ -26,11 +26,11 @@ class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
         return batch.part(first, len(batch))
 
 
-class Follower(RecordIterator, Following[Record, RecordBatch, RecordId]):
+class Follower(RecordIterator, FollowerBase[Record, RecordBatch, RecordId]):
     """Records from `start` on, or from the oldest. Retention in this process spares them."""
 
     def __init__(
         self, view: LogView, start: RecordId | None = None, *, batch_bytes_max: int = BATCH_BYTES
     ) -> None:
-        Following.__init__(self, view, LogCursor(view, start, batch_bytes_max=batch_bytes_max))
+        FollowerBase.__init__(self, view, LogCursor(view, start, batch_bytes_max=batch_bytes_max))
         view.hold(self)

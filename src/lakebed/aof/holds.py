@@ -12,7 +12,7 @@ from lakebed.aof.record_id import RecordId
 from lakebed.base.runner import Mutex
 
 
-class Positioned(Protocol):
+class PositionedReader(Protocol):
     @property
     def position(self) -> RecordId: ...
 
@@ -25,13 +25,13 @@ class Holds:
 
     def __init__(self, mutex: Mutex) -> None:
         self._mutex = mutex
-        self._readers: dict[int, weakref.ref[Positioned]] = {}  # guarded by _mutex
+        self._readers: dict[int, weakref.ref[PositionedReader]] = {}  # guarded by _mutex
 
-    def add(self, reader: Positioned) -> None:
+    def add(self, reader: PositionedReader) -> None:
         with self._mutex:
             self._readers[id(reader)] = weakref.ref(reader)
 
-    def remove(self, reader: Positioned) -> None:
+    def remove(self, reader: PositionedReader) -> None:
         with self._mutex:
             self._readers.pop(id(reader), None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lakebed.aof.facts import Facts, mismatches
 from lakebed.aof.inspection import SegmentLayout
 from lakebed.aof.interchange import (
     INTERCHANGE_FOOTER,
@@ -15,13 +14,14 @@ from lakebed.aof.interchange import (
     decode_interchange_header,
 )
 from lakebed.aof.paths import SegmentName
+from lakebed.aof.segment_facts import SegmentFacts, mismatches
 from lakebed.aof.survey import Damage, InterchangeWalker, Survey, survey
 from lakebed.kernels import crc64nvme
 
 _NS_PER_MS = 1_000_000
 
 
-def interchange_facts(view: memoryview, name: SegmentName | None) -> Facts:
+def interchange_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
     """All of the file: header against name, records, footer against both."""
     header = INTERCHANGE_HEADER.unpack(view)
     if header.magic == INTERCHANGE_MAGIC:
@@ -45,7 +45,7 @@ def interchange_facts(view: memoryview, name: SegmentName | None) -> Facts:
             notes.append(f"unknown flags in the footer: {footer.flags:#x}")
     if any(header.reserved):
         notes.append("the header's reserved bytes are not zero")
-    return Facts(
+    return SegmentFacts(
         SegmentLayout.INTERCHANGE,
         header,
         footer,

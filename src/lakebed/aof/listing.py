@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lakebed.aof.envelope import check_footer
 from lakebed.aof.format import FOOTER_BYTES, RECORDS_START, records_end_max
 from lakebed.aof.interchange import INTERCHANGE_HEADER
-from lakebed.aof.interchange_reading import is_interchange
+from lakebed.aof.interchange_segment import is_interchange
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths, SegmentName
 from lakebed.aof.record_id import SEGMENT_INDEX_MAX
 from lakebed.aof.sparse_index import INDEX_SUFFIX
@@ -23,14 +23,16 @@ from lakebed.base.files import Disk
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX
 
 
-class Listing(NamedTuple):
+class SegmentListing(NamedTuple):
     """Segments, oldest first, and how many names were not understood."""
 
     segments: tuple[SegmentInfo, ...]
     ignored_count: int
 
 
-def list_segments(disk: Disk, paths: LogPaths, *, known: Mapping[str, SegmentInfo]) -> Listing:
+def list_segments(
+    disk: Disk, paths: LogPaths, *, known: Mapping[str, SegmentInfo]
+) -> SegmentListing:
     """Look now. A segment `known` as sealed is not opened again: it does not change any more."""
     found: list[SegmentInfo] = []
     ignored_count = 0
@@ -40,13 +42,13 @@ def list_segments(disk: Disk, paths: LogPaths, *, known: Mapping[str, SegmentInf
             ignored_count += not _is_other(name, paths)
             continue
         earlier = known.get(paths.segment(parsed))
-        info = earlier if earlier and earlier.is_sealed else _look(disk, paths, parsed)
+        info = earlier if earlier and earlier.is_sealed else _segment_info(disk, paths, parsed)
         if info is None:
             continue
         if found and found[-1].segment_id == info.segment_id:
             raise Corrupt("two files have one segment's number", path=info.path)
         found.append(info)
-    return Listing(tuple(found), ignored_count)
+    return SegmentListing(tuple(found), ignored_count)
 
 
 def _is_other(name: str, paths: LogPaths) -> bool:
@@ -54,7 +56,7 @@ def _is_other(name: str, paths: LogPaths) -> bool:
     return name.endswith(known) or paths.pointer.endswith(f"/{name}")
 
 
-def _look(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
+def _segment_info(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
     """None if it was removed since it was listed."""
     info = SegmentInfo(*name, path=paths.segment(name), is_sealed=False, end=None)
     try:

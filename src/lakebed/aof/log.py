@@ -9,9 +9,9 @@ Invariants:
 - at most two segments are not finalised: the one that is written and the one before it;
 - after a failed sync the log takes no more appends until it is opened again.
 
-The work is done by its parts, which share a `LogState` and the mutex in it: `appending`,
-`flushing`, `sealing`, `retiring`, `preparing` (of spares), `journaling` (the manifest log), and
-`transitions`, which alone changes the chain of segments.
+The work is done by its parts, which share a `LogState` and the mutex in it: `appender`,
+`flusher`, `sealer`, `retention_worker`, `spare_preparer` (of spares), `manifest_recorder` (the
+manifest log), and `transitions`, which alone changes the chain of segments.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 
-from lakebed.aof.appending import Appending
-from lakebed.aof.archiving import Archiving
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.appender import Appender
+from lakebed.aof.archiver import Archiver
+from lakebed.aof.change_waiter import ChangeWaiter
 from lakebed.aof.config import AofConfig
 from lakebed.aof.context import log_context
-from lakebed.aof.cursors import Cursor
+from lakebed.aof.durability_cursor import DurabilityCursor
 from lakebed.aof.errors import BackpressureKind
-from lakebed.aof.flushing import Flushing
+from lakebed.aof.flusher import Flusher
 from lakebed.aof.follower import Follower
-from lakebed.aof.holds import Holds, Positioned
-from lakebed.aof.journaling import Journaling
+from lakebed.aof.holds import Holds, PositionedReader
 from lakebed.aof.manifest.journal import Journal
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.paths import LogPaths
-from lakebed.aof.preparing import Preparing
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.recovery import Recovered
-from lakebed.aof.retiring import Retiring
-from lakebed.aof.sealing import Sealing
+from lakebed.aof.retention_worker import RetentionWorker
+from lakebed.aof.sealer import Sealer
 from lakebed.aof.segment import Numbers
+from lakebed.aof.spare_preparer import SparePreparer
 from lakebed.aof.spares import Spares
-from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.cold_segments import ColdSegments
 from lakebed.aof.tiers.coordinator import Coordinator
 from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.aof.tiers.metrics import TieredObservabilitySnapshot, TierMetrics, observe
 from lakebed.aof.tiers.services import TierServices
-from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.tiers.tier_scheduler import TierScheduler
 from lakebed.aof.tiers.upkeep import LogUpkeep
 from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import LogDescription, SegmentInfo
-from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
 from lakebed.base.errors import BadConfig, Closed, DiskError, InputError, LakebedError
 from lakebed.base.files import Disk, remove_temporaries
-from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
-from lakebed.base.runner.failing import Failing
+from lakebed.base.runner.failure_backoff import FailureBackoff
+from lakebed.base.zero_fill import SpareBudget
 
 
 class Aof:
@@ -82,9 +82,10 @@ class Aof:
         spare_budget: SpareBudget,
         services: TierServices,
         coordinator: Coordinator,
+        on_lost: Callable[[Sequence[str]], None],
     ) -> None:
         """`end_steps` returns when no step of this log is running; `on_closed` is called when
-        nothing of it will be written again."""
+        nothing of it will be written again; `on_lost` puts what is lost on record."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )
@@ -106,8 +107,8 @@ class Aof:
         self._closed = runner.event()
         self._is_pinned = is_pinned
         self._holds = Holds(runner.mutex())
-        self._upkeep = Failing(task="aof maintenance", of=paths.name)
-        self._cursor = Cursor(disk, paths, runner.clock)
+        self._upkeep = FailureBackoff(task="aof maintenance", of=paths.name)
+        self._cursor = DurabilityCursor(disk, paths, runner.clock)
         self._spares = Spares(
             disk,
             paths,
@@ -117,8 +118,8 @@ class Aof:
             mutex=runner.mutex(),
             filling_mutex=runner.mutex(),
         )
-        self._preparing = Preparing(context, self._spares, spare_budget)
-        self._flushing = flushing = Flushing(
+        self._spare_preparer = SparePreparer(context, self._spares, spare_budget)
+        self._flusher = flusher = Flusher(
             context,
             self._spares,
             random=random,
@@ -130,23 +131,24 @@ class Aof:
         self._coordinator = coordinator
         self._tier_metrics = TierMetrics(counters)
         self._tiers: LogTiers | None = None
-        self._tiering: LogTiering | None = None
-        self._journaling = Journaling(
+        self._tiering: TierScheduler | None = None
+        self._recorder = ManifestRecorder(
             context,
             services,
             epoch=recovered.writer_epoch,
             random=random,
             wake=self._wake_maintenance,
+            on_lost=on_lost,
         )
         self._transitions = transitions = Transitions(
-            context, self._journaling, wake_maintenance=self._wake_maintenance
+            context, self._recorder, wake_maintenance=self._wake_maintenance
         )
-        self._waiting = waiting = Waiting(context, flushing)
-        self._appending = Appending(context, transitions, flushing, waiting)
-        self._sealing = Sealing(context, transitions, flushing, waiting, on_sealed=self._on_sealed)
+        self._waiter = waiting = ChangeWaiter(context, flusher)
+        self._appender = Appender(context, transitions, flusher, waiting)
+        self._sealer = Sealer(context, transitions, flusher, waiting, on_sealed=self._on_sealed)
         self._tier_upkeep: LogUpkeep | None = None
-        self._retiring = Retiring(
-            context, transitions, self._journaling, on_owed=self._start_tier_upkeep
+        self._retention_worker = RetentionWorker(
+            context, transitions, self._recorder, on_owed=self._start_tier_upkeep
         )
         self._reader = LogReader(self)
 
@@ -154,8 +156,8 @@ class Aof:
         """Publish the durable end, open the manifest log; called once, before anything else."""
         self._spares.remove_leftovers()
         remove_temporaries(self.disk, self._paths.archive)
-        self._journaling.start(enabled=self._config.manifest.manifest_log_enabled)
-        self._flushing.start()
+        self._recorder.start(enabled=self._config.manifest.manifest_log_enabled)
+        self._flusher.start()
         self._tiers = self._make_tiers()
         self._tier_upkeep = self._make_tier_upkeep(self._tiers)
         self._start_tier_upkeep()
@@ -172,7 +174,7 @@ class Aof:
 
         Never waits: `WouldBlock` says what it would have waited for.
         """
-        return self._appending.append([payload], ext_ids=ext_id, timestamps=timestamp)[0]
+        return self._appender.append([payload], ext_ids=ext_id, timestamps=timestamp)[0]
 
     def append_records(
         self,
@@ -182,19 +184,19 @@ class Aof:
         timestamps: Numbers | None = None,
     ) -> Sequence[RecordId]:
         """Append many at once. `WouldBlock.record_ids` has those that were appended before it."""
-        return self._appending.append(payloads, ext_ids=ext_ids, timestamps=timestamps)
+        return self._appender.append(payloads, ext_ids=ext_ids, timestamps=timestamps)
 
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
         """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
-        return self._appending.append_with_timeout(
+        return self._appender.append_with_timeout(
             payload, timeout, ext_id=ext_id, timestamp=timestamp
         )
 
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
         """Until an append would find a segment; `WouldBlock` of kind admission if none came."""
-        self._appending.wait_for_segment(timeout)
+        self._appender.wait_for_segment(timeout)
 
     # Flushing and sealing.
 
@@ -205,14 +207,14 @@ class Aof:
         (the seconds passed) the records are still queued, and become durable when they can: call
         this again, and do not append them again.
         """
-        self._flushing.flush(record_id, timeout)
+        self._flusher.flush(record_id, timeout)
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
         """Seal the segment that is written, and return when that is durable.
 
         None if it has no record: there is nothing to seal.
         """
-        return self._sealing.seal_current(timeout)
+        return self._sealer.seal_current(timeout)
 
     @property
     def coordinator_watermark(self) -> int:
@@ -231,16 +233,16 @@ class Aof:
     @property
     def stream_id(self) -> int:
         """Names the log for good; random."""
-        assert self._journaling.identity is not None, "the log is not started"
-        return self._journaling.identity.stream_id
+        assert self._recorder.identity is not None, "the log is not started"
+        return self._recorder.identity.stream_id
 
     @property
     def manifest(self) -> Journal | None:
         """The journal of the manifest log; None while that is switched off."""
-        return self._journaling.journal
+        return self._recorder.journal
 
     @property
-    def tiering(self) -> LogTiering | None:
+    def tiering(self) -> TierScheduler | None:
         """What moves its segments by itself; None while that is off."""
         return self._tiering
 
@@ -267,11 +269,11 @@ class Aof:
         `BadConfig` if segments are in colder tiers alone, which nothing else knows of.
         """
         if not enabled:
-            self._journaling.stop()  # first: nothing is evicted without it
+            self._recorder.stop()  # first: nothing is evicted without it
         try:
-            self._journaling.start(enabled=enabled)
+            self._recorder.start(enabled=enabled)
         except BadConfig:
-            self._journaling.start(enabled=True)
+            self._recorder.start(enabled=True)
             raise
 
     # Reading: see `LogReader`.
@@ -316,7 +318,7 @@ class Aof:
 
     @property
     def cold(self) -> ColdSegments | None:
-        return self._journaling.cold
+        return self._recorder.cold
 
     def on_used(self, info: SegmentInfo) -> None:
         if self._tiering is not None:
@@ -325,14 +327,14 @@ class Aof:
     @property
     def failure(self) -> LakebedError | None:
         """Why nothing is written until it is opened again; None as long as it is."""
-        return self._flushing.failure
+        return self._flusher.failure
 
     @property
     def upkeep_failure(self) -> Exception | None:
         """Why sealing, retention or another background work of the log fails at present."""
         return self._upkeep.error
 
-    def hold(self, reader: Positioned) -> None:
+    def hold(self, reader: PositionedReader) -> None:
         self._holds.add(reader)
 
     def describe(self) -> LogDescription:
@@ -357,14 +359,14 @@ class Aof:
         return self._state.durable
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
-        deadline_ns = self._waiting.deadline_ns(timeout)
+        deadline_ns = self._waiter.deadline_ns(timeout)
         while True:
-            seen = self._waiting.next_change()
+            seen = self._waiter.next_change()
             if self._state.durable > position:
                 return True
             if self._state.is_closed:
                 raise Closed(f"{self.name}: the log is closed")
-            if not self._waiting.wait(BackpressureKind.TAIL, seen, deadline_ns):
+            if not self._waiter.wait(BackpressureKind.TAIL, seen, deadline_ns):
                 return False
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -375,7 +377,7 @@ class Aof:
 
     def flush_step(self) -> int | None:
         """Commit what is due; ns to the next time, or None."""
-        return None if self._state.is_closed else self._flushing.step()
+        return None if self._state.is_closed else self._flusher.step()
 
     def maintenance_step(self) -> int | None:
         """Seal, retire, write the cursor, prepare spares. ns to the next time, or None.
@@ -390,8 +392,8 @@ class Aof:
             self._seal,
             self._retire,
             self._note_position,
-            self._preparing.step,
-            self._journaling.step,
+            self._spare_preparer.step,
+            self._recorder.step,
         )
         delays: list[int | None] = []
         errors: list[LakebedError] = []
@@ -413,12 +415,12 @@ class Aof:
         return None
 
     def _seal(self) -> int | None:
-        while self._sealing.seal_next():
+        while self._sealer.seal_next():
             pass
         return None
 
     def _retire(self) -> int | None:
-        return self._retiring.step(is_needed=self._is_needed)
+        return self._retention_worker.step(is_needed=self._is_needed)
 
     def _note_position(self) -> int | None:
         return self._cursor.step(requested=self._appended_end(), durable=self._state.durable)
@@ -443,18 +445,18 @@ class Aof:
         with contextlib.ExitStack() as stack:
             stack.callback(self._closed.set)
             stack.callback(self._on_closed, self)
-            stack.callback(self._notifier.tell)
+            stack.callback(self._notifier.notify)
             stack.callback(self._spares.close)
             stack.callback(self._reader.close)
             stack.callback(self._write_cursor)
-            stack.callback(self._journaling.stop)
+            stack.callback(self._recorder.stop)
             if self._tiering is not None:
                 stack.callback(self._tiering.admission.close)
-            stack.callback(self._flushing.close)
+            stack.callback(self._flusher.close)
             if self._tiers is not None:
                 stack.callback(self._tiers.moves.close)
             stack.callback(self._end_steps, self)
-            self._notifier.tell()
+            self._notifier.notify()
         with state.mutex:
             if not state.is_durable(None):
                 error = state.failure or state.error
@@ -462,8 +464,8 @@ class Aof:
 
     def _on_flush(self) -> None:
         """Something became durable, or failed to. The barrier's leader's."""
-        self._notifier.tell()
-        is_spare_due = self._preparing.is_newly_due()
+        self._notifier.notify()
+        is_spare_due = self._spare_preparer.is_newly_due()
         if is_spare_due or self._state.chain.to_seal or self._cursor.is_fresh:
             self._wake_maintenance()
 
@@ -480,10 +482,10 @@ class Aof:
     def _queue_depth(self) -> int:
         return 0 if self._tiering is None else self._tiering.queue_depth
 
-    def _make_tiering(self, tiers: LogTiers) -> LogTiering:
-        return LogTiering(
+    def _make_tiering(self, tiers: LogTiers) -> TierScheduler:
+        return TierScheduler(
             self._context,
-            self._journaling,
+            self._recorder,
             tiers,
             config=self._config.tiers,
             budget=self._coordinator.budget,
@@ -499,19 +501,17 @@ class Aof:
             self._coordinator.keep()
 
     def _make_tier_upkeep(self, tiers: LogTiers) -> LogUpkeep:
-        archiving = self._retiring.archiving = Archiving(
-            self._context, self._journaling, tiers.moves, on_ready=self._wake_maintenance
+        archiver = self._retention_worker.archiver = Archiver(
+            self._context, self._recorder, tiers.moves, on_ready=self._wake_maintenance
         )
-        return LogUpkeep(
-            self._context, self._journaling, tiers.moves, archiving, random=self._random
-        )
+        return LogUpkeep(self._context, self._recorder, tiers.moves, archiver, random=self._random)
 
     def _make_tiers(self) -> LogTiers:
-        cold, shared = self._journaling.cold, self._services.config
+        cold, shared = self._recorder.cold, self._services.config
         assert cold is not None, "the log is not started"
         return LogTiers(
             self._context,
-            self._journaling,
+            self._recorder,
             cold,
             stream_id=self.stream_id,
             prefix=shared.prefix,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -23,22 +23,23 @@ from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.identity import load_identity
 from lakebed.aof.log import Aof
 from lakebed.aof.paths import LogPaths, is_log_name
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.recovery import recover
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.coordinator import Coordinator
-from lakebed.aof.tiers.migration import Migrated, Migration
+from lakebed.aof.tiers.migration import Migration, MigrationReport
 from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.aof.tiers.services import TierServices
-from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.tiers.tier_scheduler import TierScheduler
 from lakebed.aof.tiers.upkeep import LogUpkeep
 from lakebed.base.counters import Counters
 from lakebed.base.errors import AlreadyExists, Busy, Closed, DataError, NotFound
 from lakebed.base.events import event
-from lakebed.base.files import Disk, PathLike, forking, make_folders
-from lakebed.base.filling import SpareBudget
+from lakebed.base.files import Disk, PathLike, fork_guard, make_folders
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Event, Runner, ThreadRunner
-from lakebed.base.runner.drive import Drive
+from lakebed.base.runner.step_driver import StepDriver
+from lakebed.base.zero_fill import SpareBudget
 from lakebed.kernels.disk import real_disk
 
 _log = logging.getLogger(__name__)
@@ -61,10 +62,12 @@ class AofManager:
         disk: Disk | None = None,
         runner: Runner | None = None,
         is_pinned: Callable[[str, int], bool] | None = None,
+        on_lost: Callable[[str, Sequence[str]], None] | None = None,
         random: Random | None = None,
     ) -> None:
         """`is_pinned` tells, by log and segment, what retention must leave alone. `object_store`
-        is Tier 2, whatever its address; `own_store` is the one inside the store, see `services`."""
+        is Tier 2, whatever its address; `own_store` is the one inside the store, see `services`.
+        `on_lost` puts on record what opening a log finds to be lost, by log."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -73,6 +76,7 @@ class AofManager:
         assert used_runner is not None
         self._runner: Runner = used_runner
         self._is_pinned = is_pinned
+        self._on_lost = on_lost or _nothing_is_recorded
         self._random = random or Random()
         self.spare_budget = SpareBudget(
             bytes_max=(manager_config or ManagerConfig()).spare_bytes_max,
@@ -95,10 +99,10 @@ class AofManager:
         self._is_closed = False
         make_folders(self.disk, self.root)
         self._lock = self.disk.lock(os.path.join(self.root, LOCK_NAME))
-        self._generation = forking.generation()
+        self._generation = fork_guard.generation()
         try:
-            self._flushing = Drive("aof flush", self._runner, Aof.flush_step)
-            self._maintenance = Drive("aof maintenance", self._runner, Aof.maintenance_step)
+            self._flusher = StepDriver("aof flush", self._runner, Aof.flush_step)
+            self._maintenance = StepDriver("aof maintenance", self._runner, Aof.maintenance_step)
         except BaseException:
             self._lock.release()
             raise
@@ -111,7 +115,7 @@ class AofManager:
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
         """Open a log for writing, creating it if need be. Once at a time."""
         paths = LogPaths(self.root, name)
-        forking.check(self._generation, self.root)  # a child has the manager, and not the lock
+        fork_guard.check(self._generation, self.root)  # a child has the manager, and not the lock
         with self._mutex:
             if self._is_closed:
                 raise Closed(f"{self.root}: the manager is closed")
@@ -138,7 +142,7 @@ class AofManager:
         *,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Move the Tier 2 of a log that is not open to another address, by default to where new
         logs have theirs; see `tiers.migration`.
 
@@ -172,13 +176,14 @@ class AofManager:
         clock = self._runner.clock
         started_ns = clock.monotonic_ns()
         recovered = recover(self.disk, paths)
+        self._on_lost(name, recovered.problems)
         log = Aof(
             self.disk,
             paths,
             recovered,
             config=config,
             runner=self._runner,
-            wake_flush=partial(self._wake, self._flushing),
+            wake_flush=partial(self._wake, self._flusher),
             wake_maintenance=partial(self._wake, self._maintenance),
             end_steps=self._end_steps,
             on_closed=self._forget,
@@ -188,6 +193,7 @@ class AofManager:
             spare_budget=self.spare_budget,
             services=self._services,
             coordinator=self._coordinator,
+            on_lost=partial(self._on_lost, name),
         )
         log.start()
         duration_ns = clock.monotonic_ns() - started_ns
@@ -208,7 +214,7 @@ class AofManager:
         if is_late:
             log.close()
             raise Closed(f"{self.root}: the manager was closed meanwhile")
-        self._flushing.add(log)
+        self._flusher.add(log)
         self._maintenance.add(log)
         self._coordinator.wake()
         return log
@@ -220,7 +226,7 @@ class AofManager:
             address = load_identity(self.disk, paths).tier2
         self._services.check_address(address)
 
-    def _tierings(self) -> list[LogTiering]:
+    def _tierings(self) -> list[TierScheduler]:
         with self._mutex:
             logs = list(self._logs.values())
         return [log.tiering for log in logs if log.tiering is not None]
@@ -234,12 +240,19 @@ class AofManager:
         """The open logs whose background work fails at present, and why. It is tried again."""
         with self._mutex:
             failing = {log: log.upkeep_failure for log in self._logs.values()}
-        failing |= self._flushing.failures() | self._maintenance.failures()
+        failing |= self._flusher.failures() | self._maintenance.failures()
         by_name = self._coordinator.failures() | {
             log.name: error for log, error in failing.items() if error is not None
         }
         # A queue will have room again.
         return {name: error for name, error in by_name.items() if not isinstance(error, Busy)}
+
+    def open_read_only(self, name: str) -> ReadOnlyLog:
+        """A log that is not open, as its files show it; for the caller to close. `NotFound` if
+        there is none."""
+        return ReadOnlyLog(
+            self.root, name, disk=self.disk, runner=self._runner, services=self._services
+        )
 
     def close_log(self, name: str) -> None:
         """As `Aof.close`; nothing if no log of that name is open."""
@@ -264,7 +277,7 @@ class AofManager:
             self._is_closed = True
             logs = list(self._logs.values())
             opening = list(self._opening.values())
-        if self._generation == forking.generation():
+        if self._generation == fork_guard.generation():
             for ended in opening:
                 ended.wait()  # it writes to its log: the lock is held for that long
         with contextlib.ExitStack() as stack:
@@ -275,7 +288,7 @@ class AofManager:
             # log is closed.
             for log in logs:
                 stack.callback(log.close)
-            stack.callback(self._flushing.stop)
+            stack.callback(self._flusher.stop)
             stack.callback(self._maintenance.stop)
             stack.callback(self._coordinator.stop)
 
@@ -290,7 +303,7 @@ class AofManager:
             ended = self._opening.pop(name)
         ended.set()
 
-    def _wake(self, steps: Drive[Aof], log: Aof) -> None:
+    def _wake(self, steps: StepDriver[Aof], log: Aof) -> None:
         """A log that is not open yet, or not any more, has no steps."""
         if self._logs.get(log.name) is log:
             steps.add(log)
@@ -304,9 +317,9 @@ class AofManager:
 
     def _end_steps(self, log: Aof) -> None:
         """No step of the log is running when this returns; one begun later does nothing."""
-        if self._generation != forking.generation():
+        if self._generation != fork_guard.generation():
             return  # a step that was running when the process forked goes on in the parent alone
-        self._flushing.remove(log)
+        self._flusher.remove(log)
         self._maintenance.remove(log)
 
     def _forget(self, log: Aof) -> None:
@@ -320,3 +333,7 @@ class AofManager:
 
 def _nothing_is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001
     return False
+
+
+def _nothing_is_recorded(log: str, problems: Sequence[str]) -> None:
+    """A bare manager keeps no record of damage."""

@@ -43,7 +43,7 @@ class Notifier:
 
         return stop
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         with self._mutex:
             changed, self._changed = self._changed, None
             listeners = tuple(self._listeners)

@@ -17,22 +17,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.damage import OnSkipped
 from lakebed.aof.end_scan import scan_end
 from lakebed.aof.follower import Follower
 from lakebed.aof.format import RECORDS_START, DurableEnd
-from lakebed.aof.holds import Positioned
+from lakebed.aof.holds import PositionedReader
 from lakebed.aof.identity import load_identity
-from lakebed.aof.listing import Listing, list_segments
+from lakebed.aof.listing import SegmentListing, list_segments
 from lakebed.aof.paths import LogPaths
-from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end
+from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end, decode_pointer
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.catalogue import ColdCatalogue
-from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.cold_segments import ColdSegments
 from lakebed.aof.tiers.services import TierServices
-from lakebed.aof.view import SegmentInfo
+from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.base.errors import Closed, Corrupt, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, read_file
 from lakebed.base.poll import Poll, poll_until, read_overwritten
@@ -62,7 +62,7 @@ class ReadOnlyLog:
         self._is_closed = False
         services = services or TierServices(os.fspath(root), disk=disk, runner=runner)
         self._catalogue = ColdCatalogue(disk, self._paths, services)
-        self._listing = Listing((), 0)  # replaced as a whole, as are the two below
+        self._listing = SegmentListing((), 0)  # replaced as a whole, as are the two below
         self._published: DurableEnd | None = None
         self._scanned: tuple[DurableEnd | None, RecordId] | None = None
         self._poll = Poll(f"look at the end of {name}", runner=runner, look=self.durable_end)
@@ -141,11 +141,22 @@ class ReadOnlyLog:
     def cold(self) -> ColdSegments | None:
         return self._catalogue.cold
 
-    def hold(self, reader: Positioned) -> None:
+    def hold(self, reader: PositionedReader) -> None:
         """Nothing: the writer does not know of this process."""
 
     def on_used(self, info: SegmentInfo) -> None:
         """Nothing: the writer decides by its own readers."""
+
+    def describe(self) -> LogDescription:
+        """The watermark is the one that was kept with the last seal."""
+        segments, durable_end = self.segments_and_end()
+        return LogDescription(
+            name=self.name,
+            stream_id=self.stream_id or 0,
+            durable_end=int(durable_end),
+            coordinator_watermark=self._sealed_watermark(),
+            segments=len(segments),
+        )
 
     def segments(self) -> Sequence[SegmentInfo]:
         return self._listing.segments
@@ -211,6 +222,14 @@ class ReadOnlyLog:
             return self.stream_id
         except LakebedError:
             return None
+
+    def _sealed_watermark(self) -> int:
+        path = self._paths.pointer
+        try:
+            data = read_file(self._disk, path, size_max=FILE_BYTES_MAX)
+        except NotFound:
+            return 0
+        return decode_pointer(data, path=path).coordinator_watermark
 
     def _load_published(self) -> DurableEnd | None:
         """What the writer published; None if nothing that can be read."""

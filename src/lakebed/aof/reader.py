@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.damage import DamagePolicy, OnSkipped, SkippedRange
+from lakebed.aof.end_scan import scan_end
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
-from lakebed.aof.segment_reading import SegmentReading, open_segment
+from lakebed.aof.segment_reader import SegmentReader, open_segment
 from lakebed.aof.span import Span, check_alignment, locate, oldest, plan, records_end
 from lakebed.aof.sparse_index import load_index, start_for_timestamp
 from lakebed.aof.view import LogView, SegmentInfo
@@ -52,7 +53,7 @@ class LogReader:
             count_max=handles_max,
         )
 
-    def _open(self, info: SegmentInfo) -> SegmentReading:
+    def _open(self, info: SegmentInfo) -> SegmentReader:
         cold = self._view.cold
         return open_segment(self._view.disk, info, cold.bytes_of if cold else None)
 
@@ -107,7 +108,7 @@ class LogReader:
         each range that was passed over.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
-        spans = self._plan(start, end)
+        spans = self._plan(start, end, policy)
         return self._batches(spans, policy, batch_bytes_max or self._window_bytes)
 
     def read(
@@ -135,10 +136,10 @@ class LogReader:
         begin, then the windows are read from the last to the first.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
-        spans = self._plan(None, start)
+        spans = self._plan(None, start, policy)
         if start:
             # A read may end anywhere behind the durable end, but cannot begin there.
-            self._plan(start, None)
+            self._plan(start, None, DamagePolicy(skip=skip_damage))
         return self._backward(spans, policy)
 
     def seek_timestamp(
@@ -154,7 +155,7 @@ class LogReader:
         passed over if its largest is too small.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
-        durable_end = self._view.durable_end()
+        durable_end = self._durable_end(policy)
         for span in plan(self._view.segments(), durable_end, start=None, end=None):
             if span.info.is_sealed and self._is_older(span.info, timestamp_ns):
                 continue
@@ -176,15 +177,29 @@ class LogReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _plan(self, start: RecordId | None, end: RecordId | None) -> list[Span]:
+    def _plan(
+        self, start: RecordId | None, end: RecordId | None, policy: DamagePolicy
+    ) -> list[Span]:
         # The durable end first: the segments listed after it contain it.
-        durable_end = self._view.durable_end()
+        durable_end = self._durable_end(policy)
         return plan(
             self._view.segments(),
             durable_end,
             start=None if start is None else RecordId(start),
             end=None if end is None else RecordId(end),
         )
+
+    def _durable_end(self, policy: DamagePolicy) -> RecordId:
+        """Where damage is skipped and the newest segment is missing: the end of those before it."""
+        try:
+            return self._view.durable_end()
+        except Corrupt as error:
+            segments = self._view.segments()
+            if not segments:
+                raise
+            newest = segments[-1]
+            policy.report(SkippedRange(newest.segment_id + 1, newest.path, 0, 0, error))
+            return scan_end(self._view.disk, segments, confirmed=None)
 
     def _walk(self, span: Span, policy: DamagePolicy, batch_bytes_max: int) -> Walk:
         return Walk(span, lease=self._lease, policy=policy, batch_bytes_max=batch_bytes_max)
@@ -199,7 +214,7 @@ class LogReader:
         for span in reversed(spans):
             for piece in reversed(self._pieces(span)):
                 if isinstance(piece, SkippedRange):
-                    policy.meet(piece)
+                    policy.report(piece)
                     continue
                 batch = self._rescan(span.info, *piece)
                 yield from map(batch.record, reversed(range(len(batch))))
@@ -237,7 +252,7 @@ class LogReader:
             return False  # the walk that follows meets it, and says what is wrong
         return newest is not None and newest < timestamp_ns
 
-    def _lease(self, info: SegmentInfo) -> Lease[SegmentReading]:
+    def _lease(self, info: SegmentInfo) -> Lease[SegmentReader]:
         self._view.on_used(info)  # at each read: a segment that is kept open is in use, too
         try:
             return self._handles.lease(info)
@@ -258,7 +273,7 @@ class LogReader:
         return found
 
 
-def _records_end(reading: SegmentReading) -> int:
+def _records_end(reading: SegmentReader) -> int:
     end = reading.records_end
     return reading.room_end if end is None else end
 

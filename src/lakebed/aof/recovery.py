@@ -70,7 +70,7 @@ class Recovered:
 
 
 @dataclass(frozen=True)
-class Known:
+class FileFacts:
     """What is known of a file from elsewhere."""
 
     confirmed_end: int  # synced at least so far
@@ -118,7 +118,7 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
             end = pointer.durable_bytes if pointer and name.segment_id == trusted else None
             result.sealed.append(_sealed_info(paths, name, end))
             if name.segment_id == trusted:
-                result.next_record_count = _record_count_behind(disk, paths, name, result)
+                result.next_record_count = _record_count_after(disk, paths, name, result)
             continue
         confirmed_end = _confirmed_end(confirmed, name)
         if not is_last:
@@ -127,7 +127,7 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
             confirmed_end = pointer.durable_bytes
         is_open = is_last and name.segment_id != trusted
         is_same_boot = confirmed is not None and confirmed.boot_id == disk.boot_id()
-        known = Known(
+        known = FileFacts(
             confirmed_end,
             is_same_boot=is_same_boot,
             is_open=is_open,
@@ -145,7 +145,7 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
     return result
 
 
-def _record_count_behind(disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered) -> int:
+def _record_count_after(disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered) -> int:
     """The count of records up to the end of a sealed segment, which the next one begins with."""
     path = paths.segment(name)
     try:
@@ -204,7 +204,7 @@ def _examine(
     disk: Disk,
     paths: LogPaths,
     name: SegmentName,
-    known: Known,
+    known: FileFacts,
     result: Recovered,
     *,
     before: SegmentName | None,
@@ -214,7 +214,7 @@ def _examine(
     with disk.open(path, writable=True) as file:
         size = file.size()
         if before is not None and read_footer(file, path, name) is None:
-            result.next_record_count = _record_count_behind(disk, paths, before, result)
+            result.next_record_count = _record_count_after(disk, paths, before, result)
         if size < RECORDS_START + FOOTER_BYTES:
             # Damage to this one alone: who reads it is told, the log goes on behind it.
             result.problems.append(f"{path}: shorter than a segment can be: {size} bytes")
@@ -319,7 +319,7 @@ def _recover_tail(
     file: File,
     name: SegmentName,
     size: int,
-    known: Known,
+    known: FileFacts,
     result: Recovered,
 ) -> Segment:
     """Make the records of an unsealed file durable, and what is behind them nothing."""

@@ -1,7 +1,8 @@
 """Which sealed segments leave the log, and how: decided here, from values alone.
 
 The oldest go first, and only a run of the oldest: a segment that somebody still needs (a reader, a
-pin) keeps all behind it. The last sealed one always stays, for the sealed pointer names it.
+pin) keeps all after it. The last sealed one always stays, for the sealed pointer names it. One that
+was sealed while the clock ran ahead is as old as the next, so it holds back no other.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lakebed.aof.config import RetentionConfig
-from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.clock import NS_PER_MS, NS_PER_S, believable
 
 HELD_LOOK_NS = 5 * NS_PER_S
 """How long until a segment that is held is looked at again: pins are files, which another process
 removes, and a reader moves on without a word."""
 
 
-class Sealed(NamedTuple):
+class SealedSegment(NamedTuple):
     """What retention looks at."""
 
     segment_id: int
@@ -30,7 +31,7 @@ def is_wanted(config: RetentionConfig) -> bool:
 
 
 def expired(
-    segments: Sequence[Sealed],
+    segments: Sequence[SealedSegment],
     *,
     config: RetentionConfig,
     now_ns: int,
@@ -40,8 +41,8 @@ def expired(
     total = sum(segment.size for segment in segments)
     count = len(segments)
     gone: list[int] = []
-    for segment in segments[:-1]:
-        age_ns = now_ns - segment.sealed_at
+    for segment, sealed_at in zip(segments[:-1], _sealed_at(segments, now_ns), strict=False):
+        age_ns = now_ns - sealed_at
         too_old = 0 < config.age_ms_max * NS_PER_MS < age_ns
         too_much = 0 < config.bytes_max < total
         too_many = 0 < config.count_max < count
@@ -53,7 +54,9 @@ def expired(
     return gone
 
 
-def next_look_ns(segments: Sequence[Sealed], *, config: RetentionConfig, now_ns: int) -> int | None:
+def next_look_ns(
+    segments: Sequence[SealedSegment], *, config: RetentionConfig, now_ns: int
+) -> int | None:
     """How long until the segments that are left are to be looked at again; None: not for their age.
 
     One that should have gone is there because something holds it.
@@ -62,4 +65,8 @@ def next_look_ns(segments: Sequence[Sealed], *, config: RetentionConfig, now_ns:
         return HELD_LOOK_NS
     if not config.age_ms_max or len(segments) < 2:
         return None
-    return segments[0].sealed_at + config.age_ms_max * NS_PER_MS + 1 - now_ns
+    return _sealed_at(segments, now_ns)[0] + config.age_ms_max * NS_PER_MS + 1 - now_ns
+
+
+def _sealed_at(segments: Sequence[SealedSegment], now_ns: int) -> list[int]:
+    return believable([segment.sealed_at for segment in segments], now=now_ns)

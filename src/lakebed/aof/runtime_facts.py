@@ -6,7 +6,6 @@ footer. Its base timestamp and its padding have nothing to be compared with.
 
 from __future__ import annotations
 
-from lakebed.aof.facts import Facts, mismatches
 from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     AOF_ALIGNMENT,
@@ -23,19 +22,20 @@ from lakebed.aof.format import (
 from lakebed.aof.inspection import SegmentLayout
 from lakebed.aof.paths import SegmentName
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
+from lakebed.aof.segment_facts import SegmentFacts, mismatches
 from lakebed.aof.survey import Damage, RuntimeWalker, Survey, survey
 from lakebed.base.damage import end_of_bytes
 from lakebed.base.errors import DataError, UnknownVersion
 from lakebed.kernels import crc64nvme
 
 
-def runtime_facts(view: memoryview, name: SegmentName | None) -> Facts:
+def runtime_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
     """All of the file: header against name and length, records, footer against both."""
     header = _runtime_header(view)
     problems = _header_problems(header, name, len(view))
     if len(view) < RECORDS_START + FOOTER_BYTES:
         short = Damage(len(view), 0, "the file is shorter than a segment can be")
-        return Facts(SegmentLayout.RUNTIME, header, problems=(*problems, short))
+        return SegmentFacts(SegmentLayout.RUNTIME, header, problems=(*problems, short))
     footer, footer_problem = runtime_footer(view)
     end_max = records_end_max(len(view))
     end = end_max
@@ -51,7 +51,7 @@ def runtime_facts(view: memoryview, name: SegmentName | None) -> Facts:
         problems += (Damage(0, SEGMENT_HEADER.size, "records without a header before them"),)
     if header is not None and not SEGMENT_HEADER.padding_is_zero(view):
         notes.append("the header's padding is not zero")
-    return Facts(
+    return SegmentFacts(
         SegmentLayout.RUNTIME,
         header,
         footer,

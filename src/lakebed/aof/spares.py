@@ -20,9 +20,9 @@ from lakebed.aof.metrics import LogMetrics
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import Disk
-from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Mutex
 from lakebed.base.units import MIB
+from lakebed.base.zero_fill import SpareBudget
 
 FILL_STEP_BYTES = 4 * MIB  # synced one by one: a large sync would hold up those of the callers
 

@@ -4,7 +4,7 @@ In memory only; nothing here waits or touches the disk. `mutex` guards every att
 chain with its segments: it is held for a few lines and never across I/O. A single value may be
 looked at without it by those who can live with one that just changed.
 
-Which segments there are is changed by `transitions` alone, how far they are durable by `flushing`.
+Which segments there are is changed by `transitions` alone, how far they are durable by `flusher`.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from collections.abc import Callable
 
 from lakebed.aof.context import LogContext
 from lakebed.aof.errors import BackpressureKind, WouldBlock
-from lakebed.aof.journaling import Journaling
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.segment import Segment
-from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.tiers.tier_scheduler import TierScheduler
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Busy
 
@@ -29,13 +29,17 @@ class Transitions:
     """Nobody else changes the chain. All methods: with the mutex of the state."""
 
     def __init__(
-        self, context: LogContext, journaling: Journaling, *, wake_maintenance: Callable[[], None]
+        self,
+        context: LogContext,
+        recorder: ManifestRecorder,
+        *,
+        wake_maintenance: Callable[[], None],
     ) -> None:
         self._state = context.state
-        self._journaling = journaling
+        self._recorder = recorder
         self._metrics = context.metrics
         self._wake_maintenance = wake_maintenance
-        self.tiering: LogTiering | None = None  # set once, before the log is used
+        self.tiering: TierScheduler | None = None  # set once, before the log is used
 
     @property
     def may_roll(self) -> bool:
@@ -55,7 +59,7 @@ class Transitions:
     def open(self, segment: Segment) -> None:
         """The segment is about to get its first record. `WouldBlock` if that cannot be recorded."""
         try:
-            self._journaling.opened(segment)
+            self._recorder.opened(segment)
         except Busy as error:
             raise WouldBlock(BackpressureKind.ROLLOVER, f"{self._state.name}: {error}") from None
 
@@ -91,10 +95,10 @@ class Transitions:
 
     def finish(self, segment: Segment, *, coordinator_watermark: int) -> SegmentInfo:
         """The oldest segment that was handed over is sealed: its footer is durable."""
-        self._journaling.sealed(segment, coordinator_watermark=coordinator_watermark)
+        self._recorder.sealed(segment, coordinator_watermark=coordinator_watermark)
         return self._state.chain.finish(segment)
 
     def retire(self, info: SegmentInfo, *, durable_bytes: int) -> None:
         """A sealed segment leaves the log; its file is removed after that."""
-        self._journaling.evicted(info, durable_bytes=durable_bytes)
+        self._recorder.evicted(info, durable_bytes=durable_bytes)
         self._state.chain.retire([info])

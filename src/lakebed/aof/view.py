@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from lakebed.aof.holds import Positioned
+from lakebed.aof.holds import PositionedReader
 from lakebed.aof.record_id import RecordId
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
 
 if TYPE_CHECKING:
-    from lakebed.aof.tiers.cold import ColdSegments
+    from lakebed.aof.tiers.cold_segments import ColdSegments
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SegmentInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogDescription:
-    """A log that is open for writing, at one moment."""
+    """A log at one moment."""
 
     name: str
     stream_id: int
@@ -69,7 +69,7 @@ class LogView(Protocol):
     def on_used(self, info: SegmentInfo) -> None:
         """A reader reads that segment."""
 
-    def hold(self, reader: Positioned) -> None:
+    def hold(self, reader: PositionedReader) -> None:
         """Have retention leave alone what a reader of this process has not read yet, until it is
         closed or dropped. Nothing where this is not the writer: pin the segments there."""
 

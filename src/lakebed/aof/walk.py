@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from lakebed.aof.batch import RecordBatch
 from lakebed.aof.damage import PROBLEMS, DamagePolicy, SkippedRange
 from lakebed.aof.format import AOF_ALIGNMENT, RECORDS_START
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.segment_reading import SegmentReading
+from lakebed.aof.segment_reader import SegmentReader
 from lakebed.aof.span import Span
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Corrupt, DiskError, LakebedError, NotFound
 from lakebed.base.files.handles import Lease
 from lakebed.kernels import Stop
 
-Leases = Callable[[SegmentInfo], Lease[SegmentReading]]
+Leases = Callable[[SegmentInfo], Lease[SegmentReader]]
 
 
 class Walk:
@@ -37,7 +37,7 @@ class Walk:
 
     def __iter__(self) -> Iterator[RecordBatch]:
         if self._span.is_after_gap:
-            self._policy.meet(self._gap())
+            self._policy.report(self._gap())
         known_end = self._span.records_end
         if known_end is not None and known_end <= self._span.start:
             self._check_start(known_end)
@@ -45,13 +45,13 @@ class Walk:
         try:
             lease = self._lease(self._info)
         except Corrupt as error:  # so short that it is no segment
-            self._policy.meet(self._skipped(0, known_end or 0, error))
+            self._policy.report(self._skipped(0, known_end or 0, error))
             return
         with lease as reading:
             records_end, is_exact = _records_end(reading, known_end)
             defects = reading.defects() if records_end > RECORDS_START else ()
         for defect in defects:
-            self._policy.meet(defect)
+            self._policy.report(defect)
         self._check_start(records_end)
         end = records_end if self._span.end is None else min(records_end, self._span.end)
         yield from self._batches(end, records_end, is_exact)
@@ -78,10 +78,10 @@ class Walk:
         if not self._policy.skips or error.operation != "read":
             raise error
         problem = Corrupt(f"cannot be read: {error}", path=self._info.path, offset=position)
-        self._policy.meet(self._skipped(position, end, problem))
+        self._policy.report(self._skipped(position, end, problem))
 
     def _pass_over(
-        self, reading: SegmentReading, position: int, end: int, records_end: int, stop: Stop
+        self, reading: SegmentReader, position: int, end: int, records_end: int, stop: Stop
     ) -> int:
         """What follows the place where no good record is; raises unless damage is skipped."""
         if end < records_end and _has_record(reading, position, records_end):
@@ -95,7 +95,7 @@ class Walk:
             raise error
         following = reading.find(position + AOF_ALIGNMENT, end)
         behind = end if following is None else following
-        self._policy.meet(self._skipped(position, behind, error))
+        self._policy.report(self._skipped(position, behind, error))
         return behind
 
     def _check_start(self, records_end: int) -> None:
@@ -115,7 +115,7 @@ class Walk:
 
 
 def why_no_record(
-    reading: SegmentReading, info: SegmentInfo, position: int, records_end: int, stop: Stop
+    reading: SegmentReader, info: SegmentInfo, position: int, records_end: int, stop: Stop
 ) -> LakebedError:
     """No good record is at `position`: because it is damaged, or because none begins there?
 
@@ -147,7 +147,7 @@ def _starts(batch: RecordBatch) -> set[int]:
     return {record_id.segment_offset for record_id in batch.record_ids()}
 
 
-def _records_end(reading: SegmentReading, known_end: int | None) -> tuple[int, bool]:
+def _records_end(reading: SegmentReader, known_end: int | None) -> tuple[int, bool]:
     """Where the records end, and whether zeros before that are damage."""
     for end in (known_end, reading.records_end):
         if end is not None:
@@ -155,7 +155,7 @@ def _records_end(reading: SegmentReading, known_end: int | None) -> tuple[int, b
     return reading.room_end, False
 
 
-def _has_record(reading: SegmentReading, position: int, end: int) -> bool:
+def _has_record(reading: SegmentReader, position: int, end: int) -> bool:
     return not isinstance(reading.scan(position, end, bytes_max=0, count_max=1), Stop)
 
 

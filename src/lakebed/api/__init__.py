@@ -1,7 +1,7 @@
-"""What the embedded store, the door and the client share.
+"""What the embedded store, the HTTP API and the client share.
 
-- `operation` and `operations`: the one table of calls over the wire. The door routes by it and
-  describes itself by it, the client calls by it;
+- `operation` and `operation_table`: the one table of calls over the wire. The HTTP API routes by
+  it and describes itself by it, the client calls by it;
 - `topics`, `groups`, `logs`, `objects`, `admin`: the calls of each family, with what goes in and
   what comes out;
 - `plans`: planned reads;

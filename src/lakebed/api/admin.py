@@ -30,14 +30,14 @@ class Configuration(Struct, frozen=True):
     sections: dict[str, dict[str, Any]]
 
 
-class StartWork(Struct, frozen=True, forbid_unknown_fields=True):
+class StartJob(Struct, frozen=True, forbid_unknown_fields=True):
     """`kind` is one of those that `list_work` tells; `arguments` are what it takes."""
 
     kind: str
     arguments: dict[str, Any] = {}
 
 
-class WorkState(Struct, frozen=True):
+class JobState(Struct, frozen=True):
     work_id: str
     kind: str
     arguments: dict[str, Any]
@@ -50,9 +50,9 @@ class WorkState(Struct, frozen=True):
     problem: dict[str, Any] | None
 
 
-class WorkList(Struct, frozen=True):
+class JobList(Struct, frozen=True):
     kinds: list[str]
-    works: list[WorkState]  # under way, and the last ones that ended
+    works: list[JobState]  # under way, and the last ones that ended
 
 
 class WaitQuery(Struct, frozen=True):
@@ -81,15 +81,15 @@ CONFIGURATION: Final = Operation(
 )  # fmt: skip
 LIST_WORK: Final = Operation(
     "list_work", "GET", "/v1/work", "Long work: what can be started, and what was",
-    WorkList, tag=_TAG, is_repeatable=True,
+    JobList, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 START_WORK: Final = Operation(
     "start_work", "POST", "/v1/work", "Start long work",
-    WorkState, body=StartWork, status=202, tag=_TAG,
+    JobState, body=StartJob, status=202, tag=_TAG,
 )  # fmt: skip
 GET_WORK: Final = Operation(
     "get_work", "GET", "/v1/work/{work}", "How far it is, or what came of it",
-    WorkState, query=WaitQuery, tag=_TAG, is_repeatable=True,
+    JobState, query=WaitQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CANCEL_WORK: Final = Operation(
     "cancel_work", "DELETE", "/v1/work/{work}", "Ask it to stop at the next step",

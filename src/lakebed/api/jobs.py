@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.api.job_reports import document_of
 from lakebed.base.errors import InputError
 from lakebed.base.progress import Progress
@@ -152,7 +152,7 @@ JOBS: Final[Mapping[str, Job]] = {
     "aof-evict": Job("evict", Eviction, Outcome),
     "aof-hydrate": Job("hydrate", OfSegments, Outcome),
     "aof-repair-tier2": Job("repair_tier2", OfLog, Outcome),
-    "aof-migrate-tier2": Job("migrate_tier2", NewTier2, Migrated),
+    "aof-migrate-tier2": Job("migrate_tier2", NewTier2, MigrationReport),
     "aof-repair": Job("repair_log", LogRepair, RepairReport),
     "aof-verify": Job("verify_log", LogCheck, LogReport),
     "topic-repair": Job("repair_topic", RepairOfTopic, TopicRepair),

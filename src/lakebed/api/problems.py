@@ -85,6 +85,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     errors.RetryError: 503,
     errors.OutcomeUnknown: 504,
     aof_errors.NotDurableYet: 504,
+    keratin_errors.CodecMissing: 501,
     tier_errors.Tier2Error: 502,
     errors.DataError: 500,
     errors.DiskError: 500,
@@ -111,6 +112,7 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
     keratin_errors.OutOfOrderSequence: "send what is missing first",
     keratin_errors.PartlyAppended: "send again only what is not among the facts as appended, and "
     "after an error of the disk only what is not there",
+    keratin_errors.CodecMissing: "install lakebed[codecs] where the store is open",
     keratin_errors.ProducerFenced: "another producer has taken over: begin with a new id",
     LakebedError: "look at the server's log",
 }
@@ -118,7 +120,7 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
 RETRY_AFTER_S: Final[Mapping[int, int]] = {429: 1, 503: 1, 507: 5}
 
 
-def _found(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) -> Any:
+def _lookup(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) -> Any:
     for one in kind.__mro__:
         if one in table:
             return table[one]
@@ -126,7 +128,7 @@ def _found(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) ->
 
 
 def status_of(error: LakebedError) -> int:
-    status: int = _found(STATUSES, type(error))
+    status: int = _lookup(STATUSES, type(error))
     return status
 
 
@@ -139,7 +141,7 @@ def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
         "status": status_of(error),
         "detail": str(error),
         "code": code_of(kind),
-        "advice": _found(ADVICE, kind),
+        "advice": _lookup(ADVICE, kind),
         "facts": _facts(error),
         "request_id": request_id,
     }

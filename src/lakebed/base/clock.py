@@ -8,6 +8,7 @@ and a peer whose clock runs ahead can pull it forward by at most the drift cap.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from lakebed.base.errors import InputError
@@ -105,3 +106,17 @@ def _after(moment: HybridTime) -> HybridTime:
     if moment.logical >= LOGICAL_MAX:
         return HybridTime(moment.wall_ns + 1, 0)
     return HybridTime(moment.wall_ns, moment.logical + 1)
+
+
+def believable(moments: Sequence[int], *, now: int) -> list[int]:
+    """Replaces each moment after `now` with the next one in the list that is not, or with `now`.
+
+    The moments are of things that happened in this order: one stamped by a clock that ran ahead is
+    at least as old as the next. A moment that is only too early is kept.
+    """
+    latest, result = now, []
+    for moment in reversed(moments):
+        if moment <= now:
+            latest = moment
+        result.append(moment if moment <= now else latest)
+    return result[::-1]

@@ -36,7 +36,7 @@ class DamagePolicy(Generic[Skipped]):
         self.skips = skip
         self._on_skipped = on_skipped
 
-    def meet(self, skipped: Skipped) -> None:
+    def report(self, skipped: Skipped) -> None:
         if not self.skips:
             raise skipped.error
         if self._on_skipped is not None:

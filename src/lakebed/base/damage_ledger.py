@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lakebed.base.checksum import blake3
+from blake3 import blake3
+
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Corrupt, LakebedError, NotFound, UnknownVersion
 from lakebed.base.events import event
@@ -269,7 +270,7 @@ class DamageLedger:
         """With the mutex held."""
         if self._unreadable:
             folder = os.path.join(self.root, QUARANTINE_NAME)
-            name = f"{FILE_NAME}-{blake3(self._unreadable).hex()[:8]}.bin"
+            name = f"{FILE_NAME}-{blake3(self._unreadable).hexdigest()[:8]}.bin"
             save_in_quarantine(self._disk, folder, name, self._unreadable)
             self._unreadable = b""
         replace_atomically(self._disk, self._path, encode_ledger(ledger))
@@ -322,4 +323,4 @@ def _identity(loss: Loss) -> tuple[object, ...]:
 
 def _checksum(content: dict[str, Any]) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return blake3(text.encode()).hex()
+    return blake3(text.encode()).hexdigest()

@@ -33,7 +33,7 @@ class Cursor(Protocol[Taken_co, Position_co]):
         """Idempotent, from any thread."""
 
 
-class Followed(Protocol):
+class FollowedLog(Protocol):
     """A log as its followers see it."""
 
     @property
@@ -43,7 +43,7 @@ class Followed(Protocol):
 
 
 def listen_weakly(
-    view: Followed, callback: Callable[[], None], *, on_dropped: Callable[[], None]
+    view: FollowedLog, callback: Callable[[], None], *, on_dropped: Callable[[], None]
 ) -> Callable[[], None]:
     """As `on_durable` of a method, whose object is not kept alive by that.
 
@@ -75,10 +75,10 @@ class _WeakListener:
             self._on_dropped()
 
 
-class Following(BatchIterator[Item, Taken, Position]):
+class FollowerBase(BatchIterator[Item, Taken, Position]):
     """`NotFound` if it fell behind retention, `Closed` if the log was closed."""
 
-    def __init__(self, view: Followed, cursor: Cursor[Taken, Position]) -> None:
+    def __init__(self, view: FollowedLog, cursor: Cursor[Taken, Position]) -> None:
         super().__init__(cursor.position)
         self._view = view
         self._cursor = cursor

@@ -35,10 +35,10 @@ from lakebed.cli.stores import (
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.aof.batch import Record, RecordBatch
     from lakebed.aof.damage import OnSkipped, SkippedRange
+    from lakebed.aof.record_batch import Record, RecordBatch
     from lakebed.aof.record_id import RecordId
-    from lakebed.api.reading import ReadableLog
+    from lakebed.api.read_surface import ReadableLog
     from lakebed.cli.lines import Read
     from lakebed.store.read_only import ReadOnlyStore
     from lakebed.store.summary import LogSummary
@@ -189,8 +189,6 @@ def cat(
     ):
         if start_ns is not None:
             first = reader.seek_timestamp(start_ns)
-        if first is not None and first == reader.durable_end:
-            return
         if reverse:
             records = reader.read_backward(stop)
             wanted = takewhile(lambda record: first is None or record.record_id >= first, records)
@@ -316,7 +314,7 @@ def convert(
     \b
     lakebed aof convert orders 0 --to interchange --output converted
     """
-    from lakebed.aof.convert import to_interchange, to_runtime
+    from lakebed.aof.conversion import to_interchange, to_runtime
     from lakebed.base.files import make_folders
 
     run = invocation(context)
@@ -414,7 +412,6 @@ def _inputs(
 class LogRecords(NamedTuple):
     """How the records of a log are read."""
 
-    durable_end: RecordId
     seek_timestamp: Callable[[int], RecordId]
     read_batches: Callable[[RecordId | None, RecordId | None], Iterator[RecordBatch]]
     read_backward: Callable[[RecordId | None], Iterator[Record]]
@@ -429,12 +426,7 @@ def _opened_records(
         with open_to_read(run) as store:
             require_log(store, log)
             reading = store.open_log(log)
-            yield LogRecords(
-                reading.durable_end(),
-                reading.seek_timestamp,
-                reading.read_batches,
-                reading.read_backward,
-            )
+            yield LogRecords(reading.seek_timestamp, reading.read_batches, reading.read_backward)
         return
     from lakebed.aof.reader import LogReader
 
@@ -443,7 +435,6 @@ def _opened_records(
         policy: dict[str, Any] = {"skip_damage": on_skipped is not None, "on_skipped": on_skipped}
         with LogReader(view) as reader:
             yield LogRecords(
-                view.durable_end(),
                 partial(reader.seek_timestamp, skip_damage=on_skipped is not None),
                 partial(reader.read_batches, **policy),
                 partial(reader.read_backward, **policy),

@@ -80,12 +80,12 @@ def backup(
 
 
 def _take(run: Invocation, vault: Vault, keep: int | None) -> None:
-    from lakebed.store.backup.retaining import keep_snapshots
-    from lakebed.store.backup.taking import check_apart, take_backup
+    from lakebed.store.backup.create import check_apart, create_backup
+    from lakebed.store.backup.retention import keep_snapshots
 
     check_apart(os.fspath(run.require_root()), vault.address)
     with open_files(run) as store, Progress("backup") as progress:
-        taken = take_backup(store, vault, progress=lambda done: progress.count(done >> 20, "MiB"))
+        taken = create_backup(store, vault, progress=lambda done: progress.count(done >> 20, "MiB"))
     found = taken.snapshot
     document = snapshot_document(found) | {
         "copied_parts": taken.put_count,
@@ -134,7 +134,7 @@ def _row(found: Snapshot) -> tuple[str, ...]:
 
 
 def _verify(run: Invocation, vault: Vault, snapshot_id: str | None) -> None:
-    from lakebed.store.backup.checking import check_snapshot
+    from lakebed.store.backup.check import check_snapshot
 
     snapshot = chosen(vault, snapshot_id)
     with Progress("verify") as progress:

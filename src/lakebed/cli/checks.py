@@ -99,11 +99,11 @@ def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
 
 
 def _foreseen(run: Invocation, log: str, progress: Progress) -> RepairReport:
-    from lakebed.store.repair import foresee
+    from lakebed.store.repair import preview_repair
 
     def here() -> RepairReport:
         with open_files(run) as files:
-            return foresee(files.disk, files.root, log, progress=progress.update)
+            return preview_repair(files.disk, files.root, log, progress=progress.update)
 
     def there(store: Store) -> RepairReport:
         with store:
@@ -139,7 +139,7 @@ def _foresee_objects(run: Invocation, log: str) -> None:
         paths = require_log(store.disk, store.root, log)
         copies = Copies(store, paths, recorded_states(store.disk, paths))
         total = copies.count(2)
-        for count, copy in enumerate(copies.look(2), start=1):
+        for count, copy in enumerate(copies.check(2), start=1):
             found += [copy] if copy.problem is not None else []
             progress.update(count, total)
     run.output.result(foreseen_document(log, found), lines=foreseen_lines(log, found))

@@ -30,7 +30,7 @@ from lakebed.cli.topic_stores import (
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.api.reading import ReadableGroup, ReadableTopic
+    from lakebed.api.read_surface import ReadableGroup, ReadableTopic
     from lakebed.api.surface import Group, Partition, Topic
     from lakebed.cli.group_tables import GroupRow
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from lakebed.aof.record_id import RecordId
-from lakebed.api.reading import ReadableStore
+from lakebed.api.read_surface import ReadableStore
 from lakebed.cli.moments import moment_text
 from lakebed.cli.output import counted, table
 from lakebed.store.log_check import LogReport

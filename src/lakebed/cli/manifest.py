@@ -20,8 +20,8 @@ from lakebed.cli.stores import DAMAGED_EXIT_CODE, advised, open_to_read, quiet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakebed.aof.manifest.replay import Moment, Replayed
-    from lakebed.api.reading import ReadableManifestLog
+    from lakebed.aof.manifest.replay import Moment, ReplayResult
+    from lakebed.api.read_surface import ReadableManifestLog
     from lakebed.cli.manifest_tables import Inspected
     from lakebed.store.manifest_survey import Entry
 
@@ -186,12 +186,12 @@ def state(
 def _look(found: ReadableManifestLog) -> Inspected:
     """Everything but the records."""
     from lakebed.cli.manifest_tables import Inspected
-    from lakebed.store.manifest_survey import ignored_names, look_at_chunks, look_at_snapshots
+    from lakebed.store.manifest_survey import ignored_names, survey_chunks, survey_snapshots
 
     return Inspected(
         found,
-        chunks=[looked.facts for looked in look_at_chunks(found.reader)],
-        snapshots=list(look_at_snapshots(found.reader)),
+        chunks=[looked.facts for looked in survey_chunks(found.reader)],
+        snapshots=list(survey_snapshots(found.reader)),
         ignored=ignored_names(found.reader),
     )
 
@@ -231,7 +231,7 @@ def _moment(text: str) -> Moment:
     return Moment(timestamp_ms=parse_moment_ns(text) // NS_PER_MS)
 
 
-def _replayed(found: ReadableManifestLog, moment: Moment | None) -> Replayed:
+def _replayed(found: ReadableManifestLog, moment: Moment | None) -> ReplayResult:
     from lakebed.base.errors import NotFound
     from lakebed.cli.manifest_words import time_text
     from lakebed.store.manifest_moments import BeforeHistory, state_as_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakebed.aof.paths import check_log_name
-from lakebed.api.reading import ReadableManifestLog, ReadableStore
+from lakebed.api.read_surface import ReadableManifestLog, ReadableStore
 from lakebed.base.errors import NotFound
 
 

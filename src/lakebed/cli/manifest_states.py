@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lakebed.aof.manifest.index import ManifestIndex
-from lakebed.aof.manifest.replay import Replayed
+from lakebed.aof.manifest.replay import ReplayResult
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
-from lakebed.api.reading import ReadableManifestLog
+from lakebed.api.read_surface import ReadableManifestLog
 from lakebed.cli.manifest_tables import DAMAGE_MARK, about, about_line, entry_document
 from lakebed.cli.manifest_words import (
     crc_text,
@@ -22,7 +22,7 @@ from lakebed.cli.manifest_words import (
     words_or_dash,
 )
 from lakebed.cli.output import counted, table
-from lakebed.store.manifest_moments import Remembered, Step
+from lakebed.store.manifest_moments import RecordedHistory, Step
 from lakebed.store.manifest_survey import Damaged
 
 _TIERS = {0: Residency.TIER0, 1: Residency.TIER1, 2: Residency.TIER2}
@@ -35,7 +35,7 @@ class TierTotal(NamedTuple):
     bytes: int
 
 
-def state_lines(found: ReadableManifestLog, replayed: Replayed) -> list[str]:
+def state_lines(found: ReadableManifestLog, replayed: ReplayResult) -> list[str]:
     index = replayed.index
     heading = ("segment", "tiers", "condition", "base offset", "durable", "compressed", "ext id",
                "watermark", "pending", "failures", "changed", "object key")  # fmt: skip
@@ -51,7 +51,7 @@ def state_lines(found: ReadableManifestLog, replayed: Replayed) -> list[str]:
     ]
 
 
-def state_document(found: ReadableManifestLog, replayed: Replayed) -> dict[str, object]:
+def state_document(found: ReadableManifestLog, replayed: ReplayResult) -> dict[str, object]:
     index, snapshot = replayed.index, replayed.snapshot
     return {
         **about(found),
@@ -75,7 +75,7 @@ def state_document(found: ReadableManifestLog, replayed: Replayed) -> dict[str, 
     }
 
 
-def state_problems(found: ReadableManifestLog, replayed: Replayed) -> list[str]:
+def state_problems(found: ReadableManifestLog, replayed: ReplayResult) -> list[str]:
     """Whatever makes it doubtful that the state is as shown."""
     problems = [] if found.damage is None else [found.damage]
     problems += replayed.problems
@@ -126,7 +126,7 @@ def _timeline(steps: Sequence[Step]) -> Iterator[_Moment]:
         if isinstance(step, Damaged):
             yield _Moment(step, None, None, f"{DAMAGE_MARK} {step.state}: {step.problem}")
             continue
-        if isinstance(step, Remembered):
+        if isinstance(step, RecordedHistory):
             time_ms, what = step.state.changed_at_ms, _remembered_words(step)
         else:
             time_ms, what = step.record.timestamp_ms, record_words(step.record)
@@ -134,14 +134,14 @@ def _timeline(steps: Sequence[Step]) -> Iterator[_Moment]:
         last_ms = time_ms
 
 
-def _remembered_words(step: Remembered) -> str:
+def _remembered_words(step: RecordedHistory) -> str:
     state = step.state
     words = [*_condition_words(state), f"tiers {_tier_text(state)}"]
     return f"as snapshot {step.snapshot_id} has it: {', '.join(words)}"
 
 
 def _step_document(step: Step) -> dict[str, object]:
-    if isinstance(step, Remembered):
+    if isinstance(step, RecordedHistory):
         place: dict[str, object] = {"position": str(step.position), "snapshot": step.snapshot_id}
         return {**place, "state": _state_document(step.state)}
     return entry_document(step)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from lakebed.aof.manifest.chunk import Placed
+from lakebed.aof.manifest.chunk import PlacedRecord
 from lakebed.aof.manifest.format import MANIFEST_ITSELF
-from lakebed.api.reading import ReadableManifestLog
+from lakebed.api.read_surface import ReadableManifestLog
 from lakebed.cli.manifest_words import (
     payload_document,
     record_words,
@@ -82,7 +82,9 @@ def inspect_document(inspected: Inspected) -> dict[str, object]:
         "problem": inspected.found.damage,
         "chunks": [_chunk_document(chunk) for chunk in inspected.chunks],
         "snapshots": [_snapshot_document(snapshot) for snapshot in inspected.snapshots],
-        "records": [entry_document(one) for one in inspected.shown if isinstance(one, Placed)],
+        "records": [
+            entry_document(one) for one in inspected.shown if isinstance(one, PlacedRecord)
+        ],
         "damages": [entry_document(one) for one in inspected.shown if isinstance(one, Damaged)],
         "unknown_records": inspected.unknown_count,
         "flagged_records": inspected.flagged_count,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from lakebed.aof.tiers.migration import Migrated
-from lakebed.aof.tiers.moves import RepairOutcome
+from lakebed.aof.tiers.migration import MigrationReport
+from lakebed.aof.tiers.segment_tiering import RepairOutcome
 from lakebed.cli.manifest_words import size_text
 from lakebed.cli.output import counted
 from lakebed.store.tier_moves import Moved, Outcome
@@ -116,7 +116,7 @@ def _failed(outcome: Outcome) -> list[dict[str, object]]:
 # `lakebed aof migrate-tier2`.
 
 
-def migrated_lines(log: str, done: Migrated) -> list[str]:
+def migrated_lines(log: str, done: MigrationReport) -> list[str]:
     lines = [f"{log}: {key}: missing" for key in done.missing]
     copied = f"{counted(done.copied_count, 'object')} copied, {size_text(done.copied_bytes)}"
     present = f", {done.present_count} were there" if done.present_count else ""
@@ -129,7 +129,7 @@ def migrated_lines(log: str, done: Migrated) -> list[str]:
     return lines
 
 
-def migrated_document(log: str, done: Migrated) -> dict[str, object]:
+def migrated_document(log: str, done: MigrationReport) -> dict[str, object]:
     return {
         "log": log,
         "before": done.before,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakebed.api.problems import Unreachable
-from lakebed.api.surface import Appending, Topic
+from lakebed.api.surface import PendingAppend, Topic
 from lakebed.base.errors import Closed, LakebedError
 from lakebed.cli.topic_lines import Messages
-from lakebed.client.producers import OwnProducer, random_id
+from lakebed.client.producer_pool import OwnProducer, random_id
 from lakebed.keratin.config import Ack
 
 Reopen = Callable[[LakebedError], Topic]
@@ -28,7 +28,7 @@ class NumberedAppends:
         self._reopen = reopen
         self._own = OwnProducer(random_id())
 
-    def append(self, partition: int, messages: Messages, ack: Ack | None) -> Appending:
+    def append(self, partition: int, messages: Messages, ack: Ack | None) -> PendingAppend:
         try:
             future = self._sent(partition, messages, ack)
         except (Unreachable, Closed) as error:
@@ -37,7 +37,7 @@ class NumberedAppends:
         self._own.advance(self._topic.name, partition, len(messages.values))
         return future
 
-    def _sent(self, partition: int, messages: Messages, ack: Ack | None) -> Appending:
+    def _sent(self, partition: int, messages: Messages, ack: Ack | None) -> PendingAppend:
         """That nobody answers is raised."""
         future = self._send(partition, messages, ack)
         error = future.exception() if future.done() else None
@@ -45,7 +45,7 @@ class NumberedAppends:
             raise error
         return future
 
-    def _send(self, partition: int, messages: Messages, ack: Ack | None) -> Appending:
+    def _send(self, partition: int, messages: Messages, ack: Ack | None) -> PendingAppend:
         return self._topic.partition(partition).append_batch(
             messages.values,
             keys=messages.keys,

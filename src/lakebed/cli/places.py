@@ -24,7 +24,7 @@ from lakebed.base.errors import BadName, LakebedError, NotFound, from_os_error
 
 # Imported by the methods: the help needs none of the engines, and reading none of the writer.
 if TYPE_CHECKING:
-    from lakebed.api.reading import ReadableStore
+    from lakebed.api.read_surface import ReadableStore
     from lakebed.api.surface import Store
 
 Value = TypeVar("Value")
@@ -181,7 +181,7 @@ class Root:
         from secrets import randbits
 
         from lakebed.base.runner import ThreadRunner
-        from lakebed.client.patience import RETRY_S
+        from lakebed.client.retry_schedule import RETRY_S
         from lakebed.host.connect import first_of, served
 
         def find_served() -> Value | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lakebed.cli.output import Output
 
 if TYPE_CHECKING:  # what the help shows needs no engine
-    from lakebed.aof.batch import Record, RecordBatch
+    from lakebed.aof.record_batch import Record, RecordBatch
 
 
 class Show(Enum):

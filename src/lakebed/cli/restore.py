@@ -47,7 +47,7 @@ def restore(
     lakebed --root /new restore s3://backups/store --snapshot 20260102T030405678Z-00c0ffee
     """
     from lakebed.kernels.disk import real_disk
-    from lakebed.store.backup.restoring import restore as restore_store
+    from lakebed.store.backup.restore import restore as restore_store
 
     run = invocation(context)
     run.local_root().exists()

@@ -55,7 +55,7 @@ def create(
     lakebed s3 keys create --label backup
     """
     from lakebed.cli.s3_key_tables import key_document
-    from lakebed.seglake.keys import check_label
+    from lakebed.seglake.access_keys import check_label
 
     run = invocation(context)
     check_label(label)  # before anything is touched: a mistake creates no root

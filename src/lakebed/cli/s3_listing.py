@@ -13,7 +13,7 @@ from lakebed.cli.stores import open_to_read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakebed.api.reading import ReadableBucket
+    from lakebed.api.read_surface import ReadableBucket
     from lakebed.seglake.listing import ListedVersion
     from lakebed.seglake.meta.rows import VersionRow
     from lakebed.seglake.model import Page

@@ -25,7 +25,7 @@ from lakebed.cli.s3_stores import (
 from lakebed.cli.stores import open_to_read, quiet
 
 if TYPE_CHECKING:
-    from lakebed.api.reading import StoredObject
+    from lakebed.api.read_surface import StoredObject
     from lakebed.cli.lines import Read
 
 STREAM = "-"

@@ -18,7 +18,7 @@ from lakebed.cli.output import flush, table
 if TYPE_CHECKING:
     from lakebed.base.settings import Settings
     from lakebed.node.config import Option
-    from lakebed.node.serving import Ready
+    from lakebed.node.node import Ready
 
 app = typer.Typer(add_completion=False)
 
@@ -143,9 +143,9 @@ def serve(
     if dry_run:
         _show(run, settings)
         return
-    from lakebed.node import serving
+    from lakebed.node import node
 
-    if not serving.serve(
+    if not node.serve(
         run.root,
         settings=settings,
         read_again=partial(read, reads_certificate=False),
@@ -211,15 +211,15 @@ def _tell(run: Invocation, ready: Ready) -> None:
         document["http"] = ready.http_url
         lines.append(f"HTTP API on {ready.http_url}")
     if ready.credentials is not None:
-        from lakebed.node import connecting
+        from lakebed.node import connection_hints
 
         access_key, secret = ready.credentials
-        environment = connecting.environment_of(ready.s3_url, ready.region, ready.credentials)
-        snippets = connecting.snippets(ready.http_url)
+        environment = connection_hints.environment_of(ready.s3_url, ready.region, ready.credentials)
+        snippets = connection_hints.snippets(ready.http_url)
         document |= {"access_key": access_key, "secret_key": secret}
         document["connect"] = {"environment": environment, **snippets}
         lines.append("A first access key was made. The secret is shown this once:")
-        lines += ["", *connecting.exports(environment)]
+        lines += ["", *connection_hints.exports(environment)]
         for client, text in snippets.items():
             lines += ["", f"# {client}", *text.splitlines()]
     run.output.result(document, lines=lines)

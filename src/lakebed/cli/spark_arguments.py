@@ -10,7 +10,7 @@ from lakebed.base.errors import InputError
 from lakebed.base.units import shown
 
 if TYPE_CHECKING:
-    from lakebed.spark.jobs.parquet_files import FilesPlace
+    from lakebed.spark.jobs.parquet_files import FilesLocation
     from lakebed.spark.jobs.span import Positions, Span
 
 _SCHEME = "s3://"
@@ -43,18 +43,20 @@ def is_bucket(files: str) -> bool:
     return files.startswith(_SCHEME)
 
 
-def files_place(files: str, s3: Mapping[str, str]) -> FilesPlace:
+def files_place(files: str, s3: Mapping[str, str]) -> FilesLocation:
     """A folder, or a prefix in a bucket of that S3."""
-    from lakebed.spark.jobs.parquet_files import FilesPlace
+    from lakebed.spark.jobs.parquet_files import FilesLocation
     from lakebed.spark.options import Options
-    from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
+    from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
 
     if not is_bucket(files):
         if "://" in files:
             raise InputError(f"{shown(files)}: expected a folder, or s3://bucket/prefix")
-        return FilesPlace(folder=os.path.abspath(files))
+        return FilesLocation(folder=os.path.abspath(files))
     given = {**s3, "table": files}
-    return FilesPlace(prefix=table_place(Options("lakebed spark", given, known=PLACE_OPTIONS)))
+    return FilesLocation(
+        prefix=table_location(Options("lakebed spark", given, known=PLACE_OPTIONS))
+    )
 
 
 def _positions(texts: Sequence[str] | None, option: str, *, is_log: bool) -> Positions:

@@ -93,7 +93,7 @@ def run_job(
             stack.callback(spark.stop)
             ui = _ui_address(spark)
             if ui is not None:
-                watcher.say(f"Spark UI: {ui}")
+                watcher.report_line(f"Spark UI: {ui}")
             with interrupts.let_through():
                 began_ns = runner.clock.monotonic_ns()
                 report = job(Ground(spark, backend, s3, watcher))
@@ -208,12 +208,12 @@ def _locked(root: Path, needs: Needs) -> Locked:
 def _given_s3(url: str, ca_file: Path | None) -> dict[str, str]:
     """With keys of the environment; they are looked up here, and travel."""
     from lakebed.spark.options import Options
-    from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
+    from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
 
     given = {"s3Endpoint": url, "table": "any/any", "region": os.environ.get("AWS_REGION", "")}
     if ca_file is not None and url.startswith("https://"):
         given["caFile"] = str(ca_file)
-    found = table_place(Options("lakebed spark", given, known=PLACE_OPTIONS))
+    found = table_location(Options("lakebed spark", given, known=PLACE_OPTIONS))
     return {
         "s3Endpoint": found.endpoint,
         "accessKey": found.access_key,
@@ -239,7 +239,7 @@ def _quiet_py4j() -> Iterator[None]:
 
 
 def _ui_address(spark: SparkSession) -> str | None:
-    from lakebed.spark.watching import is_remote
+    from lakebed.spark.query_watch import is_remote
 
     return None if is_remote(spark) else spark.sparkContext.uiWebUrl
 

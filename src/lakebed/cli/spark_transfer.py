@@ -34,11 +34,11 @@ from lakebed.cli.spark_run import Ground, Needs, require_spark, run_job
 
 if TYPE_CHECKING:
     from lakebed.spark.backends import Backend
-    from lakebed.spark.jobs.publishing import Publishing
+    from lakebed.spark.jobs.publication import Publication
     from lakebed.spark.jobs.report import Report
     from lakebed.spark.jobs.span import Span
 
-    MakePublishing = Callable[..., Publishing]
+    MakePublishing = Callable[..., Publication]
 
 Origin = Annotated[str, typer.Argument(metavar="FROM", help="The topic, or with --log the log.")]
 ToTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="Where they are published.")]
@@ -80,10 +80,10 @@ def replay(
     lakebed spark run replay audit events --log --name once
     """
     require_spark()
-    from lakebed.spark.jobs.publishing import Publishing
+    from lakebed.spark.jobs.publication import Publication
 
     publishing = partial(
-        Publishing,
+        Publication,
         topic=topic,
         name=name or "",
         keeps_partitions=keep_partitions,
@@ -208,10 +208,10 @@ def import_(
     lakebed spark run import s3://backup/orders orders --name restore-1
     """
     require_spark()
-    from lakebed.spark.jobs.publishing import Publishing
+    from lakebed.spark.jobs.publication import Publication
 
     publishing = partial(
-        Publishing,
+        Publication,
         topic=topic,
         name=name or "",
         keeps_partitions=keep_partitions,

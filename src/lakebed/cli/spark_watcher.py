@@ -43,7 +43,7 @@ class TerminalWatcher:
                 seconds = max(now_ns - self._began_ns, 1) / NS_PER_S
                 self._draw(self._text(done, size_bytes, seconds))
 
-    def say(self, text: str) -> None:
+    def report_line(self, text: str) -> None:
         with self._lock:
             self._clear()
             self._output.line(text)

@@ -12,7 +12,7 @@ from lakebed.cli.invocation import Invocation
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.api.reading import ReadableStore
+    from lakebed.api.read_surface import ReadableStore
     from lakebed.api.surface import Store
     from lakebed.store.read_only import ReadOnlyStore
 

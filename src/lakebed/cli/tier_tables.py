@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lakebed.aof.manifest.records import ReasonCode
-from lakebed.aof.manifest.replay import Replayed
+from lakebed.aof.manifest.replay import ReplayResult
 from lakebed.aof.manifest.state import Condition, Failures, Pending, SegmentState
-from lakebed.api.reading import ReadableManifestLog
+from lakebed.api.read_surface import ReadableManifestLog
 from lakebed.cli.manifest_words import flag_names, reason_text, size_text, words_or_dash
 from lakebed.cli.output import counted, table
 from lakebed.store.residency import TIERS, tier_bytes, tiers_of
@@ -20,7 +20,7 @@ class LogResidency(NamedTuple):
 
     found: ReadableManifestLog
     tier2: str  # where that is
-    replayed: Replayed
+    replayed: ReplayResult
 
     def states(self) -> list[SegmentState]:
         return list(self.replayed.index.segments())

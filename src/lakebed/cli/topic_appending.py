@@ -14,7 +14,7 @@ from lakebed.keratin.headers import encode_headers
 from lakebed.keratin.partitioner import partition_of
 
 if TYPE_CHECKING:
-    from lakebed.api.surface import Appending, Topic
+    from lakebed.api.surface import PendingAppend, Topic
     from lakebed.cli.numbered_appends import NumberedAppends, Reopen
 
 _UNDER_WAY_MAX = 64  # appends
@@ -52,7 +52,7 @@ class TopicAppender:
         self._partition = partition
         self._ack = ack
         self._bytes_max = topic.config.request_bytes_max
-        self._under_way: deque[Appending] = deque()
+        self._under_way: deque[PendingAppend] = deque()
         self.partitions: dict[int, PartitionCount] = {}
 
     @property
@@ -81,7 +81,7 @@ class TopicAppender:
     def _is_next_done(self) -> bool:
         return bool(self._under_way) and self._under_way[0].done()
 
-    def _append(self, messages: Messages) -> Iterator[Appending]:
+    def _append(self, messages: Messages) -> Iterator[PendingAppend]:
         keys, values = messages
         if self._numbered is not None:
             for number, part in self._by_partition(messages):

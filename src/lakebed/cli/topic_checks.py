@@ -68,11 +68,11 @@ def repair(
 
 
 def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
-    from lakebed.store.topic_repair import foresee_topic
+    from lakebed.store.topic_repair import preview_topic_repair
 
     def here() -> TopicRepair:
         with open_files(run) as files:
-            return foresee_topic(files.disk, files.root, topic, progress=progress.update)
+            return preview_topic_repair(files.disk, files.root, topic, progress=progress.update)
 
     def there(store: Store) -> TopicRepair:
         with store:

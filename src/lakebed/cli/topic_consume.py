@@ -20,7 +20,7 @@ from lakebed.cli.topic_messages import MessagePrinter, Shape, Show
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write, parse_moment_ms, text_bytes
 
 if TYPE_CHECKING:
-    from lakebed.api.reading import ReadableTopic
+    from lakebed.api.read_surface import ReadableTopic
     from lakebed.api.surface import Group
     from lakebed.keratin.damage import SkippedRange
     from lakebed.keratin.message_batch import MessageBatch

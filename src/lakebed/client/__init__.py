@@ -7,9 +7,9 @@
     with lakebed.connect("https://key:secret@host:9100") as store: ...
 
 - `address`: what is connected to, and as whom;
-- `connection`, `response`, `connections`: HTTP/1.1 on sockets that are kept open;
-- `caller`, `patience`: one call of the table of `lakebed.api`, repeated where that is safe;
-- `store`, `topics`, `topic`, `partition`, `group`, `log`, `bucket`, `keys`, `pins`: what a program
-  uses;
-- `producers`: what makes an append that is sent twice be stored once.
+- `connection`, `response`, `connection_pool`: HTTP/1.1 on sockets that are kept open;
+- `caller`, `retry_schedule`: one call of the table of `lakebed.api`, repeated where that is safe;
+- `store`, `topics`, `topic`, `partition`, `group`, `log`, `bucket`, `access_keys`, `pins`: what a
+  program uses;
+- `producer_pool`: what makes an append that is sent twice be stored once.
 """

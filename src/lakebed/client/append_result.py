@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakebed.base.errors import LakebedError
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 
 
 class AppendResult:

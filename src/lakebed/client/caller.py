@@ -3,7 +3,7 @@
     caller.call(topics.DESCRIBE_TOPIC, {"topic": "orders"})
 
 What the server tells as a problem is raised as the same error; where nobody answers, `Unreachable`
-says why, and whether the call may have been carried out. What is repeated, `patience` says.
+says why, and whether the call may have been carried out. What is repeated, `retry_schedule` says.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from lakebed.base.runner import Runner
 from lakebed.base.units import MIB, shown
 from lakebed.client.address import Address
 from lakebed.client.connection import Body, Connection, Pieces, SourceFailed
-from lakebed.client.connections import Connections, Interruption
+from lakebed.client.connection_pool import ConnectionPool, Interruption
 from lakebed.client.errors import BadAnswer, Failure
-from lakebed.client.patience import REFUSALS, RETRY_S, Patience
 from lakebed.client.response import Head
+from lakebed.client.retry_schedule import REFUSALS, RETRY_S, RetrySchedule
 from lakebed.client.sockets import connect, pause
 
 CONNECT_S: Final = 5.0
@@ -108,7 +108,7 @@ class Caller:
         self._random = random
         self._retry_s = retry_s
         self._answer_s = answer_s
-        self._connections = Connections(self._connect, runner=runner)
+        self._connections = ConnectionPool(self._connect, runner=runner)
         self._fixed = _fixed_headers(address)
 
     def call(
@@ -186,7 +186,7 @@ class Caller:
                     head = self._begin(connection, request)
                     stack.push(undo.pop_all())
                 pieces = connection.pieces(head, timeout_s=request.timeout_s)
-                return Streamed(head.headers, self._told(pieces, request))
+                return Streamed(head.headers, self._translated_pieces(pieces, request))
 
             yield self._repeated(once, request, Interruption(), is_repeatable=True, busy_s=None)
 
@@ -249,7 +249,7 @@ class Caller:
         busy_s: float | None,
     ) -> Result:
         clock = self.runner.clock
-        patience = Patience(
+        patience = RetrySchedule(
             is_repeatable=is_repeatable,
             now_ns=clock.monotonic_ns(),
             retry_s=self._retry_s,
@@ -285,7 +285,7 @@ class Caller:
         self._connections.check()
         interruption.check()
 
-    def _told(self, pieces: Iterator[bytes], request: Request) -> Iterator[bytes]:
+    def _translated_pieces(self, pieces: Iterator[bytes], request: Request) -> Iterator[bytes]:
         try:
             yield from pieces
         except Failure as failure:

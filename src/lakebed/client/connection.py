@@ -65,7 +65,7 @@ class Connection:
         """Send a request, and the head of its answer. A body of pieces is sent in chunks."""
         self.is_reusable = False
         self._socket.settimeout(timeout_s)
-        with _told(timeout_s):
+        with _translating_errors(timeout_s):
             try:
                 self._send(head, body)
             except (BrokenPipeError, ConnectionResetError) as error:
@@ -74,7 +74,7 @@ class Connection:
 
     def read(self, head: Head, *, bytes_max: int, timeout_s: float) -> bytes | bytearray:
         """The body of the answer."""
-        with _told(timeout_s):
+        with _translating_errors(timeout_s):
             found = self._reader.body(head, bytes_max=bytes_max)
         self._end(head)
         return found
@@ -83,7 +83,7 @@ class Connection:
         """The same of any length."""
         pieces = self._reader.pieces(head)
         while True:
-            with _told(timeout_s):
+            with _translating_errors(timeout_s):
                 piece = next(pieces, None)
             if piece is None:
                 break
@@ -134,7 +134,7 @@ class Connection:
 
 
 @contextlib.contextmanager
-def _told(timeout_s: float) -> Iterator[None]:
+def _translating_errors(timeout_s: float) -> Iterator[None]:
     """What the socket says, as a `Failure` of a request that was sent."""
     try:
         yield

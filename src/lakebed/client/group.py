@@ -10,8 +10,8 @@ from lakebed.api import groups as wire
 from lakebed.api.topics import FETCH_BYTES_MAX
 from lakebed.base.errors import InputError
 from lakebed.client.caller import Caller
-from lakebed.client.connections import Interruption
-from lakebed.client.waiting import Waiting
+from lakebed.client.connection_pool import Interruption
+from lakebed.client.long_wait import LongWait
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
 from lakebed.stroma.description import GroupPartition
@@ -62,7 +62,7 @@ class RemoteGroup:
         """As `lease`, until it is interrupted: `Closed` then, or what came just before that."""
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
-        waiting = Waiting(self._caller.runner.clock, wait_s)
+        waiting = LongWait(self._caller.runner.clock, wait_s)
         wanted = _at_once(max_messages)
         while True:
             wait_ms = waiting.next_ms()

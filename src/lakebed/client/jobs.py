@@ -19,7 +19,7 @@ def run_job(
     caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress = no_progress
 ) -> dict[str, Any]:
     """Returns its result, or raises what it failed with. An interrupted caller cancels it."""
-    body = wire.StartWork(kind=kind, arguments=dict(arguments))
+    body = wire.StartJob(kind=kind, arguments=dict(arguments))
     state = caller.call(wire.START_WORK, body=body)
     names = {"work": state.work_id}
     try:
@@ -37,7 +37,7 @@ def run_job(
     return _outcome(state)
 
 
-def _outcome(state: wire.WorkState) -> dict[str, Any]:
+def _outcome(state: wire.JobState) -> dict[str, Any]:
     if state.state == "done":
         return state.result or {}
     if state.problem is not None:

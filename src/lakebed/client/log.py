@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import plan
 from lakebed.aof.tiers.log_tiers import Residence
@@ -20,12 +20,12 @@ from lakebed.base.errors import InputError, NotFound, OutcomeUnknown
 from lakebed.base.layout import Buffer
 from lakebed.base.units import MIB
 from lakebed.client.caller import Caller
-from lakebed.client.connections import Interruption
+from lakebed.client.connection_pool import Interruption
 from lakebed.client.log_follower import LogFollower
-from lakebed.client.producing import as_bytes, milliseconds
+from lakebed.client.long_wait import LongWait
+from lakebed.client.message_appender import as_bytes, milliseconds
 from lakebed.client.record_page import batches_of, records_of
 from lakebed.client.segment_range import SegmentRange, range_of
-from lakebed.client.waiting import Waiting
 from lakebed.keratin.segment import Numbers
 
 PAGE_BYTES = 2 * MIB
@@ -215,7 +215,7 @@ class RemoteLog:
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
         """Until the durable end is beyond `position`; False if the seconds passed first."""
-        waiting = Waiting(self._caller.runner.clock, timeout)
+        waiting = LongWait(self._caller.runner.clock, timeout)
         durable_end = self.durable_end()
         while durable_end <= position:
             wait_ms = waiting.next_ms()

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.follower import RecordIterator
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.base.clock import Clock
-from lakebed.client.connections import Interruption
-from lakebed.client.following import BATCH_BYTES, Polling
+from lakebed.client.connection_pool import Interruption
+from lakebed.client.followers import BATCH_BYTES, PollingIterator
 from lakebed.client.record_page import batches_of
 
 if TYPE_CHECKING:
     from lakebed.client.log import RemoteLog
 
 
-class LogFollower(RecordIterator, Polling[Record, RecordBatch, RecordId]):
+class LogFollower(RecordIterator, PollingIterator[Record, RecordBatch, RecordId]):
     """Records from `start` on, or from the oldest."""
 
     def __init__(self, log: RemoteLog, start: RecordId | None, *, clock: Clock) -> None:
-        Polling.__init__(self, clock, RecordId(0) if start is None else RecordId(start))
+        PollingIterator.__init__(self, clock, RecordId(0) if start is None else RecordId(start))
         self._log = log
         self._next = self._position  # from where to read on
         self._batches: list[RecordBatch] = []  # the next one at the end

@@ -12,12 +12,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakebed.aof.batch import RecordBatch
 from lakebed.aof.damage import DamagePolicy
 from lakebed.aof.format import FOOTER_BYTES, SEGMENT_HEADER, SEGMENT_MAGIC
-from lakebed.aof.interchange_reading import InterchangeSegment, is_interchange
+from lakebed.aof.interchange_segment import InterchangeSegment, is_interchange
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.segment_reading import RuntimeSegment, SegmentReading
+from lakebed.aof.segment_reader import RuntimeSegment, SegmentReader
 from lakebed.aof.span import Span
 from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo
@@ -52,7 +52,7 @@ def read_spans(
 ) -> Iterator[RecordBatch]:
     """The records of the spans, which end before `end`, in batches of about `fetch_bytes`."""
 
-    def open_one(info: SegmentInfo) -> SegmentReading:
+    def open_one(info: SegmentInfo) -> SegmentReader:
         return _open_segment(log, info, runner)
 
     opened = Handles(open_one, _segment_id, mutex=runner.mutex(), count_max=1)
@@ -84,7 +84,7 @@ def _segment_id(info: SegmentInfo) -> int:
     return info.segment_id
 
 
-def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentReading:
+def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentReader:
     """`NotFound` if it was removed."""
     source = SegmentBytes(log, info, runner)
     if info.tier == 0 and info.is_sealed and is_interchange(source.window(0, _HEAD_BYTES).buffer):
@@ -174,7 +174,7 @@ class SegmentBytes:
             try:
                 return self._source.window(start, end)
             except NotFound:
-                self._source = self._find(self._look())
+                self._source = self._find(self._find_segment())
         raise self._moving()
 
     def whole(self) -> memoryview:
@@ -197,10 +197,10 @@ class SegmentBytes:
                     return _PackedBytes(ranges, self._runner)
                 return _PlainBytes(ranges, is_sealed=self._info.is_sealed)
             except NotFound:
-                info = self._look()
+                info = self._find_segment()
         raise self._moving()
 
-    def _look(self) -> SegmentInfo:
+    def _find_segment(self) -> SegmentInfo:
         """Where it is now; `NotFound` if it was removed."""
         for info in self._log.segments():
             if info.segment_id == self._info.segment_id:

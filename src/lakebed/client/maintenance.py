@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.api import admin as wire
 from lakebed.api.job_reports import report_of
 from lakebed.api.jobs import JOBS, VERSIONS_MAX
@@ -89,10 +89,10 @@ class RemoteMaintenance:
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copy a log's objects to another Tier 2 and use that."""
         arguments = {"log": log, "address": address, "delete": delete}
-        return self._run("aof-migrate-tier2", Migrated, progress, **arguments)
+        return self._run("aof-migrate-tier2", MigrationReport, progress, **arguments)
 
     # Verification and repair.
 

@@ -15,12 +15,12 @@ from lakebed.base.layout import Buffer
 from lakebed.base.units import KIB, MIB
 from lakebed.client.append_result import AppendResult
 from lakebed.client.caller import Answer, Caller
-from lakebed.client.connections import Interruption
+from lakebed.client.connection_pool import Interruption
 from lakebed.client.errors import BadAnswer
-from lakebed.client.following import PartitionFollower
-from lakebed.client.producing import Batch, Producing
+from lakebed.client.followers import PartitionFollower
+from lakebed.client.long_wait import LongWait
+from lakebed.client.message_appender import Batch, MessageAppender
 from lakebed.client.segment_range import SegmentRange, range_of
-from lakebed.client.waiting import Waiting
 from lakebed.keratin.config import Ack
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.errors import OffsetOutOfRange
@@ -28,7 +28,7 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.raw_records import batches_in
-from lakebed.keratin.reader import Fetched
+from lakebed.keratin.reader import FetchedRecords
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.view import PartitionSegment
 
@@ -40,7 +40,7 @@ _NO_SKIPPING = "skip_damage: only where the files are; over the wire damage is a
 class Page(NamedTuple):
     """Raw records, and how the partition stood when they were read."""
 
-    fetched: Fetched
+    fetched: FetchedRecords
     start_offset: int
     high_watermark: int
 
@@ -48,7 +48,7 @@ class Page(NamedTuple):
 class RemotePartition:
     """Thread-safe; an iterator it gave belongs to one thread."""
 
-    def __init__(self, caller: Caller, producing: Producing, topic: str, number: int) -> None:
+    def __init__(self, caller: Caller, producing: MessageAppender, topic: str, number: int) -> None:
         self._caller = caller
         self._producing = producing
         self._topic = topic
@@ -94,7 +94,7 @@ class RemotePartition:
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Until the high watermark is larger than that; False if the seconds passed first."""
-        waiting = Waiting(self._caller.runner.clock, timeout)
+        waiting = LongWait(self._caller.runner.clock, timeout)
         high_watermark = self.high_watermark()
         while high_watermark <= offset:
             wait_ms = waiting.next_ms()
@@ -187,7 +187,7 @@ class RemotePartition:
         first = self.start_offset() if start is None else start
         return PartitionFollower(self, first, clock=self._caller.runner.clock)
 
-    def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+    def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Raw records from that offset on, as they stand in the log."""
         return self.page(offset, max_bytes=min(max(max_bytes, 1), wire.FETCH_BYTES_MAX)).fetched
 
@@ -254,7 +254,7 @@ def _page_of(answer: Answer) -> Page:
             raise BadAnswer(f"fetch: the answer has no Lakebed-{name}")
         numbers.append(int(text))
     base_offset, next_offset, start_offset, high_watermark = numbers
-    fetched = Fetched(memoryview(answer.body).toreadonly(), base_offset, next_offset)
+    fetched = FetchedRecords(memoryview(answer.body).toreadonly(), base_offset, next_offset)
     return Page(fetched, start_offset, high_watermark)
 
 

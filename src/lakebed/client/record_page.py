@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, groupby
 
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.api.logs import Records
 from lakebed.client.errors import BadAnswer

@@ -18,11 +18,11 @@ from lakebed.client.caller import ANSWER_S, Caller
 from lakebed.client.damage import RemoteDamage
 from lakebed.client.group import RemoteGroup
 from lakebed.client.log import RemoteLog
-from lakebed.client.patience import RETRY_S
+from lakebed.client.message_appender import MessageAppender
 from lakebed.client.pins import RemotePins
 from lakebed.client.plans import plan_reads
-from lakebed.client.producers import Producers
-from lakebed.client.producing import Producing
+from lakebed.client.producer_pool import ProducerPool
+from lakebed.client.retry_schedule import RETRY_S
 from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
 from lakebed.store.dead_letters import DeadLetter
@@ -34,8 +34,8 @@ from lakebed.store.version import StoreVersion
 
 # Imported when somebody asks for it: what has only topics needs nothing of the object store.
 if TYPE_CHECKING:
+    from lakebed.client.access_keys import RemoteAccessKeys
     from lakebed.client.bucket import RemoteBucket
-    from lakebed.client.keys import RemoteKeys
     from lakebed.client.maintenance import RemoteMaintenance
     from lakebed.client.manifest_log import RemoteManifestLog
     from lakebed.seglake.model import BucketInfo, Versioning
@@ -86,7 +86,7 @@ class RemoteStore:
             retry_s=retry_s,
             answer_s=answer_s,
         )
-        self._producing = Producing(self._caller, Producers(runner=self._caller.runner))
+        self._producing = MessageAppender(self._caller, ProducerPool(runner=self._caller.runner))
         self.topics = RemoteTopics(self._caller, self._producing)
         self.pins = RemotePins(self._caller)
         self.damage = RemoteDamage(self._caller)
@@ -182,11 +182,11 @@ class RemoteStore:
         self._caller.call(wire_objects.DELETE_BUCKET, {"bucket": name})
 
     @property
-    def keys(self) -> RemoteKeys:
+    def keys(self) -> RemoteAccessKeys:
         """Access keys: who may use the store over TCP, and over S3."""
-        from lakebed.client.keys import RemoteKeys
+        from lakebed.client.access_keys import RemoteAccessKeys
 
-        return RemoteKeys(self._caller)
+        return RemoteAccessKeys(self._caller)
 
     # The store itself.
 

@@ -12,18 +12,18 @@ from lakebed.api import topics as wire
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.layout import Buffer
 from lakebed.client.append_result import AppendResult
+from lakebed.client.batch_commit import commit_batches
 from lakebed.client.caller import Caller
-from lakebed.client.committing import commit_batches
 from lakebed.client.errors import BadAnswer
-from lakebed.client.following import RemoteTopicFollower
+from lakebed.client.followers import RemoteTopicFollower
 from lakebed.client.group import RemoteGroup
+from lakebed.client.message_appender import Batch, MessageAppender
 from lakebed.client.partition import RemotePartition
-from lakebed.client.producing import Batch, Producing
 from lakebed.keratin.append_future import after_failure
+from lakebed.keratin.append_requests import build_append
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
-from lakebed.keratin.requests import build_append
 from lakebed.keratin.segment import Numbers
 from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, Staged
@@ -35,7 +35,7 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 class RemoteTopic:
     """Thread-safe. `config` is as it was when the topic was opened."""
 
-    def __init__(self, caller: Caller, producing: Producing, state: wire.TopicState) -> None:
+    def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
         self._producing = producing
         self.name = state.name

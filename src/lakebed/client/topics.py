@@ -8,7 +8,7 @@ from typing import cast
 from lakebed.api import topics as wire
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
-from lakebed.client.producing import Producing
+from lakebed.client.message_appender import MessageAppender
 from lakebed.client.topic import RemoteTopic
 from lakebed.store.read_plan import TopicRange
 
@@ -16,7 +16,7 @@ from lakebed.store.read_plan import TopicRange
 class RemoteTopics:
     """Thread-safe."""
 
-    def __init__(self, caller: Caller, producing: Producing) -> None:
+    def __init__(self, caller: Caller, producing: MessageAppender) -> None:
         self._caller = caller
         self._producing = producing
 

@@ -99,7 +99,7 @@ def _is_too_much(error: Exception, share: Share | None) -> bool:
 
 
 def _facts(request: Request) -> dict[str, object]:
-    asked = request.asked
+    asked = request.label
     return {
         "request_id": request.id,
         "operation": NO_OPERATION if asked is None else asked.operation,

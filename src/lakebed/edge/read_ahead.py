@@ -79,10 +79,10 @@ class ReadAhead:
         if ahead is None:
             self._close()
             return
-        ahead.add_done_callback(self._let_go)  # also if this is cancelled meanwhile
+        ahead.add_done_callback(self._release_ahead)  # also if this is cancelled meanwhile
         await asyncio.wait([ahead])
 
-    def _let_go(self, ahead: asyncio.Future[Read | None]) -> None:
+    def _release_ahead(self, ahead: asyncio.Future[Read | None]) -> None:
         if not ahead.cancelled() and ahead.exception() is None:
             _release(ahead.result())
         self._close()

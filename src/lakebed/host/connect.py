@@ -22,7 +22,7 @@ from lakebed.base.files import PathLike
 from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import address_of, is_url
-from lakebed.client.patience import RETRY_S
+from lakebed.client.retry_schedule import RETRY_S
 from lakebed.client.store import RemoteStore
 from lakebed.host.store import Store
 

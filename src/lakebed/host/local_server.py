@@ -28,7 +28,7 @@ from typing import Final
 
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
-from lakebed.base.files import descriptors, forking
+from lakebed.base.files import descriptors, fork_guard
 from lakebed.http import local_socket
 from lakebed.store.store import Store
 
@@ -62,7 +62,7 @@ class LocalServer:
         self.path = path
         self._store = store
         self._drain_s = drain_s
-        self._generation = forking.generation()
+        self._generation = fork_guard.generation()
         self._mutex = store.runner.mutex()
         self._is_over = False  # guarded by _mutex; then there is no `_wake` any more
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -73,7 +73,7 @@ class LocalServer:
             raise
         self._file = local_socket.identity_of(path)
         self._thread = threading.Thread(target=self._run, name="lakebed-socket", daemon=True)
-        forking.hold(self)
+        fork_guard.hold(self)
         try:
             self._thread.start()
         except RuntimeError:
@@ -89,11 +89,11 @@ class LocalServer:
         the store leaves the others to meet `Closed`. In a thread that a request waits for it takes
         as long as requests are given.
         """
-        if self._generation != forking.generation():
+        if self._generation != fork_guard.generation():
             return  # a child's: there is neither thread nor socket
         atexit.unregister(self._close_at_exit)
         self._remove_file()
-        self._tell_end()
+        self._log_end()
         if threading.current_thread() is self._thread:
             return
         self._thread.join(self._drain_s + _CUT_S)
@@ -117,7 +117,7 @@ class LocalServer:
                 with contextlib.suppress(LakebedError):
                     self._store.disk.unlink(self.path)
 
-    def _tell_end(self) -> None:
+    def _log_end(self) -> None:
         with self._mutex:
             if not self._is_over:
                 os.eventfd_write(self._wake, 1)
@@ -153,11 +153,11 @@ class LocalServer:
     async def _serve_in_loop(self) -> None:
         import asyncio
 
-        from lakebed.http.connection_room import ConnectionRoom
+        from lakebed.http.connection_limit import ConnectionLimit
         from lakebed.http_api.guard import TrustingGuard
         from lakebed.http_api.server import HttpApi
 
-        room = ConnectionRoom(local_connections_max())
+        room = ConnectionLimit(local_connections_max())
         api = HttpApi(self._store, guard=TrustingGuard(), room=room)
         try:
             ends = asyncio.Event()
@@ -174,6 +174,6 @@ class LocalServer:
         with self._mutex:
             if not self._is_over:
                 self._is_over = True
-                forking.let_go(self)
+                fork_guard.release(self)
                 self._listening.close()
                 os.close(self._wake)

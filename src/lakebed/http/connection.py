@@ -16,15 +16,15 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, cast
 
 from lakebed.base.clock import NS_PER_S
-from lakebed.http.answering import Answering
 from lakebed.http.body import IncomingBody, WholeBody
 from lakebed.http.chunks import ChunkedReader
 from lakebed.http.head import END, Head, check_begin
-from lakebed.http.pace import Pace
+from lakebed.http.minimum_rate import MinimumRate
+from lakebed.http.outgoing_stream import OutgoingStream
 from lakebed.http.refusal import Refused
 from lakebed.http.request import ClientGone, Request
+from lakebed.http.responder import Responder
 from lakebed.http.response_head import CONTINUE
-from lakebed.http.writing import Outgoing
 
 if TYPE_CHECKING:
     from asyncio.trsock import TransportSocket
@@ -78,8 +78,8 @@ class Connection(asyncio.Protocol):
     )
 
     _transport: asyncio.Transport
-    _out: Outgoing
-    _answering: Answering
+    _out: OutgoingStream
+    _answering: Responder
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._request: Request | None = None  # the one under way
         self._unsent: Request | None = None  # the one before, while much of its response waits
         self._body: IncomingBody | None = None  # of the request, if it did not come whole
-        self._pace: Pace | None = None  # of a body that did not come whole
+        self._pace: MinimumRate | None = None  # of a body that did not come whole
         self._wants_continue = False
         self._is_reading = True
         self._got_eof = False
@@ -118,10 +118,12 @@ class Connection(asyncio.Protocol):
         self._is_secure = transport.get_extra_info("sslcontext") is not None
         address = transport.get_extra_info("peername")
         self._peer = str(address[0]) if isinstance(address, tuple) else ""
-        self._out = Outgoing(self._transport, is_secure=self._is_secure, now_ns=self._since_ns)
-        self._answering = Answering(self, self._server, self._out)
+        self._out = OutgoingStream(
+            self._transport, is_secure=self._is_secure, now_ns=self._since_ns
+        )
+        self._answering = Responder(self, self._server, self._out)
         self._is_known = not self._peer  # a local socket: its file is the guard
-        room = self._server.welcome(self, is_known=self._is_known)
+        room = self._server.admit(self, is_known=self._is_known)
         if self._server.is_draining:
             self.close()  # it was accepted just before the listener ended
         elif room < -REFUSED_MAX:
@@ -326,9 +328,11 @@ class Connection(asyncio.Protocol):
             self._out.write(CONTINUE)
         self._balance()
 
-    def _new_pace(self) -> Pace:
+    def _new_pace(self) -> MinimumRate:
         server = self._server
-        return Pace(rate_bytes_min=server.limits.rate_bytes_min, now_ns=server.clock.monotonic_ns())
+        return MinimumRate(
+            rate_bytes_min=server.limits.rate_bytes_min, now_ns=server.clock.monotonic_ns()
+        )
 
     def _note_body(self, count: int, *, was_waited_for: bool) -> None:
         """So many bytes of it came."""
@@ -365,9 +369,9 @@ class Connection(asyncio.Protocol):
         request, self._request = self._request, None
         if request is not None:
             self._unsent = request
-            if not self._is_known and request.asked is not None and request.asked.access_key:
+            if not self._is_known and request.label is not None and request.label.access_key:
                 self._is_known = True
-                self._server.know(self)
+                self._server.mark_authenticated(self)
             if self._out.is_writable or not self._out.is_open:
                 self._end_request()
         if body is not None:

@@ -36,7 +36,7 @@ class Handshake(asyncio.Protocol):
         accepted = cast("asyncio.Transport", transport)
         with contextlib.suppress(OSError):  # no descriptor is left, or the client is gone
             self.socket = _copied(accepted)
-            room = self._server.welcome(self, is_known=False)
+            room = self._server.admit(self, is_known=False)
             self._task = self._server.run(self._shake_hands())
             self._task.add_done_callback(self._ended)
             if self._server.is_draining or room < -REFUSED_MAX:

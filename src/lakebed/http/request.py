@@ -31,7 +31,7 @@ class RequestBody(Protocol):
         ...
 
 
-class Asked(NamedTuple):
+class RequestLabel(NamedTuple):
     """What a request was found to ask for, for whoever counts and logs."""
 
     operation: str
@@ -44,7 +44,6 @@ class Request:
 
     __slots__ = (
         "_at_end",
-        "asked",
         "body",
         "fields",
         "headers",
@@ -52,6 +51,7 @@ class Request:
         "is_gone",
         "is_hurried",
         "is_secure",
+        "label",
         "method",
         "on_hurry",
         "peer",
@@ -87,7 +87,7 @@ class Request:
         self.peer = peer  # the client's address, or "" on a local socket
         self.is_secure = is_secure
         self.received_ns = received_ns  # of the monotonic clock, at the end of the head
-        self.asked: Asked | None = None  # set by the handler, as soon as it knows
+        self.label: RequestLabel | None = None  # set by the handler, as soon as it knows
         self.is_gone = False  # the client says that it sends no more, or is not there any more
         self.is_hurried = False  # it is gone, or the server ends: wait for nothing that may come
         self._at_end: list[Callable[[], None]] = []

@@ -24,16 +24,16 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 
 from lakebed.base.clock import Clock, SystemClock
-from lakebed.base.files import forking
-from lakebed.http.answering import Handler
+from lakebed.base.files import fork_guard
 from lakebed.http.connection import Connection
-from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.connection_limit import ConnectionLimit
 from lakebed.http.handshake import Handshake
 from lakebed.http.head import HeadReader
 from lakebed.http.limits import Limits
 from lakebed.http.refusal import Refusal, plain_text
 from lakebed.http.request import Request
 from lakebed.http.request_id import RequestIds
+from lakebed.http.responder import Handler
 from lakebed.http.response import Response
 from lakebed.http.response_head import date_line
 from lakebed.http.tls import TlsFiles
@@ -55,7 +55,7 @@ class Server:
         handler: Handler,
         *,
         limits: Limits | None = None,
-        room: ConnectionRoom | None = None,
+        room: ConnectionLimit | None = None,
         on_refusal: Callable[[Refusal], Response] = plain_text,
         on_done: Done | None = None,
         clock: Clock | None = None,
@@ -65,7 +65,7 @@ class Server:
         `room` for their connections; else it is as the limits say."""
         self.handler = handler
         self.limits = limits or Limits()
-        self._room = room or ConnectionRoom(self.limits.connections_max)
+        self._room = room or ConnectionLimit(self.limits.connections_max)
         self.on_refusal = on_refusal
         self.on_done = on_done
         self.clock = clock or SystemClock()
@@ -81,7 +81,7 @@ class Server:
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self._timer = self.loop.call_later(SWEEP_S, self._tick)
-        forking.hold(self)
+        fork_guard.hold(self)
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
         """Returns the port; 0 takes a free one."""
@@ -130,7 +130,7 @@ class Server:
         for connection in tuple(self._connections):
             connection.abort()
         self._end_handshakes()
-        forking.let_go(self)
+        fork_guard.release(self)
         return was_empty
 
     def drop(self) -> None:
@@ -158,18 +158,18 @@ class Server:
 
     # For the connections.
 
-    def welcome(self, connection: Connection | Handshake, *, is_known: bool) -> int:
+    def admit(self, connection: Connection | Handshake, *, is_known: bool) -> int:
         """How many more there is room for; it is counted in any case."""
         if isinstance(connection, Handshake):
             self._handshakes.add(connection)
         else:
             self._connections.add(connection)
         self._is_empty.clear()
-        return self._room.welcome(connection, is_known=is_known)
+        return self._room.admit(connection, is_known=is_known)
 
-    def know(self, connection: Connection) -> None:
+    def mark_authenticated(self, connection: Connection) -> None:
         """A request of it had a key."""
-        self._room.know(connection)
+        self._room.mark_authenticated(connection)
 
     def forget(self, connection: Connection | Handshake) -> None:
         self._room.forget(connection)
@@ -187,7 +187,7 @@ class Server:
         task.add_done_callback(self._ran)
         return task
 
-    def tell_done(
+    def call_done(
         self, request: Request | None, status: int, received: int, sent: int, duration_ns: int
     ) -> None:
         if self.on_done is None:

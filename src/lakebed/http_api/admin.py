@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakebed.api import admin, media
-from lakebed.api.admin import CounterValues, Health, WorkList, WorkState
+from lakebed.api.admin import CounterValues, Health, JobList, JobState
 from lakebed.api.operation import Operation
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
@@ -42,16 +42,16 @@ def _own_counters(service: Service) -> dict[str, dict[str, int | float]]:
     return values
 
 
-async def list_work(service: Service, _call: Call) -> WorkList:
-    return WorkList(service.jobs.kinds(), service.jobs.list())
+async def list_work(service: Service, _call: Call) -> JobList:
+    return JobList(service.jobs.kinds(), service.jobs.list())
 
 
-async def start_work(service: Service, call: Call) -> WorkState:
-    asked = await call.document(admin.StartWork)
+async def start_work(service: Service, call: Call) -> JobState:
+    asked = await call.document(admin.StartJob)
     return service.jobs.start(asked.kind, asked.arguments)
 
 
-async def get_work(service: Service, call: Call) -> WorkState:
+async def get_work(service: Service, call: Call) -> JobState:
     """Waits for its end if that is asked for; but not for a client that is gone."""
     query: admin.WaitQuery = call.query
     request, work_id = call.request, call.names["work"]

@@ -12,21 +12,21 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakebed.api.operation import Nothing, Operation, Raw
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.counters import Counter
 from lakebed.base.errors import LakebedError
 from lakebed.edge.budget import Share
 from lakebed.edge.failures import Failures
 from lakebed.http.refusal import Refusal
-from lakebed.http.request import Asked, ClientGone, Request
+from lakebed.http.request import ClientGone, Request, RequestLabel
 from lakebed.http.response import Response
-from lakebed.http_api.answer import problem_response, refusal_response, response_of
 from lakebed.http_api.call import Call
 from lakebed.http_api.guard import Guard, TrustingGuard
-from lakebed.http_api.handlers import HANDLERS, Handler
+from lakebed.http_api.handler_table import HANDLERS, Handler
+from lakebed.http_api.origin_check import OriginCheck
+from lakebed.http_api.response_builder import problem_response, refusal_response, response_of
 from lakebed.http_api.router import Router
 from lakebed.http_api.service import Service
-from lakebed.http_api.site import Site
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class App:
         service: Service,
         *,
         guard: Guard | None = None,
-        site: Site | None = None,
+        site: OriginCheck | None = None,
         handlers: Mapping[Operation[Any], Handler] = HANDLERS,
     ) -> None:
         """Without a guard everybody is trusted; without a site, pages of other sites are too."""
@@ -59,12 +59,12 @@ class App:
         share: Share | None = None
         try:
             operation, names = self._router.find(request.method, request.raw_path)
-            request.asked = Asked(operation.name)
+            request.label = RequestLabel(operation.name)
             if self._site is not None:
                 self._site.check(request)
             if not operation.is_public:
                 identity = await self._guard.identify(request)
-                request.asked = Asked(operation.name, access_key=identity.access_key)
+                request.label = RequestLabel(operation.name, access_key=identity.access_key)
                 self._service.check_threads()
                 held_bytes = self._held_bytes(operation, request)
                 share = self._budget.try_admit(identity, held_bytes=held_bytes)
@@ -79,13 +79,13 @@ class App:
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
             response = self._failures.response(error, request, share)
         self._count(request, f"{response.status // 100}xx")
-        return _signed(response, request.id)
+        return _with_common_headers(response, request.id)
 
     def refusal(self, refusal: Refusal) -> Response:
         """What the protocol refused, as everything else is told."""
         self._count(None, f"{refusal.status // 100}xx")
         self._failures.note_refusal(refusal)
-        return _signed(refusal_response(refusal), refusal.request_id)
+        return _with_common_headers(refusal_response(refusal), refusal.request_id)
 
     def _held_bytes(self, operation: Operation[Any], request: Request) -> int:
         """What a request holds from its beginning: a small body, or a part of one passed on."""
@@ -96,7 +96,7 @@ class App:
         return self._service.limits.streamed_bytes if is_passed_on else 0
 
     def _count(self, request: Request | None, outcome: str) -> None:
-        asked = None if request is None else request.asked
+        asked = None if request is None else request.label
         name = NO_CALL if asked is None else asked.operation
         counter = self._counted.get((name, outcome))
         if counter is None:
@@ -110,7 +110,7 @@ def _failure(error: LakebedError, request: Request) -> Response:
     return problem_response(error, request_id=request.id)
 
 
-def _signed(response: Response, request_id: str) -> Response:
+def _with_common_headers(response: Response, request_id: str) -> Response:
     """With what every answer has."""
     response.headers = [
         *response.headers,

@@ -16,10 +16,9 @@ from msgspec.structs import asdict
 
 from lakebed.api.operation import NUMBERS, Nothing, Operation
 from lakebed.http.response import Response
-from lakebed.http_api.answer import response_of
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.logs import find_log
+from lakebed.http_api.logs import find_log, find_log_to_read
 from lakebed.http_api.lookup import (
     group_of,
     partition_of,
@@ -27,6 +26,7 @@ from lakebed.http_api.lookup import (
     readable_topic_of,
     topic_of,
 )
+from lakebed.http_api.response_builder import response_of
 from lakebed.http_api.service import Service
 from lakebed.seglake.stored_pages import StoredObjects
 from lakebed.store.bucket import Bucket
@@ -76,6 +76,8 @@ async def _stored_objects(service: Service, _call: Call) -> object:
 
 
 async def _log(service: Service, call: Call) -> object:
+    if _only_reads(call):
+        return await find_log_to_read(service, call)
     return (await find_log(service, call)).log
 
 
@@ -104,7 +106,7 @@ OWNERS: Final[Mapping[str, Owner]] = {
     "Buckets": Owner(_buckets, changes=frozenset({"creation", "configuration"})),
     "Bucket": Owner(_bucket, ("bucket",), changes=frozenset({"copying", "deletion"})),
     "StoredObjects": Owner(_stored_objects),
-    "Keys": Owner(_keys),
+    "AccessKeys": Owner(_keys),
     "Log": Owner(_log, ("log",)),
     "Tiers": Owner(_tiers, ("log",)),
     "Pins": Owner(_pins),

@@ -1,4 +1,4 @@
-"""The handlers of groups that open one, or answer with columns. Leases are in `leasing`."""
+"""The handlers of groups that open one, or answer with columns. Leases are in `lease_handlers`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakebed.api.operation import Operation
 from lakebed.api.topics import Settings
 from lakebed.base.config import load
 from lakebed.http.response import Response
-from lakebed.http_api.answer import response_of
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.leasing import lease
+from lakebed.http_api.lease_handlers import lease
 from lakebed.http_api.lookup import group_of, topic_of
+from lakebed.http_api.response_builder import response_of
 from lakebed.http_api.service import Service
 from lakebed.store.group import Group
 from lakebed.stroma.config import GroupConfig

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lakebed.api import media
-from lakebed.api.admin import WorkState
+from lakebed.api.admin import JobState
 from lakebed.api.jobs import Arguments, JobKind
 from lakebed.api.problems import problem_of
 from lakebed.base.clock import NS_PER_MS, Clock
@@ -51,8 +51,8 @@ class Job:
         self.was_told_to_stop = self.is_asked_to_stop
         return self.is_asked_to_stop
 
-    def described(self) -> WorkState:
-        return WorkState(
+    def described(self) -> JobState:
+        return JobState(
             work_id=self.work_id,
             kind=self.kind,
             arguments=self.arguments,
@@ -93,11 +93,11 @@ class Jobs:
     def kinds(self) -> list[str]:
         return sorted(self._kinds)
 
-    def list(self) -> list[WorkState]:
+    def list(self) -> list[JobState]:
         """In the order they were started."""
         return [job.described() for job in self._jobs.values()]
 
-    def start(self, kind: str, arguments: Arguments) -> WorkState:
+    def start(self, kind: str, arguments: Arguments) -> JobState:
         """`Busy` if too many run; `InputError` if there is no such kind."""
         if kind not in self._kinds:
             known = ", ".join(self.kinds()) or "none"
@@ -114,7 +114,7 @@ class Jobs:
         task.add_done_callback(self._tasks.discard)
         return job.described()
 
-    def get(self, work_id: str) -> WorkState:
+    def get(self, work_id: str) -> JobState:
         return self._find(work_id).described()
 
     def ended(self, work_id: str) -> asyncio.Event:

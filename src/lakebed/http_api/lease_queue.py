@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from lakebed.base.clock import NS_PER_S
-from lakebed.http_api.bell import Bell
+from lakebed.http_api.wake_event import WakeEvent
 from lakebed.store.group import Group
 
 
@@ -26,40 +26,40 @@ class LeaseQueue:
 
     def __init__(self, group: Group) -> None:
         self._group = group
-        self._bells: OrderedDict[Bell, None] = OrderedDict()  # not told yet, in their order
+        self._waiters: OrderedDict[WakeEvent, None] = OrderedDict()  # not told yet, in their order
         self._count = 0  # with those who were told, and look
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._stop = group.on_change(self._tell_from_anywhere)
+        self._stop = group.on_change(self._wake_from_any_thread)
 
     @contextmanager
-    def place(self) -> Iterator[Bell]:
+    def place(self) -> Iterator[WakeEvent]:
         """A bell for one who looks, and waits; at the end of the queue."""
-        bell = Bell()
+        wake_event = WakeEvent()
         self._count += 1
-        self._bells[bell] = None
+        self._waiters[wake_event] = None
         try:
-            yield bell
+            yield wake_event
         finally:
             self._count -= 1
-            if bell in self._bells:
-                del self._bells[bell]
+            if wake_event in self._waiters:
+                del self._waiters[wake_event]
             else:
-                self.tell_next()
+                self.wake_next()
 
     @property
     def is_empty(self) -> bool:
         return not self._count
 
-    def wait_again(self, bell: Bell) -> None:
+    def wait_again(self, wake_event: WakeEvent) -> None:
         """Before another look."""
-        self._bells[bell] = None
+        self._waiters[wake_event] = None
 
-    def tell_next(self) -> None:
+    def wake_next(self) -> None:
         """There may be something."""
-        if self._bells:
-            bell, _ = self._bells.popitem(last=False)
-            bell.ring_here()
+        if self._waiters:
+            wake_event, _ = self._waiters.popitem(last=False)
+            wake_event.set_in_loop()
 
     def set_timer(self) -> None:
         """After a look that found nothing: time alone may bring something."""
@@ -68,16 +68,16 @@ class LeaseQueue:
             self._timer = None
         due_ns = self._group.due_ns()
         if due_ns is not None:
-            self._timer = self._loop.call_later(due_ns / NS_PER_S, self.tell_next)
+            self._timer = self._loop.call_later(due_ns / NS_PER_S, self.wake_next)
 
     def close(self) -> None:
         self._stop()
         if self._timer is not None:
             self._timer.cancel()
 
-    def _tell_from_anywhere(self) -> None:
+    def _wake_from_any_thread(self) -> None:
         with suppress(RuntimeError):  # the loop has ended: nobody waits
-            self._loop.call_soon_threadsafe(self.tell_next)
+            self._loop.call_soon_threadsafe(self.wake_next)
 
 
 class LeaseQueues:
@@ -87,14 +87,14 @@ class LeaseQueues:
         self._queues: dict[Group, LeaseQueue] = {}
 
     @contextmanager
-    def place(self, group: Group) -> Iterator[tuple[LeaseQueue, Bell]]:
+    def place(self, group: Group) -> Iterator[tuple[LeaseQueue, WakeEvent]]:
         """In the queue of that group, which is there while somebody is in it."""
         queue = self._queues.get(group)
         if queue is None:
             queue = self._queues[group] = LeaseQueue(group)
         try:
-            with queue.place() as bell:
-                yield queue, bell
+            with queue.place() as wake_event:
+                yield queue, wake_event
         finally:
             if queue.is_empty:
                 queue.close()

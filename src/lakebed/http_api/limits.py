@@ -18,8 +18,8 @@ class ApiLimits:
     streamed_bytes: int = bounded(4 * MIB, minimum=64 * KIB, maximum=GIB)  # of one passed on
     threads_max: int = bounded(16, minimum=1, maximum=1_000)  # that wait for the disk
     waiting_max: int = bounded(1_000, minimum=1, maximum=1_000_000)  # for one of these threads
-    works_max: int = bounded(4, minimum=1, maximum=100)  # long ones, at a time
-    works_kept: int = bounded(100, minimum=1, maximum=10_000)  # after their end
+    jobs_max: int = bounded(4, minimum=1, maximum=100)  # long ones, at a time
+    jobs_kept: int = bounded(100, minimum=1, maximum=10_000)  # after their end
 
     def __post_init__(self) -> None:
         check(self)

@@ -15,14 +15,14 @@ import contextlib
 from collections.abc import Callable
 from typing import Self
 
-from lakebed.aof.log import Aof
+from lakebed.aof.view import LogView
 from lakebed.http.request import Request
 
 
 class LogChanges:
     """In the loop's thread. A request has one of these at a time."""
 
-    def __init__(self, log: Aof, request: Request) -> None:
+    def __init__(self, log: LogView, request: Request) -> None:
         self._log = log
         self._request = request
         self._loop = asyncio.get_running_loop()
@@ -30,7 +30,7 @@ class LogChanges:
         self._stop: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
-        self._stop = self._log.on_durable(self._tell)
+        self._stop = self._log.on_durable(self._wake)
         self._request.on_hurry = self._changed.set
         return self
 
@@ -57,7 +57,7 @@ class LogChanges:
     def deadline_s(self, seconds: float) -> float:
         return self._loop.time() + seconds
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         """By the log, in any thread."""
         if not self._changed.is_set():
             with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits

@@ -11,12 +11,13 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from lakebed.aof.log import Aof
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import LogDescription
 from lakebed.api import logs
 from lakebed.api.operation import Operation
 from lakebed.api.topics import WAIT_MS_MAX
-from lakebed.base.errors import InputError
+from lakebed.base.errors import DiskError, InputError, NoSpace, NotFound
 from lakebed.http_api.call import Call
 from lakebed.http_api.flushes import Flushes
 from lakebed.http_api.handler import Handler
@@ -43,6 +44,15 @@ async def find_log(service: Service, call: Call) -> OpenLog:
     return await _get(service, call.names["log"], service.store.open_log)
 
 
+async def find_log_to_read(service: Service, call: Call) -> Aof | ReadOnlyLog:
+    """For a call that only reads: it is also answered while the disk takes no writes."""
+    store, name = service.store, call.names["log"]
+    known = _opened.setdefault(service, {}).get(name)
+    if known is not None and not known.log.is_closed:
+        return known.log
+    return await service.run(partial(store.open_log_to_read, name))
+
+
 async def _get(service: Service, name: str, opening: Callable[[str], Aof]) -> OpenLog:
     """A log is looked for once, and again after it was closed."""
     known = _opened.setdefault(service, {})
@@ -67,7 +77,23 @@ def position_of(number: int) -> RecordId:
 
 
 async def open_log(service: Service, call: Call) -> LogDescription:
-    return (await _get(service, call.names["log"], service.store.log)).log.describe()
+    try:
+        return (await _get(service, call.names["log"], service.store.log)).log.describe()
+    except (NoSpace, DiskError):
+        description = await _description(service, call)
+        if description is None:
+            raise
+        return description
+
+
+async def _description(service: Service, call: Call) -> LogDescription | None:
+    """Of a log that can be read; None if there is none, or its creation failed halfway."""
+    try:
+        log = await find_log_to_read(service, call)
+    except NotFound:
+        return None
+    description = await service.run(log.describe)
+    return description if description.stream_id or description.segments else None
 
 
 async def seal_log(service: Service, call: Call) -> logs.SealedSegment:

@@ -27,7 +27,7 @@ from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.service import Service
-from lakebed.http_api.stored import Stored, answer_range
+from lakebed.http_api.stored_range import StoredRange, answer_range
 from lakebed.store.store import Store
 
 
@@ -60,7 +60,7 @@ def _list(store: Store, log: str, query: manifests.FilesQuery) -> manifests.Mani
     )
 
 
-def _open(store: Store, log: str, name: str) -> Stored:
+def _open(store: Store, log: str, name: str) -> StoredRange:
     found, parsed = store.manifest_log(log), parse_file_name(name)
     gone = FileGone(f"{log}: its manifest log has no file {shown(name)}; list them again")
     if found is None or parsed is None:
@@ -69,7 +69,7 @@ def _open(store: Store, log: str, name: str) -> Stored:
         source = FileSource(store.disk.open(found.reader.paths.file(parsed)))
     except NotFound:
         raise gone from None
-    return Stored(source, source.size, [])
+    return StoredRange(source, source.size, [])
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {

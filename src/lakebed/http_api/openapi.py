@@ -1,4 +1,4 @@
-"""The OpenAPI document of the door, made of the table that it routes by.
+"""The OpenAPI document of the HTTP API, made of the table that it routes by.
 
 Structs become schemas, and fields of queries become parameters with their limits and defaults.
 Bytes are base64 in JSON, and themselves in MessagePack, which has the same schemas otherwise.
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lakebed.api import media
 from lakebed.api.operation import NUMBERS, Nothing, Operation, Raw
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.version import VERSION
 
 Schema = dict[str, Any]

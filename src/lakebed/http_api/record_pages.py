@@ -12,10 +12,11 @@ from collections.abc import Generator, Iterator
 from itertools import accumulate
 from typing import NamedTuple, cast
 
-from lakebed.aof.batch import RecordBatch
 from lakebed.aof.format import AOF_RECORD, RECORDS_START
 from lakebed.aof.log import Aof
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import locate, oldest
 from lakebed.api.logs import Records
@@ -27,7 +28,10 @@ _WINDOW_BYTES_MAX = 2 * MIB
 _RECORD_BYTES = AOF_RECORD.size  # what a record counts besides its payload
 
 
-class Asked(NamedTuple):
+ReadLog = Aof | ReadOnlyLog
+
+
+class PageRequest(NamedTuple):
     start: RecordId | None
     end: RecordId | None
     max_records: int
@@ -39,7 +43,7 @@ class Page(NamedTuple):
     is_at_end: bool  # nothing that was asked for can come any more
 
 
-def nothing_behind(log: Aof, asked: Asked) -> Page | None:
+def empty_page_at_end(log: ReadLog, asked: PageRequest) -> Page | None:
     """The empty page of whoever has read everything, without a look at the disk."""
     durable_end = log.durable_end()
     if not asked.start or asked.start != durable_end:
@@ -47,7 +51,7 @@ def nothing_behind(log: Aof, asked: Asked) -> Page | None:
     return _page(_Columns(), asked, position=asked.start, durable_end=durable_end)
 
 
-def page_forward(log: Aof, asked: Asked) -> Page:
+def page_forward(log: ReadLog, asked: PageRequest) -> Page:
     durable_end = log.durable_end()
     columns = _Columns()
     position = asked.start or _oldest(log, durable_end)
@@ -60,10 +64,10 @@ def page_forward(log: Aof, asked: Asked) -> Page:
                 position = part.end
             if count < len(batch):
                 break
-    return _page(columns, asked, position=_behind(log, position), durable_end=durable_end)
+    return _page(columns, asked, position=_position_after(log, position), durable_end=durable_end)
 
 
-def page_backward(log: Aof, asked: Asked) -> Page:
+def page_backward(log: ReadLog, asked: PageRequest) -> Page:
     durable_end = log.durable_end()
     columns = _Columns()
     position = asked.start or durable_end
@@ -90,7 +94,7 @@ class _Columns:
         self.payloads: list[bytes] = []  # or views, which are encoded as well
         self.size = 0
 
-    def count_fitting(self, batch: RecordBatch, asked: Asked) -> int:
+    def count_fitting(self, batch: RecordBatch, asked: PageRequest) -> int:
         """How many of a batch's records still belong on the page; one does on an empty page."""
         ends = list(accumulate(length + _RECORD_BYTES for length in batch.lengths))
         fitting = bisect_right(ends, asked.max_bytes - self.size)
@@ -105,7 +109,7 @@ class _Columns:
         self.size += sum(batch.lengths) + _RECORD_BYTES * len(batch)
 
 
-def _batches(log: Aof, asked: Asked) -> Generator[RecordBatch, None, None]:
+def _batches(log: ReadLog, asked: PageRequest) -> Generator[RecordBatch, None, None]:
     """A segment in a colder tier is read through the log's own reader, which keeps it open. One
     that is here is opened for the page, and no more of it is scanned than the page may take."""
     if _is_cold(log, asked.start):
@@ -116,7 +120,7 @@ def _batches(log: Aof, asked: Asked) -> Generator[RecordBatch, None, None]:
         yield from reader.read_batches(asked.start, asked.end)
 
 
-def _is_cold(log: Aof, start: RecordId | None) -> bool:
+def _is_cold(log: ReadLog, start: RecordId | None) -> bool:
     segments = log.segments()
     try:
         return bool(segments[locate(segments, start) if start else 0].tier)
@@ -124,12 +128,12 @@ def _is_cold(log: Aof, start: RecordId | None) -> bool:
         return False
 
 
-def _oldest(log: Aof, durable_end: RecordId) -> RecordId:
+def _oldest(log: ReadLog, durable_end: RecordId) -> RecordId:
     segments = log.segments()
     return oldest(segments) if segments else durable_end
 
 
-def _behind(log: Aof, position: RecordId) -> RecordId:
+def _position_after(log: ReadLog, position: RecordId) -> RecordId:
     """The same place; if the segment ends there, said by the following one."""
     segments = log.segments()
     try:
@@ -141,7 +145,9 @@ def _behind(log: Aof, position: RecordId) -> RecordId:
     return RecordId.from_parts(segments[index + 1].segment_id, RECORDS_START)
 
 
-def _page(columns: _Columns, asked: Asked, *, position: RecordId, durable_end: RecordId) -> Page:
+def _page(
+    columns: _Columns, asked: PageRequest, *, position: RecordId, durable_end: RecordId
+) -> Page:
     records = Records(
         record_ids=columns.record_ids,
         timestamps=columns.timestamps,

@@ -22,13 +22,27 @@ from lakebed.api.problems import Refused
 from lakebed.base.errors import InputError, RetryError, TooLarge
 from lakebed.base.units import KIB
 from lakebed.http.response import Response
-from lakebed.http_api.answer import response_of
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.log_changes import LogChanges
-from lakebed.http_api.logs import U64_MAX, OpenLog, find_log, position_of, seconds_of
+from lakebed.http_api.logs import (
+    U64_MAX,
+    OpenLog,
+    find_log,
+    find_log_to_read,
+    position_of,
+    seconds_of,
+)
 from lakebed.http_api.record_lines import lines_of, payloads_of
-from lakebed.http_api.record_pages import Asked, Page, nothing_behind, page_backward, page_forward
+from lakebed.http_api.record_pages import (
+    Page,
+    PageRequest,
+    ReadLog,
+    empty_page_at_end,
+    page_backward,
+    page_forward,
+)
+from lakebed.http_api.response_builder import response_of
 from lakebed.http_api.service import Service
 
 AT_ONCE_BYTES_MAX: Final = 256 * KIB  # what is more is encoded in another thread
@@ -61,7 +75,7 @@ class _Batch:
 
 async def append_records(service: Service, call: Call) -> logs.RecordIds:
     found = await find_log(service, call)
-    asked = await _asked(call)
+    asked = await _read_append(call)
     is_small = sum(map(len, asked.payloads)) + len(asked.payloads) <= AT_ONCE_BYTES_MAX
 
     async def run(work: Callable[[], None]) -> None:
@@ -132,7 +146,7 @@ async def _append_all(
             return
 
 
-async def _asked(call: Call) -> logs.AppendRecords:
+async def _read_append(call: Call) -> logs.AppendRecords:
     raw = call.raw
     if raw is None:
         if call.request.raw_query:
@@ -178,16 +192,14 @@ async def flush_log(service: Service, call: Call) -> None:
 
 
 async def read_records(service: Service, call: Call) -> Response:
-    found = await find_log(service, call)
-    asked = _read_asked(call)
+    log = await find_log_to_read(service, call)
+    asked = _page_request(call)
     if call.query.backward:
-        return await service.run(lambda: _response(call, page_backward(found.log, asked)))
-    return await _read_forward(service, call, found, asked)
+        return await service.run(lambda: _response(call, page_backward(log, asked)))
+    return await _read_forward(service, call, log, asked)
 
 
-async def _read_forward(service: Service, call: Call, found: OpenLog, asked: Asked) -> Response:
-    log = found.log
-
+async def _read_forward(service: Service, call: Call, log: ReadLog, asked: PageRequest) -> Response:
     def work() -> Page | Response:
         page = page_forward(log, asked)
         return _response(call, page) if page.records.record_ids else page
@@ -196,7 +208,7 @@ async def _read_forward(service: Service, call: Call, found: OpenLog, asked: Ask
         deadline_s = changes.deadline_s(call.query.wait_ms / _MS_PER_S)
         while True:
             changes.arm()
-            page: Page | Response | None = nothing_behind(log, asked)
+            page: Page | Response | None = empty_page_at_end(log, asked)
             if page is None:
                 page = await service.run(work)
             if isinstance(page, Response):
@@ -207,11 +219,11 @@ async def _read_forward(service: Service, call: Call, found: OpenLog, asked: Ask
             log.wait_beyond(RecordId(page.records.durable_end), 0)  # `Closed`, if that is why
 
 
-def _read_asked(call: Call) -> Asked:
+def _page_request(call: Call) -> PageRequest:
     query: logs.ReadQuery = call.query
     if query.backward and query.end is not None:
         raise Refused("a read goes backward from start, and has no end: leave it out")
-    return Asked(
+    return PageRequest(
         start=None if query.start is None else RecordId.parse(query.start),
         end=None if query.end is None else RecordId.parse(query.end),
         max_records=query.max_records,

@@ -28,10 +28,11 @@ from lakebed.base.files import Disk
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.logs import find_log
+from lakebed.http_api.logs import find_log_to_read
 from lakebed.http_api.lookup import readable_partition_of
+from lakebed.http_api.record_pages import ReadLog
 from lakebed.http_api.service import Service
-from lakebed.http_api.stored import Stored, answer_range, stored_file
+from lakebed.http_api.stored_range import StoredRange, answer_range, stored_file
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import PartitionSegment
@@ -40,19 +41,20 @@ _TRIES: Final = 3  # to open what moves from tier to tier while it is looked for
 
 
 async def log_segments(service: Service, call: Call) -> logs.LogSegments:
-    log = (await find_log(service, call)).log
+    log = await find_log_to_read(service, call)
     return await service.run(partial(_list, log))
 
 
-def _list(log: Aof) -> logs.LogSegments:
+def _list(log: ReadLog) -> logs.LogSegments:
     durable_end = log.durable_end()  # first: the segments listed after it contain it
     segments = log.segments()
-    compressed = {state.segment_id: state.compressed_bytes for state in log.tiers.states()}
+    states = log.tiers.states() if isinstance(log, Aof) else ()
+    compressed = {state.segment_id: state.compressed_bytes for state in states}
     found = []
     for index, info in enumerate(segments):
         size: int | None
         if info.tier:
-            size = compressed.get(info.segment_id)
+            size = compressed.get(info.segment_id, info.size)
         elif info.is_sealed:
             size = _file_bytes(log.disk, info.path)
         else:
@@ -70,14 +72,14 @@ def _file_bytes(disk: Disk, path: str) -> int | None:
 
 
 async def log_segment_bytes(service: Service, call: Call) -> Response:
-    log = (await find_log(service, call)).log
+    log = await find_log_to_read(service, call)
     query: logs.RangeQuery = call.query
     segment_id = call.number("segment")
     opening = partial(_open_segment, log, segment_id, query.tier)
     return await answer_range(service, call, opening, query.offset, query.length)
 
 
-def _open_segment(log: Aof, segment_id: int, tier: int | None) -> Stored:
+def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRange:
     """Where it is now; `NotFound` if that is not the tier that is given."""
     for _ in range(_TRIES):
         info = _find(log, segment_id)
@@ -92,25 +94,25 @@ def _open_segment(log: Aof, segment_id: int, tier: int | None) -> Stored:
     raise Busy(f"{log.name}: segment {segment_id} is being moved from tier to tier")
 
 
-def _find(log: Aof, segment_id: int) -> SegmentInfo:
+def _find(log: ReadLog, segment_id: int) -> SegmentInfo:
     for info in log.segments():
         if info.segment_id == segment_id:
             return info
     raise NotFound(f"{log.name}: there is no segment {segment_id}, or nothing durable in it")
 
 
-def _open_file(log: Aof, info: SegmentInfo) -> Stored:
+def _open_file(log: ReadLog, info: SegmentInfo) -> StoredRange:
     file = log.disk.open(info.path)
     try:
         # Behind the opening: it may have grown, or been sealed, and both only add to it.
         size = file.size() if info.is_sealed else _durable_bytes(log, info.segment_id)
-        return stored_file(file, size, _told(info))
+        return stored_file(file, size, _info_headers(info))
     except BaseException:
         file.close()
         raise
 
 
-def _durable_bytes(log: Aof, segment_id: int) -> int:
+def _durable_bytes(log: ReadLog, segment_id: int) -> int:
     durable_end = log.durable_end()
     segments = log.segments()
     for index, info in enumerate(segments):
@@ -119,13 +121,13 @@ def _durable_bytes(log: Aof, segment_id: int) -> int:
     raise NotFound(f"{log.name}: segment {segment_id} was removed")
 
 
-def _open_object(log: Aof, info: SegmentInfo) -> Stored:
+def _open_object(log: ReadLog, info: SegmentInfo) -> StoredRange:
     assert log.cold is not None, "a log whose segments are elsewhere knows where"
     store = log.cold.store
     head = store.head(info.path)
     source = ObjectSource(store, info.path, size=head.size)
     check_end = partial(_check_same, store, info.path, head.etag)
-    return Stored(source, head.size, _told(info), check_end=check_end)
+    return StoredRange(source, head.size, _info_headers(info), check_end=check_end)
 
 
 def _check_same(store: ObjectStore, key: str, etag: str) -> None:
@@ -133,7 +135,7 @@ def _check_same(store: ObjectStore, key: str, etag: str) -> None:
         raise Transient(f"{key}: it was replaced while it was read")
 
 
-def _told(info: SegmentInfo) -> list[tuple[str, str]]:
+def _info_headers(info: SegmentInfo) -> list[tuple[str, str]]:
     sealed = "true" if info.is_sealed else "false"
     return [("Lakebed-Tier", str(info.tier)), ("Lakebed-Sealed", sealed)]
 
@@ -155,7 +157,7 @@ async def topic_segment_bytes(service: Service, call: Call) -> Response:
 
 def _open_log_file(
     partition: Partition | ReadOnlyPartition, base_offset: int, generation: int | None
-) -> Stored:
+) -> StoredRange:
     """A sealed file is replaced by a smaller one before the partition says so: its size tells."""
     for _ in range(_TRIES):
         file = partition.disk.open(_find_log_file(partition, base_offset).path)
@@ -167,7 +169,7 @@ def _open_log_file(
                     f"its generation is {info.generation} now, not {generation}"
                 )
             if not info.is_sealed or file.size() == info.end:
-                return stored_file(file, info.end, _told_generation(info))
+                return stored_file(file, info.end, _generation_headers(info))
         except BaseException:
             file.close()
             raise
@@ -182,7 +184,7 @@ def _find_log_file(partition: Partition | ReadOnlyPartition, base_offset: int) -
     raise NotFound(f"{partition.name}: there is no segment that begins at {base_offset}")
 
 
-def _told_generation(info: PartitionSegment) -> list[tuple[str, str]]:
+def _generation_headers(info: PartitionSegment) -> list[tuple[str, str]]:
     sealed = "true" if info.is_sealed else "false"
     return [("Lakebed-Generation", str(info.generation)), ("Lakebed-Sealed", sealed)]
 

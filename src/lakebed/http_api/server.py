@@ -1,4 +1,4 @@
-"""The door of an open store: its calls, the threads they use, and where it listens."""
+"""The HTTP API of an open store: its calls, the threads they use, and where it listens."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lakebed.api.jobs import JOBS, JobKind
 from lakebed.base.clock import NS_PER_S, Clock, SystemClock
-from lakebed.http.answering import Handler
-from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.connection_limit import ConnectionLimit
 from lakebed.http.limits import Limits
+from lakebed.http.responder import Handler
 from lakebed.http.server import Done, Server
 from lakebed.http.tls import TlsFiles
 from lakebed.http_api.app import App
 from lakebed.http_api.guard import Guard
 from lakebed.http_api.limits import ApiLimits
+from lakebed.http_api.origin_check import OriginCheck
 from lakebed.http_api.service import Service
-from lakebed.http_api.site import Site
 from lakebed.store.store import Store
 
 
@@ -29,10 +29,10 @@ class HttpApi:
         store: Store,
         *,
         guard: Guard,
-        site: Site | None = None,
+        site: OriginCheck | None = None,
         jobs: Mapping[str, JobKind] = JOBS,
         limits: Limits | None = None,
-        room: ConnectionRoom | None = None,
+        room: ConnectionLimit | None = None,
         api_limits: ApiLimits | None = None,
         clock: Clock | None = None,
         wrap: Callable[[Handler], Handler] = lambda handler: handler,

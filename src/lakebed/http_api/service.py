@@ -45,13 +45,13 @@ class Service(Worker):
             key_requests_max=self.limits.key_requests_max,
             body_bytes_max=self.limits.body_bytes_max,
         )
-        self.counters = Counters()  # of the door itself, by operation and outcome
+        self.counters = Counters()  # of the API itself, by operation and outcome
         self.jobs = Jobs(
             store,
             jobs,
             clock=store.runner.clock,
-            running_max=self.limits.works_max,
-            kept_max=self.limits.works_kept,
+            running_max=self.limits.jobs_max,
+            kept_max=self.limits.jobs_kept,
         )
         self.draining = asyncio.Event()  # who waits for something answers when it is set
         self.lease_queues = LeaseQueues()

@@ -1,4 +1,5 @@
-"""The handlers of topics and their partitions. Messages are in `producing` and `fetching`."""
+"""The handlers of topics and their partitions. Messages are in `produce_handlers` and
+`fetch_handlers`."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from lakebed.api.topics import (
 )
 from lakebed.base.errors import DiskError, NoSpace
 from lakebed.http_api.call import Call
-from lakebed.http_api.fetching import fetch, fetch_raw
+from lakebed.http_api.fetch_handlers import fetch, fetch_raw
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.lookup import readable_topic_of, topic_of
-from lakebed.http_api.producing import produce
+from lakebed.http_api.produce_handlers import produce
 from lakebed.http_api.service import Service
 from lakebed.store.read_only_topic import ReadOnlyTopic
 from lakebed.store.topics import StoreTopic

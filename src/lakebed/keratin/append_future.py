@@ -9,7 +9,7 @@ from typing import Protocol
 from lakebed.base.commit import Ticket
 from lakebed.base.errors import Busy, InputError, LakebedError, NoSpace, TooManyFiles
 from lakebed.keratin.errors import AppendedPart, PartlyAppended
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 
 _NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
 

@@ -5,7 +5,7 @@ one moment between two commits, and it names only what was durable then. It is a
 is missing, damaged, of a newer version or not of this segment, the segment is scanned.
 
 What may be lost: nothing. Records before its position are not read when a partition is opened,
-so damage there is found by readers and by `verify`, as in a sealed segment.
+so damage there is found by readers and by `partition_verification`, as in a sealed segment.
 """
 
 from __future__ import annotations

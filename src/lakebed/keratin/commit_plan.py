@@ -18,7 +18,7 @@ from lakebed.keratin.headers import SEQUENCE_COUNT
 from lakebed.keratin.producers import NEW, Producers, Runs, Verdict, extended, judge
 from lakebed.keratin.record_batch import rewrite_first_offset
 from lakebed.keratin.segment import Numbers
-from lakebed.keratin.work import Append, Appended
+from lakebed.keratin.writer_requests import Append, Appended
 
 
 @dataclass
@@ -118,7 +118,7 @@ def _note_producer(
 
 def _runs(producer_id: int, plan: CommitPlan, producers: Producers) -> Runs:
     runs = plan.changed.get(producer_id)
-    return producers.of(producer_id) if runs is None else runs
+    return producers.runs_of(producer_id) if runs is None else runs
 
 
 def _lay_out(accepted: Sequence[_Accepted], plan: CommitPlan) -> None:

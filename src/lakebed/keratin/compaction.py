@@ -21,9 +21,9 @@ from blake3 import blake3
 from lakebed.keratin.format import RECORDS_START, RecordFlags
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import PackedMessages, key_of_block
-from lakebed.keratin.messages import open_batch
-from lakebed.keratin.rewriting import Kept
 from lakebed.keratin.run import Run
+from lakebed.keratin.run_decoder import open_batch
+from lakebed.keratin.segment_rewrite import Kept
 
 KEYS_MAX = 4_000_000
 _HASH_BYTES = 16

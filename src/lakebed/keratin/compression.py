@@ -7,6 +7,9 @@ much was written, whatever it says of itself; up to then at most that much is al
 window, 128 MiB of address space at most). Data that is not whole, or has bytes behind its end, is
 `Corrupt`: nothing is ever half inflated.
 
+The codecs are those of cramjam, which the extra `lakebed[codecs]` brings; without it every
+compression but none raises `CodecMissing`.
+
 Snappy is read raw and in the frames of Java's clients, which split it into blocks, and written in
 those. lz4 is written as independent blocks of 64 KiB, as all of Kafka's readers can read it.
 """
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING
 from lakebed.base.errors import Corrupt, TooLarge, Torn
 from lakebed.base.layout import Buffer
 from lakebed.base.units import KIB, MIB
+from lakebed.keratin.errors import CodecMissing
 from lakebed.kernels.format import (
     XERIAL_BLOCK,
     XERIAL_HEADER,
@@ -90,6 +94,12 @@ def inflate(data: Buffer, compression: Compression, *, bytes_max: int) -> memory
             return _inflate_stream(data, _codecs().lz4.decompress_into, bytes_max)
         case Compression.ZSTD:
             return _inflate_stream(data, _codecs().zstd.decompress_into, bytes_max)
+
+
+def require_codec(compression: Compression) -> None:
+    """`CodecMissing` if what is compressed so cannot be read here."""
+    if compression is not Compression.NONE:
+        _codecs()
 
 
 def _inflate_stream(data: Buffer, inflate_into: InflateInto, bytes_max: int) -> memoryview:
@@ -164,6 +174,10 @@ def _too_large(size: int, limit: int) -> TooLarge:
 
 def _codecs() -> ModuleType:
     # Imported where used: most programs never see a compressed batch.
-    import cramjam
-
+    try:
+        import cramjam
+    except ImportError as error:
+        raise CodecMissing(
+            f"compressed record batches need cramjam: install lakebed[codecs] ({error})"
+        ) from error
     return cramjam

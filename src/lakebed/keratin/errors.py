@@ -6,6 +6,7 @@ InputError
 └── OutOfOrderSequence   messages before these are missing
 
 LakebedError
+├── CodecMissing         a compressed batch needs a package that is not installed
 └── PartlyAppended       some partitions have their messages, and would have them twice
 """
 
@@ -37,6 +38,15 @@ class ProducerFenced(InputError):
 
 class OutOfOrderSequence(InputError):
     """The producer's messages before these did not arrive."""
+
+
+class CodecMissing(LakebedError):
+    """A compressed record batch cannot be read or written without an optional package.
+
+    Nothing is wrong with the batch. The message names the extra to install.
+    """
+
+    exit_code = 69
 
 
 class AppendedPart(NamedTuple):

@@ -20,9 +20,16 @@ from lakebed.base.counters import Counters
 from lakebed.base.errors import DiskError, Poisoned, RetryError, SyncFailed
 from lakebed.base.events import event
 from lakebed.base.files import Disk
-from lakebed.base.filling import WINDOW_NS, Filling, FlushShare, Load, SpareBudget, filling
 from lakebed.base.runner import Event, Runner
 from lakebed.base.units import KIB, MIB
+from lakebed.base.zero_fill import (
+    WINDOW_NS,
+    FillDecision,
+    FlushShare,
+    Load,
+    SpareBudget,
+    decide_fill,
+)
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.format import OFFSET_MAX
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
@@ -130,11 +137,11 @@ class Filler:
             load = self._load()
             has_begun = self._filled_end > self._end
             self._return_budget(max(0, self._filled_end - self._end))
-            decision = filling(load, has_begun=has_begun)
-            if decision is Filling.NO:
+            decision = decide_fill(load, has_begun=has_begun)
+            if decision is FillDecision.NO:
                 self._ask_at = self._end + ASK_AGAIN_BYTES
                 return None
-        if decision is Filling.LATER:
+        if decision is FillDecision.LATER:
             return WINDOW_NS
         try:
             self._reserve.check(self._step_bytes)
@@ -204,7 +211,7 @@ class Filler:
         return Load(
             bytes_per_s=(self._end - self._begun_bytes) * NS_PER_S // age_ns,
             flush_bytes=self._committed_bytes.value // flushes,
-            flush_share=self._share.look(),
+            flush_share=self._share.measure(),
         )
 
     def _return_budget(self, used_bytes: int) -> None:

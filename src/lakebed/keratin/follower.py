@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakebed.base.batch_iterator import BatchIterator
-from lakebed.base.follower import Following
+from lakebed.base.follower import FollowerBase
 from lakebed.base.units import MIB
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
@@ -74,7 +74,7 @@ class MessageIterator(BatchIterator[Message, MessageBatch, int]):
         return batch.part(first, len(batch))
 
 
-class Follower(MessageIterator, Following[Message, MessageBatch, int]):
+class Follower(MessageIterator, FollowerBase[Message, MessageBatch, int]):
     """Messages from the offset `start` on, or from the oldest."""
 
     def __init__(
@@ -85,4 +85,4 @@ class Follower(MessageIterator, Following[Message, MessageBatch, int]):
         batch_bytes_max: int = BATCH_BYTES,
     ) -> None:
         cursor = PartitionCursor(view, start, batch_bytes_max=batch_bytes_max)
-        Following.__init__(self, view, cursor)
+        FollowerBase.__init__(self, view, cursor)

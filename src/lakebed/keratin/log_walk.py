@@ -21,7 +21,7 @@ _ZERO_WINDOW_BYTES = 1 * MIB
 _ZEROS = bytes(_ZERO_WINDOW_BYTES)
 
 
-class Walked(NamedTuple):
+class LogWalk(NamedTuple):
     """Where a walk stopped."""
 
     end: int  # behind the last good record
@@ -31,20 +31,20 @@ class Walked(NamedTuple):
 
 def walk(
     log: LogBytes, start: int, end: int, *, next_offset: int, on_run: Callable[[Run], None]
-) -> Walked:
+) -> LogWalk:
     """Good records of `[start, end)` whose offsets are `next_offset` at least, and rise."""
     while start < end:
         found = log.scan(start, end, bytes_max=WINDOW_BYTES)
         if not isinstance(found, Run):
-            return Walked(start, next_offset, found)
+            return LogWalk(start, next_offset, found)
         good = found.in_order_count(next_offset, OFFSET_MAX)
         if good:
             run = found.part(0, good)
             on_run(run)
             start, next_offset = run.end, run.next_offset
         if good < len(found.positions):
-            return Walked(start, next_offset, Stop.BAD_HEADER)
-    return Walked(start, next_offset, Stop.END)
+            return LogWalk(start, next_offset, Stop.BAD_HEADER)
+    return LogWalk(start, next_offset, Stop.END)
 
 
 def last_byte(file: File, start: int, end: int) -> int:

@@ -19,31 +19,31 @@ from lakebed.base.damage_ledger import DamageLedger, DamageRecord, Loss
 from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.base.files import Disk
-from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
+from lakebed.base.zero_fill import SpareBudget
 from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.append_requests import build_append, build_batch_append
 from lakebed.keratin.checkpoint import Checkpoint, save_checkpoint
-from lakebed.keratin.commits import Commits
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.filler import Filler
 from lakebed.keratin.follower import Follower
 from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.idempotent_commits import IdempotentCommits
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.paths import PartitionPaths
-from lakebed.keratin.reader import Fetched, PartitionReader
-from lakebed.keratin.recovery import Recovered, recover
+from lakebed.keratin.reader import FetchedRecords, PartitionReader
+from lakebed.keratin.recovery import RecoveredPartition, recover
 from lakebed.keratin.repair import repair_segment
-from lakebed.keratin.requests import build_append, build_batch_append
-from lakebed.keratin.rewriting import Rewritten
 from lakebed.keratin.segment import Numbers
+from lakebed.keratin.segment_rewrite import RewrittenSegment
 from lakebed.keratin.state import PartitionState
 from lakebed.keratin.upkeep import IsPinned, Upkeep
 from lakebed.keratin.view import PartitionSegment
-from lakebed.keratin.work import SYNC, Append, Appended, Change, Work
-from lakebed.keratin.writer import PartitionWriter, Told
+from lakebed.keratin.writer import PartitionWriter, WriterCallbacks
+from lakebed.keratin.writer_requests import SYNC, Append, Appended, Change, Work
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +101,9 @@ class Partition:
         )
         self._upkeep = Upkeep(self, filler, is_pinned=is_pinned)
         self._wake_upkeep = wake_upkeep
-        told = Told(on_sealed=self._on_sealed, on_upkeep=wake_upkeep, on_unsynced=wake)
+        callbacks = WriterCallbacks(
+            on_sealed=self._on_sealed, on_upkeep=wake_upkeep, on_unsynced=wake
+        )
         self._writer = PartitionWriter(
             disk,
             paths,
@@ -110,7 +112,7 @@ class Partition:
             config=config,
             state=self._state,
             filler=filler,
-            told=told,
+            callbacks=callbacks,
         )
         self._start_writer(recovered)
         commit_config = config.commit_config()
@@ -125,10 +127,10 @@ class Partition:
             counters=self.counters,
         )
         self._reader = PartitionReader(self, handles_max=config.open_segments_max)
-        self.commits = Commits(self)
-        self._tell_opened(recovered, self._clock.monotonic_ns() - started_ns)
+        self.commits = IdempotentCommits(self)
+        self._log_opened(recovered, self._clock.monotonic_ns() - started_ns)
 
-    def _start_writer(self, recovered: Recovered) -> None:
+    def _start_writer(self, recovered: RecoveredPartition) -> None:
         try:
             for info in recovered.damaged:
                 self._repair(info)
@@ -137,7 +139,7 @@ class Partition:
             self._writer.abandon()
             raise
 
-    def _tell_opened(self, recovered: Recovered, duration_ns: int) -> None:
+    def _log_opened(self, recovered: RecoveredPartition, duration_ns: int) -> None:
         event(
             _log,
             "partition_opened",
@@ -287,7 +289,7 @@ class Partition:
         """Have something done by the writer, between two commits."""
         return self._barrier.commit(Change(apply), size=0)
 
-    def exchange(self, rewritten: Rewritten) -> None:
+    def exchange(self, rewritten: RewrittenSegment) -> None:
         """A sealed segment's file was replaced by a smaller one: read that from now on."""
         self.change(lambda writer: writer.exchange(rewritten))
 
@@ -368,7 +370,7 @@ class Partition:
         """The messages from there on, waiting for more when there are none."""
         return Follower(self, start)
 
-    def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+    def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Raw records from that offset on, as they stand in the log."""
         return self._reader.fetch(offset, max_bytes)
 

@@ -63,7 +63,7 @@ def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
         if producer.sequence:
             raise _out_of_order(producer, expected=0)
         return NEW
-    expected = _behind(last)
+    expected = _next_sequence(last)
     if producer.sequence == expected:
         return NEW
     for number in reversed(range(len(runs))):
@@ -78,7 +78,7 @@ def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
 def extended(runs: Runs, new: ProducerRun) -> Runs:
     """The producer's runs with one more; joined to the last if it continues that."""
     last = runs[-1] if runs else None
-    if last is None or (last.epoch, _behind(last)) != (new.epoch, new.first_sequence):
+    if last is None or (last.epoch, _next_sequence(last)) != (new.epoch, new.first_sequence):
         return (new,)  # it began anew, or had been forgotten
     message_count = last.message_count + new.message_count
     is_near = last.base_offset + last.message_count == new.base_offset
@@ -99,11 +99,11 @@ class Producers:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def of(self, producer_id: int) -> Runs:
+    def runs_of(self, producer_id: int) -> Runs:
         return self._runs.get(producer_id, ())
 
     def add(self, run: ProducerRun) -> None:
-        self._runs[run.producer_id] = extended(self.of(run.producer_id), run)
+        self._runs[run.producer_id] = extended(self.runs_of(run.producer_id), run)
 
     def update(self, changed: Mapping[int, Runs]) -> None:
         self._runs.update(changed)
@@ -176,7 +176,7 @@ def _length_from(runs: Runs) -> int:
     return sum(run.message_count for run in runs)
 
 
-def _behind(run: ProducerRun) -> int:
+def _next_sequence(run: ProducerRun) -> int:
     return (run.first_sequence + run.message_count) % SEQUENCE_COUNT
 
 

@@ -13,8 +13,8 @@ from lakebed.keratin.damage import DamagePolicy
 from lakebed.keratin.format import OFFSET_MAX, RECORD_OVERHEAD
 from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS
 from lakebed.keratin.message_batch import MessageBatch
-from lakebed.keratin.messages import batches_of
 from lakebed.keratin.run import Run, run_of
+from lakebed.keratin.run_decoder import batches_of
 from lakebed.kernels import keratin_scan
 
 _STRICT = DamagePolicy(skip=False)

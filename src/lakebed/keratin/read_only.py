@@ -35,7 +35,7 @@ from lakebed.keratin.manifest import MANIFEST_BYTES_MAX, PartitionManifest, deco
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
-from lakebed.keratin.reader import Fetched, PartitionReader
+from lakebed.keratin.reader import FetchedRecords, PartitionReader
 from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop
 
@@ -150,7 +150,7 @@ class ReadOnlyPartition:
         """The messages from there on, waiting for more when there are none."""
         return Follower(self, start)
 
-    def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+    def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Raw records from that offset on, as they stand in the log."""
         return self._reader.fetch(offset, max_bytes)
 

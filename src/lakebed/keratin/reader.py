@@ -26,10 +26,10 @@ from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.index_file import load_time_index, time_entry_before
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
-from lakebed.keratin.messages import batches_of
 from lakebed.keratin.paths import time_index_path
 from lakebed.keratin.run import Run
-from lakebed.keratin.segment_reading import SegmentReading, open_segment
+from lakebed.keratin.run_decoder import batches_of
+from lakebed.keratin.segment_reader import SegmentReader, open_segment
 from lakebed.keratin.view import PartitionSegment, PartitionView
 from lakebed.keratin.walk import Walk
 
@@ -39,7 +39,7 @@ _GET_BYTES = 4 * KIB  # what is read for a record whose length is not known yet
 _NONE = memoryview(b"")
 
 
-class Fetched(NamedTuple):
+class FetchedRecords(NamedTuple):
     """Whole records, one behind the other, as they stand in the log."""
 
     data: memoryview  # a view of the map, where the segment is sealed
@@ -59,7 +59,7 @@ class PartitionReader:
     ) -> None:
         self._view = view
         self._window_bytes = window_bytes
-        self._handles: Handles[PartitionSegment, SegmentReading] = Handles(
+        self._handles: Handles[PartitionSegment, SegmentReader] = Handles(
             self._open, _handle_key, mutex=view.runner.mutex(), count_max=handles_max
         )
 
@@ -131,7 +131,7 @@ class PartitionReader:
             return batch.message(0)
         raise NotFound(f"{self._view.name}: there is no message with offset {offset}")
 
-    def fetch(self, offset: int, max_bytes: int) -> Fetched:
+    def fetch(self, offset: int, max_bytes: int) -> FetchedRecords:
         """Whole records as bytes, from the one that holds `offset` on, and from one segment.
 
         `max_bytes` at most, but always one record if there is one; none at the high watermark.
@@ -139,8 +139,8 @@ class PartitionReader:
         """
         start, end = self._bounds(offset, None)
         for run in self._walk(start, end, _STRICT, max_bytes):
-            return Fetched(run.raw(), int(run.offsets[0]), run.next_offset)
-        return Fetched(_NONE, end, end)
+            return FetchedRecords(run.raw(), int(run.offsets[0]), run.next_offset)
+        return FetchedRecords(_NONE, end, end)
 
     def offset_for_time(self, timestamp_ms: int) -> int:
         """The first message, in the order of offsets, whose timestamp is at least that.
@@ -173,10 +173,10 @@ class PartitionReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(self, info: PartitionSegment) -> SegmentReading:
+    def _open(self, info: PartitionSegment) -> SegmentReader:
         return open_segment(self._view.disk, info, mutex=self._view.runner.mutex())
 
-    def _lease(self, info: PartitionSegment) -> Lease[SegmentReading]:
+    def _lease(self, info: PartitionSegment) -> Lease[SegmentReader]:
         return self._handles.lease(info)
 
     def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
@@ -220,7 +220,7 @@ class PartitionReader:
         except LakebedError:
             return info.base_offset
         # The record that it leads to must be there, and no younger than it says.
-        is_there = run is not None and run.offset_behind(0) > offset
+        is_there = run is not None and run.offset_after(0) > offset
         if run is None or not is_there or run.timestamps_ms[0] > entry.timestamp_ms:
             return info.base_offset
         return offset

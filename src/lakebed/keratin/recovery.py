@@ -46,7 +46,7 @@ from lakebed.keratin.format import (
 from lakebed.keratin.index_file import decode_index, decode_time_index
 from lakebed.keratin.log_bytes import LogBytes
 from lakebed.keratin.log_file import decode_log_header, encode_log_header
-from lakebed.keratin.log_walk import WINDOW_BYTES, Walked, last_byte, walk
+from lakebed.keratin.log_walk import WINDOW_BYTES, LogWalk, last_byte, walk
 from lakebed.keratin.manifest import PartitionManifest, load_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.producer_scan import note_producers
@@ -62,7 +62,7 @@ _PRODUCERS_BYTES_MAX = 256 * MIB
 
 
 @dataclass
-class Recovered:
+class RecoveredPartition:
     """What an open partition starts from."""
 
     active: ActiveSegment
@@ -81,11 +81,11 @@ class Recovered:
 
 
 @dataclass(frozen=True)
-class _Scanned:
+class _ScannedLog:
     """A segment that was walked to its end."""
 
     segment: ActiveSegment
-    walked: Walked
+    walked: LogWalk
     is_damaged: bool
     is_header_bad: bool
 
@@ -109,9 +109,9 @@ class Recovery:
         self._stride = index_stride_bytes
         self._producers = Producers()
         self._producers_base = 0  # what producers wrote from here on must be found by scanning
-        self._result = Recovered(self._new_segment(0), now_ms)
+        self._result = RecoveredPartition(self._new_segment(0), now_ms)
 
-    def run(self) -> Recovered:
+    def run(self) -> RecoveredPartition:
         result, paths = self._result, self._paths
         for folder in (paths.folder, paths.segments):
             remove_temporaries(self._disk, folder)
@@ -155,7 +155,7 @@ class Recovery:
         else:
             self._begin_active(manifest)
         result.producers = self._producers
-        if manifest is None:  # otherwise what is missing before the first segment is lost
+        if manifest is None and bases:  # otherwise what is missing before the first one is lost
             result.start_offset = self._first_base()
         return result
 
@@ -300,7 +300,7 @@ class Recovery:
             segment, start = scanned.segment, scanned.walked.end
             if not scanned.is_damaged:
                 unsure_from = start if is_rebooted else confirmed_end
-                self._mend_tail(file, path, base, start, size, unsure_from)
+                self._repair_tail(file, path, base, start, size, unsure_from)
             if scanned.is_header_bad:
                 header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
                 file.pwrite(0, header)
@@ -337,7 +337,7 @@ class Recovery:
         result.checkpoint_end = RECORDS_START
         self._begin_active(None)
 
-    def _mend_tail(
+    def _repair_tail(
         self, file: File, path: str, base: int, start: int, size: int, unsure_from: int
     ) -> None:
         """Make the good records durable, and what is behind them nothing."""
@@ -378,6 +378,14 @@ class Recovery:
                 first_offset=manifest.active_base_offset,
                 next_offset=result.next_offset,
             )
+        elif not result.sealed and result.next_offset:
+            self._problem(f"{self._paths.name}: the manifest and all segments are missing")
+            self._lost(
+                "the manifest and all segments are missing",
+                base=0,
+                first_offset=0,
+                next_offset=result.next_offset,
+            )
         result.active = self._new_segment(result.next_offset)
         create_segment(self._disk, self._paths, result.active)
 
@@ -392,7 +400,7 @@ class Recovery:
         *,
         confirmed_end: int | None = None,
         checkpoint: Checkpoint | None = None,
-    ) -> _Scanned:
+    ) -> _ScannedLog:
         """Walk a log to its end from a checkpoint on, around damage where there is any.
 
         Damage is what is bad with good records behind it, or before `confirmed_end`. Of the
@@ -437,7 +445,7 @@ class Recovery:
             if found is None:
                 break
             walked = walk(log, found.start, size, next_offset=walked.next_offset, on_run=on_run)
-        return _Scanned(segment, walked, is_damaged, is_header_bad=header_error is not None)
+        return _ScannedLog(segment, walked, is_damaged, is_header_bad=header_error is not None)
 
     def _read_header(self, file: File, path: str, segment: ActiveSegment) -> DataError | None:
         """Take its time; what is wrong with it."""
@@ -519,7 +527,7 @@ def recover(
     now_ms: int,
     index_stride_bytes: int,
     record: Callable[[Loss], None] | None = None,
-) -> Recovered:
+) -> RecoveredPartition:
     """Make the partition ready to be written; everything it says is durable when it returns.
 
     `record` is given what is lost before anything is changed that would hide it.

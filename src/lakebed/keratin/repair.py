@@ -17,17 +17,17 @@ from lakebed.base.files import Disk
 from lakebed.base.files.quarantine import save_in_quarantine
 from lakebed.base.files.salvage import SalvagedBytes
 from lakebed.keratin.format import RECORDS_START
-from lakebed.keratin.inspect import GoodRange, LogDamage, LogInspection, inspect_log
 from lakebed.keratin.log_bytes import LogBytes
+from lakebed.keratin.log_inspection import GoodRange, LogDamage, LogInspection, inspect_log
 from lakebed.keratin.paths import PartitionPaths
-from lakebed.keratin.rewriting import Rewritten, rewrite_ranges
+from lakebed.keratin.segment_rewrite import RewrittenSegment, rewrite_ranges
 from lakebed.keratin.view import PartitionSegment
 
 
-class Repaired(NamedTuple):
+class RepairedSegment(NamedTuple):
     """What was done to one segment."""
 
-    rewritten: Rewritten
+    rewritten: RewrittenSegment
     damages: tuple[LogDamage, ...]  # with the offsets that may be lost
     saved: tuple[str, ...]  # the files in the quarantine, one for each bad stretch
 
@@ -40,7 +40,7 @@ def repair_segment(
     index_stride_bytes: int,
     created_ms: int,
     record: Callable[..., None] | None = None,
-) -> Repaired | None:
+) -> RepairedSegment | None:
     """Leave the bad bytes of a sealed segment out; None if it is whole.
 
     `created_ms` is for a log whose header does not tell any more. `record` is given every `Loss`
@@ -71,7 +71,7 @@ def repair_segment(
         index_stride_bytes=index_stride_bytes,
         created_ms=created_ms,
     )
-    return Repaired(rewritten, found.damages, saved)
+    return RepairedSegment(rewritten, found.damages, saved)
 
 
 def _loss(

@@ -1,7 +1,8 @@
 """Where a partition begins after retention: decided here, from values alone.
 
-The oldest segments go first, and only a run of the oldest: one that somebody still needs keeps all
-behind it. The active segment always stays.
+The oldest segments go first, and only a run of the oldest: a segment that a reader or a pin needs
+keeps all after it. The active segment always stays. A segment that was sealed while the clock ran
+ahead is as old as the next, so it holds back no other.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from lakebed.base.clock import believable
 from lakebed.keratin.config import TopicConfig
 
 
@@ -18,7 +20,8 @@ class Candidate(NamedTuple):
     base_offset: int
     next_offset: int
     size: int
-    latest_ms: int  # its largest timestamp, but not behind the moment it was sealed
+    newest_ms: int | None  # its largest timestamp, if that is known
+    sealed_ms: int
 
 
 def is_wanted(config: TopicConfig) -> bool:
@@ -36,8 +39,11 @@ def start_after_retention(
     """The new start offset; None if nothing goes. `segments` are oldest first."""
     total = active_bytes + sum(segment.size for segment in segments)
     start = None
-    for segment in segments:
-        is_too_old = 0 < config.retention_ms < now_ms - segment.latest_ms
+    all_sealed_ms = believable([segment.sealed_ms for segment in segments], now=now_ms)
+    for segment, sealed_ms in zip(segments, all_sealed_ms, strict=True):
+        # Producers choose timestamps: one from the future does not outlast the sealing.
+        latest_ms = sealed_ms if segment.newest_ms is None else min(segment.newest_ms, sealed_ms)
+        is_too_old = 0 < config.retention_ms < now_ms - latest_ms
         # As much is kept as the limit asks for, not less: Kafka's rule.
         is_too_much = 0 < config.retention_bytes <= total - segment.size
         if not (is_too_old or is_too_much) or is_needed(segment):

@@ -47,9 +47,9 @@ class Run(NamedTuple):
     @property
     def next_offset(self) -> int:
         """Behind the last message."""
-        return self.offset_behind(self.record_count - 1)
+        return self.offset_after(self.record_count - 1)
 
-    def offset_behind(self, index: int) -> int:
+    def offset_after(self, index: int) -> int:
         """Behind the messages of that record."""
         offset = int(self.offsets[index])
         if not self.flags[index] & _BATCH:
@@ -63,7 +63,7 @@ class Run(NamedTuple):
         """The first record with messages at or behind `offset`; `record_count` if there is none."""
         index = bisect_left(self.offsets, offset)
         if index and self.flags[index - 1] & _BATCH:
-            return index - 1 if self.offset_behind(index - 1) > offset else index
+            return index - 1 if self.offset_after(index - 1) > offset else index
         return index
 
     def in_order_count(self, least_offset: int, limit_offset: int) -> int:

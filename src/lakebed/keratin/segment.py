@@ -48,17 +48,17 @@ class ActiveSegment:
     ) -> None:
         """Records that were written at `end`; `positions` count from there."""
         if isinstance(timestamps_ms, int):
-            self._see(timestamps_ms)
+            self._note_timestamp(timestamps_ms)
         done = 0
         for index in self._points(positions, size):
             if not isinstance(timestamps_ms, int):
-                self._see(max(timestamps_ms[done : index + 1]))
+                self._note_timestamp(max(timestamps_ms[done : index + 1]))
             relative = offsets[index] - self.base_offset
             self.places.append(IndexEntry(relative, 0, self.end + positions[index]))
             self.times.append(TimeEntry(self.timestamp_ms_max, relative, 0))
             done = index + 1
         if not isinstance(timestamps_ms, int) and done < len(positions):
-            self._see(max(timestamps_ms[done:]))
+            self._note_timestamp(max(timestamps_ms[done:]))
         if len(positions):
             self.last_position = self.end + int(positions[-1])
         self.end += size
@@ -93,5 +93,5 @@ class ActiveSegment:
             self.indexed_end = end + (positions[following] if following < count else size)
             first = following
 
-    def _see(self, timestamp_ms: int) -> None:
+    def _note_timestamp(self, timestamp_ms: int) -> None:
         self.timestamp_ms_max = max(self.timestamp_ms_max, timestamp_ms)

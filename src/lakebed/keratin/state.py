@@ -67,7 +67,7 @@ class PartitionState:
         with self._mutex:
             self._durable_position, self._durable_offset = position, offset
             moved, self._moved = self._moved, None
-        self._tell(moved)
+        self._notify(moved)
 
     def begin(self, active: ActiveSegment, sealed: PartitionSegment) -> None:
         """The active segment was sealed, and another one follows it."""
@@ -108,9 +108,9 @@ class PartitionState:
         with self._mutex:
             self._is_closed = True
             moved, self._moved = self._moved, None
-        self._tell(moved)
+        self._notify(moved)
 
-    def _tell(self, moved: Event | None) -> None:
+    def _notify(self, moved: Event | None) -> None:
         if moved is not None:
             moved.set()
         self._listeners.call()

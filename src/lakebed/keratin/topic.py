@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.keratin.append_future import AppendFuture, after_failure
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
@@ -37,7 +37,7 @@ class Topic:
         self.identity = identity
         self.config = config
         self._open_partition = open_partition
-        self._opened = Opened(self._open, name=f"topic {name}", runner=runner)
+        self._opened = OpenRegistry(self._open, name=f"topic {name}", runner=runner)
         self._partitions: list[Partition | None] = [None] * identity.partition_count  # if open
         self._turn = 0  # which partition is next; a lost count only changes the turn
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 from lakebed.base.damage_ledger import TOPICS, DamageLedger
-from lakebed.base.errors import AlreadyExists, Closed, Corrupt, LakebedError, NotFound
+from lakebed.base.errors import AlreadyExists, Busy, Closed, Corrupt, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike
-from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
-from lakebed.base.runner.drive import Drive
+from lakebed.base.runner.step_driver import StepDriver
 from lakebed.base.units import MIB
+from lakebed.base.zero_fill import SpareBudget
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import (
     TopicIdentity,
@@ -79,8 +79,8 @@ class Topics:
         self._open: dict[str, Topic] = {}  # guarded by _mutex, as are the next two
         self._busy: dict[str, Event] = {}
         self._is_closed = False
-        self._flushing = Drive("keratin flush", runner, Partition.flush_step)
-        self._upkeep = Drive("keratin upkeep", runner, Partition.upkeep_step)
+        self._flushing = StepDriver("keratin flush", runner, Partition.flush_step)
+        self._upkeep = StepDriver("keratin upkeep", runner, Partition.upkeep_step)
         remove_leftovers(disk, self.root)
 
     def names(self) -> list[str]:
@@ -184,6 +184,18 @@ class Topics:
                 raise NotFound(f"{self.root}: there is no topic {name}")
             self._remove(paths)
             self._forget_losses(name)
+
+    def failures(self) -> dict[str, Exception]:
+        """The open partitions whose background work fails at present, and why. It is tried again.
+
+        Those that take no writes are not among them: see `Partition.failure`.
+        """
+        failing = self._flushing.failures() | self._upkeep.failures()
+        return {
+            partition.name: error
+            for partition, error in failing.items()
+            if partition.failure is None and not isinstance(error, Busy)
+        }
 
     def close_topic(self, name: str) -> None:
         """Close a topic, if it is open; it may be opened again."""

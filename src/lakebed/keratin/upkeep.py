@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Protocol
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
-from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
+from lakebed.base.errors import Closed, DataError, LakebedError, NotFound, RetryError
 from lakebed.base.events import event
-from lakebed.keratin.compacting import compact
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.filler import Filler
 from lakebed.keratin.format import HEADER_BYTES_MAX, OFFSET_MAX
@@ -23,7 +23,7 @@ from lakebed.keratin.log_file import decode_log_header
 from lakebed.keratin.paths import PartitionPaths, time_index_path
 from lakebed.keratin.producers import PRODUCERS_MAX
 from lakebed.keratin.retention import Candidate, is_wanted, start_after_retention
-from lakebed.keratin.rewriting import Rewritten
+from lakebed.keratin.segment_rewrite import RewrittenSegment
 from lakebed.keratin.view import PartitionSegment, PartitionView
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ IsPinned = Callable[[str, int, int, int], bool]
 """By topic, partition, first offset and the one behind the last."""
 
 
-class Kept(PartitionView, Protocol):
+class MaintainedPartition(PartitionView, Protocol):
     """A partition, as its upkeep sees it."""
 
     paths: PartitionPaths
@@ -45,7 +45,7 @@ class Kept(PartitionView, Protocol):
 
     def truncate_before(self, offset: int) -> int: ...
 
-    def exchange(self, rewritten: Rewritten) -> None: ...
+    def exchange(self, rewritten: RewrittenSegment) -> None: ...
 
     def checkpoint_if_due(self) -> None: ...
 
@@ -58,13 +58,15 @@ class Kept(PartitionView, Protocol):
 class Upkeep:
     """For one thread at a time: the runner's."""
 
-    def __init__(self, partition: Kept, filler: Filler, *, is_pinned: IsPinned | None) -> None:
+    def __init__(
+        self, partition: MaintainedPartition, filler: Filler, *, is_pinned: IsPinned | None
+    ) -> None:
         self._partition = partition
         self._filler = filler
         self._look_at_ns = 0  # for retention and compaction
         self._forget_at_ns = 0  # producers
         self._is_pinned = is_pinned
-        self._latest_ms: dict[int, int] = {}  # of sealed segments, by base offset
+        self._candidates: dict[int, Candidate] = {}  # sealed segments, by base offset
         self._compacted_base = -1  # the newest segment that compaction has seen
 
     def note_sealed(self) -> None:
@@ -99,25 +101,26 @@ class Upkeep:
     def _look_if_due(self, now_ns: int) -> int | None:
         if now_ns < self._look_at_ns:
             return self._look_at_ns - now_ns
-        self._look_at_ns = now_ns + LOOK_EVERY_NS
-        if self._look():
-            return LOOK_EVERY_NS
-        self._look_at_ns = OFFSET_MAX
-        return None
+        config = self._partition.config
+        delay_ns = LOOK_EVERY_NS if is_wanted(config) or config.compact else None
+        self._look_at_ns = OFFSET_MAX if delay_ns is None else now_ns + delay_ns
+        try:
+            self._look()
+        except BaseException:
+            self._look_at_ns = 0
+            raise
+        return delay_ns
 
-    def _look(self) -> bool:
-        """Remove and compact; whether to do so again in some time."""
+    def _look(self) -> None:
+        """Remove and compact. Raises what keeps it from that, unless waiting alone may end it."""
         partition = self._partition
         try:
             if is_wanted(partition.config):
                 self.retain()
             if partition.config.compact:
                 self.compact()
-        except DiskError as error:
-            _log.warning("%s: upkeep failed: %s", partition.name, error)
-        except LakebedError as error:
+        except (RetryError, Closed) as error:
             _log.info("%s: no upkeep now: %s", partition.name, error)
-        return is_wanted(partition.config) or partition.config.compact
 
     def compact(self) -> int:
         """Leave out what newer values of the same keys replaced; how many segments changed.
@@ -150,7 +153,7 @@ class Upkeep:
         partition = self._partition
         segments = partition.segments()
         start = start_after_retention(
-            self._candidates(segments),
+            self._find_candidates(segments),
             config=partition.config,
             active_bytes=segments[-1].end,
             now_ms=partition.now_ms(),
@@ -169,27 +172,27 @@ class Upkeep:
         paths = self._partition.paths
         return self._is_pinned(paths.topic, paths.number, segment.base_offset, segment.next_offset)
 
-    def _candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
-        known, self._latest_ms = self._latest_ms, {}
-        found = []
+    def _find_candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
+        known, self._candidates = self._candidates, {}
         for info, following in pairwise(segments):
-            latest_ms = known.get(info.base_offset)
-            if latest_ms is None:
-                latest_ms = self._latest(info, following)
-            self._latest_ms[info.base_offset] = latest_ms
-            found.append(Candidate(info.base_offset, info.next_offset, info.end, latest_ms))
-        return found
+            candidate = known.get(info.base_offset)
+            if candidate is None or candidate.next_offset != info.next_offset:
+                newest_ms, sealed_ms = self._newest_ms(info), self._created_ms(following)
+                candidate = Candidate(
+                    info.base_offset, info.next_offset, info.end, newest_ms, sealed_ms
+                )
+            self._candidates[info.base_offset] = candidate._replace(size=info.end)
+        return list(self._candidates.values())
 
-    def _latest(self, info: PartitionSegment, following: PartitionSegment) -> int:
-        """Its largest timestamp, bounded by the time it was sealed: when the next was begun."""
-        sealed_ms = self._created_ms(following)
+    def _newest_ms(self, info: PartitionSegment) -> int | None:
+        """Returns the segment's largest timestamp, or None if its time index does not say."""
         try:
             path = time_index_path(info.path)
             times = load_time_index(self._partition.disk, path, base_offset=info.base_offset)
         except (NotFound, DataError):
-            return sealed_ms
+            return None
         is_whole = times and times[-1].relative_offset == info.next_offset - 1 - info.base_offset
-        return min(times[-1].timestamp_ms, sealed_ms) if is_whole else sealed_ms
+        return times[-1].timestamp_ms if is_whole else None
 
     def _created_ms(self, info: PartitionSegment) -> int:
         """When it was begun; now, if it does not tell any more."""

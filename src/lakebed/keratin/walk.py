@@ -22,11 +22,11 @@ from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.format import LOG_HEADER
 from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS
 from lakebed.keratin.run import Run
-from lakebed.keratin.segment_reading import SegmentReading
+from lakebed.keratin.segment_reader import SegmentReader
 from lakebed.keratin.view import PartitionSegment, PartitionView
 from lakebed.kernels import Stop
 
-Leases = Callable[[PartitionSegment], Lease[SegmentReading]]
+Leases = Callable[[PartitionSegment], Lease[SegmentReader]]
 _LOOKS_MAX = 20  # for the list of segments to tell what became of a file
 _LOOK_NS = 1 * NS_PER_MS
 _WANTED_BYTES_MIN = 4 * KIB
@@ -56,7 +56,7 @@ class Walk:
         self._next = start  # the first offset not yet passed
         self._end = end
         self._segments = view.segments()
-        self._reading: SegmentReading | None = None  # that `_position` belongs to
+        self._reading: SegmentReader | None = None  # that `_position` belongs to
         self._position = 0
         self._looks = 0
         lost = (one for one in view.lost_offsets() if (one.next_offset or 0) > start)
@@ -81,7 +81,7 @@ class Walk:
                     break
 
         while self._lost:
-            self._meet_lost()
+            self._report_lost()
 
     def _around_lost(self, run: Run) -> Iterator[Run]:
         """The run in parts, with what is lost met between them."""
@@ -89,13 +89,13 @@ class Walk:
             before = run.index_for(self._lost[0].first_offset or 0)
             if before:
                 yield run.part(0, before)
-            self._meet_lost()
+            self._report_lost()
             if before == run.record_count:
                 return
             run = run.part(before, run.record_count)
         yield run
 
-    def _meet_lost(self) -> None:
+    def _report_lost(self) -> None:
         lost = self._lost.pop(0)
         first, following = lost.first_offset or 0, lost.next_offset or 0
         error = Corrupt(
@@ -104,7 +104,7 @@ class Walk:
             path=lost.path,
             offset=lost.start,
         )
-        self._policy.meet(
+        self._policy.report(
             SkippedRange(lost.path or "", lost.start or 0, lost.end or 0, first, following, error)
         )
 
@@ -127,7 +127,7 @@ class Walk:
                 self._pass_unreadable(info, error)
                 return None
 
-    def _read(self, info: PartitionSegment, reading: SegmentReading) -> Run | None:
+    def _read(self, info: PartitionSegment, reading: SegmentReader) -> Run | None:
         end = min(info.end, reading.log.size)
         if reading is not self._reading:
             if not info.is_sealed and self._was_sealed(info):
@@ -157,24 +157,24 @@ class Walk:
         self._check_start()
         return True
 
-    def _begin(self, info: PartitionSegment, reading: SegmentReading, end: int) -> None:
+    def _begin(self, info: PartitionSegment, reading: SegmentReader, end: int) -> None:
         error = reading.log.header_error()
         if isinstance(error, UnknownVersion):
             raise error
         if error is not None and info.end > LOG_HEADER.size:
-            self._policy.meet(
+            self._policy.report(
                 SkippedRange(info.path, 0, LOG_HEADER.size, self._next, self._next, error)
             )
         self._position = reading.seek(self._next, end, limit_offset=info.next_offset)
         self._reading = reading
 
-    def _scan(self, info: PartitionSegment, reading: SegmentReading, end: int) -> Run | None:
+    def _scan(self, info: PartitionSegment, reading: SegmentReader, end: int) -> Run | None:
         least = max(self._next, info.base_offset)
         found = reading.log.scan(self._position, end, bytes_max=self._wanted_bytes(info))
         if isinstance(found, Stop):
             self._pass_over(info, reading, end, PROBLEMS[found])
             return None
-        if found.offsets[0] < least and found.offset_behind(0) > least:
+        if found.offsets[0] < least and found.offset_after(0) > least:
             least = int(found.offsets[0])  # a batch that began before
         good = found.in_order_count(least, info.next_offset)
         if not good:
@@ -194,7 +194,7 @@ class Walk:
             raise error
         start = self._position if self._reading is not None else 0
         problem = Corrupt(f"cannot be read: {error}", path=info.path, offset=start)
-        self._policy.meet(
+        self._policy.report(
             SkippedRange(info.path, start, info.end, self._next, info.next_offset, problem, error)
         )
         self._next = info.next_offset
@@ -214,7 +214,7 @@ class Walk:
         return run.part(0, last) if last else None
 
     def _pass_over(
-        self, info: PartitionSegment, reading: SegmentReading, end: int, problem: str
+        self, info: PartitionSegment, reading: SegmentReader, end: int, problem: str
     ) -> None:
         """Go on behind the place where no good record is; raises unless damage is skipped."""
         start = self._position
@@ -227,7 +227,7 @@ class Walk:
         behind, next_offset = end, info.next_offset
         if following is not None:
             behind, next_offset = following.start, int(following.offsets[0])
-        self._policy.meet(SkippedRange(info.path, start, behind, self._next, next_offset, error))
+        self._policy.report(SkippedRange(info.path, start, behind, self._next, next_offset, error))
         self._position = behind
         self._next = max(self._next, next_offset)
 
@@ -243,7 +243,7 @@ class Walk:
             self._view.runner.sleep_ns(_LOOK_NS)
             return
         self._looks = 0
-        self._policy.meet(
+        self._policy.report(
             SkippedRange(info.path, end, info.end, self._next, info.next_offset, error)
         )
         self._next = info.next_offset

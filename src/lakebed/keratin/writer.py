@@ -22,7 +22,7 @@ from lakebed.base.clock import NS_PER_MS
 from lakebed.base.commit import SpaceReserve
 from lakebed.base.errors import DiskError, LakebedError, WriteFailed
 from lakebed.base.events import event
-from lakebed.base.files import Disk, forking, replace_atomically
+from lakebed.base.files import Disk, fork_guard, replace_atomically
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
 from lakebed.keratin.checkpoint import Checkpoint, checkpoint_of, save_checkpoint
@@ -34,20 +34,20 @@ from lakebed.keratin.format import OFFSET_MAX, RECORDS_START, ManifestSegment
 from lakebed.keratin.manifest import PartitionManifest, replace_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.producers import Runs, encode_producers
-from lakebed.keratin.recovery import Recovered
-from lakebed.keratin.rewriting import Rewritten
+from lakebed.keratin.recovery import RecoveredPartition
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.segment_files import SegmentFiles, create_segment, remove_segment
+from lakebed.keratin.segment_rewrite import RewrittenSegment
 from lakebed.keratin.state import PartitionState
 from lakebed.keratin.view import PartitionSegment
-from lakebed.keratin.work import SYNC, Append, Change, Work
+from lakebed.keratin.writer_requests import SYNC, Append, Change, Work
 from lakebed.kernels import keratin_batch
 
 _log = logging.getLogger(__name__)
 _CHECKPOINT_SHARE = 4  # the log grows by so many times a checkpoint's bytes before the next one
 
 
-class Told(NamedTuple):
+class WriterCallbacks(NamedTuple):
     """Whom the writer tells of what; each is quick, and does nothing itself."""
 
     on_sealed: Callable[[], None]  # there is one more sealed segment
@@ -63,12 +63,12 @@ class PartitionWriter:
         disk: Disk,
         paths: PartitionPaths,
         runner: Runner,
-        recovered: Recovered,
+        recovered: RecoveredPartition,
         *,
         config: TopicConfig,
         state: PartitionState,
         filler: Filler,
-        told: Told,
+        callbacks: WriterCallbacks,
     ) -> None:
         """Goes on where `recovered` says."""
         self._disk = disk
@@ -83,7 +83,7 @@ class PartitionWriter:
         self._created_ms = recovered.created_ms
         self._index_bytes = recovered.index_bytes
         self._filler = filler
-        self._told = told
+        self._callbacks = callbacks
         self._reserve = SpaceReserve(disk, paths.folder, reserve_bytes=config.reserve_bytes)
         self._end_file = DurableEndFile(
             disk, paths.durable_end, writer_epoch=recovered.writer_epoch
@@ -94,7 +94,7 @@ class PartitionWriter:
         self._unsynced_since_ns: int | None = None
         self._is_rolling = False  # begun, and not done
         self._is_closed = False
-        self._process = forking.generation()
+        self._process = fork_guard.generation()
 
     @property
     def unsynced_since_ns(self) -> int | None:
@@ -210,7 +210,7 @@ class PartitionWriter:
         chunks = [cast("Buffer", batch)]  # encoded on their way to the disk
         tail = self._files.tail
         if self._filler.reach(tail.end + batch.size):
-            self._told.on_upkeep()
+            self._callbacks.on_upkeep()
         if plan.is_sync_wanted:
             tail.commit(chunks)
             self._filler.check()
@@ -218,7 +218,7 @@ class PartitionWriter:
             tail.write(chunks)
             if self._unsynced_since_ns is None:
                 self._unsynced_since_ns = self._clock.monotonic_ns()
-                self._told.on_unsynced()
+                self._callbacks.on_unsynced()
         self._active.add(
             positions=batch.positions,
             offsets=plan.record_offsets(),
@@ -231,16 +231,16 @@ class PartitionWriter:
         self._producers.update(plan.changed)
         self._files.add_to_indexes()
         if self.is_checkpoint_due or has_first_producer:
-            self._told.on_upkeep()
+            self._callbacks.on_upkeep()
         if plan.is_sync_wanted:
-            self._told_durable()
+            self._publish_durable()
 
     def _sync(self) -> None:
         self._files.tail.sync()
         self._filler.check()
-        self._told_durable()
+        self._publish_durable()
 
-    def _told_durable(self) -> None:
+    def _publish_durable(self) -> None:
         """Everything that was written is durable now."""
         self._unsynced_since_ns = None
         self._end_file.publish(
@@ -265,7 +265,7 @@ class PartitionWriter:
         self._filler.check()
         if self._unsynced_since_ns is not None:
             self._files.tail.sync()
-            self._told_durable()
+            self._publish_durable()
         new = ActiveSegment(
             base_offset=self._next_offset,
             created_ms=self._now_ms(),
@@ -290,12 +290,12 @@ class PartitionWriter:
         self._plan_checkpoint(RECORDS_START)
         self._state.begin(new, sealed)
         self._filler.begin(base_offset=new.base_offset, end=new.end)
-        self._told_durable()
+        self._publish_durable()
         self._try_to_write_manifest()
         with contextlib.suppress(LakebedError):  # the new one has it all
             self._disk.unlink(self._paths.segment(old.base_offset, SegmentFile.PRODUCERS))
         event(_log, "segment_sealed", partition=self._paths.name, base_offset=old.base_offset)
-        self._told.on_sealed()
+        self._callbacks.on_sealed()
 
     def roll(self) -> bool:
         """Seal the active segment now; False if it has no records."""
@@ -331,7 +331,7 @@ class PartitionWriter:
 
     def checkpoint(self) -> Checkpoint:
         """The active segment and all producers as they are now, durable."""
-        forking.check(self._process, self._paths.checkpoint)
+        fork_guard.check(self._process, self._paths.checkpoint)
         if self._unsynced_since_ns is not None:
             self._sync()
         checkpoint = checkpoint_of(self._active, list(self._producers.all_runs()))
@@ -344,11 +344,11 @@ class PartitionWriter:
         growth = max(self._config.checkpoint_bytes, _CHECKPOINT_SHARE * size)
         self._checkpoint_due_end = end + growth
 
-    # What a change does to append by itself: see `commits`.
+    # What a change does to append by itself: see `idempotent_commits`.
 
     def runs_of(self, producer_id: int) -> Runs:
         """What it wrote so far."""
-        return self._producers.of(producer_id)
+        return self._producers.runs_of(producer_id)
 
     def keep_producer(self, producer_id: int) -> Runs:
         """The same; and it is remembered until `drop_producer`."""
@@ -385,7 +385,7 @@ class PartitionWriter:
         self._state.replace_sealed(sealed, start_offset=start_offset)
         self.write_manifest()
 
-    def exchange(self, rewritten: Rewritten) -> None:
+    def exchange(self, rewritten: RewrittenSegment) -> None:
         """One sealed segment's file was replaced; durable when it returns."""
         info = rewritten.info
         sealed = [
@@ -420,7 +420,9 @@ class PartitionWriter:
         self._write_manifest(self._state.sealed, start_offset=self._state.start_offset())
 
     def _write_manifest(self, sealed: Sequence[PartitionSegment], *, start_offset: int) -> None:
-        forking.check(self._process, self._paths.manifest)  # by its name a child could replace it
+        fork_guard.check(
+            self._process, self._paths.manifest
+        )  # by its name a child could replace it
         replace_manifest(
             self._disk,
             self._paths.manifest,

@@ -1,8 +1,9 @@
 """Loops over many records or many bytes: checksums, encoding, scanning, columns, writing.
 
 The loops are compiled (`_compiled`, Cython and C); `reference` has the same functions in plain
-Python with the same results, and is used, with a warning, where the package was installed without
-a compiler. The environment's `LAKEBED_KERNELS` decides otherwise: `reference` or `compiled`.
+Python with the same results, and is used where the package was installed without a compiler.
+`MISSING_REASON` then has why; importing prints nothing, the first use of a real disk does (`disk`).
+The environment's `LAKEBED_KERNELS` decides otherwise: `reference` or `compiled`.
 
 A compiled loop releases the interpreter's lock when there is much to do, and always to write.
 """
@@ -10,7 +11,6 @@ A compiled loop releases the interpreter's lock when there is much to do, and al
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 
 from lakebed.base.files.writing import WriteOutcome
@@ -35,13 +35,15 @@ if _wanted not in ("", "compiled", "reference"):
     raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}, it must be 'compiled' or 'reference'")
 
 _FUNCTIONS = (
-    "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32c crc64_combine crc64nvme features "
-    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_producers keratin_scan "
-    "murmur2 murmur2_hashes record_batch_decode record_batch_encode record_batch_encode_slices "
-    "record_batch_headers record_batch_sections record_batch_slices write_and_sync zero_fill"
+    "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32_combine crc32c crc32c_combine "
+    "crc64_combine crc64nvme features fold64 gather keratin_batch keratin_encode keratin_fields "
+    "keratin_producers keratin_scan murmur2 murmur2_hashes record_batch_decode "
+    "record_batch_encode record_batch_encode_slices record_batch_headers record_batch_sections "
+    "record_batch_slices write_and_sync zero_fill"
 )
 
 COMPILED: bool
+MISSING_REASON = ""  # why the reference is used without having been chosen
 if _wanted == "reference":
     COMPILED = False
 else:
@@ -55,14 +57,11 @@ else:
     except ImportError as _error:
         if _wanted == "compiled":
             raise ImportError(
-                "LAKEBED_KERNELS=compiled, but the compiled kernels are not here: install with a"
-                f" C compiler, or run `python -m lakebed.kernels.build` in a checkout ({_error})"
+                "LAKEBED_KERNELS=compiled, but the compiled kernels are not here: install with a C"
+                f" compiler, or run `python src/lakebed/kernels/build.py` in a checkout ({_error})"
             ) from _error
         COMPILED = False
-        logging.getLogger("lakebed.kernels").warning(
-            "the compiled kernels are not installed; the Python ones in use are much slower (%s)",
-            _error,
-        )
+        MISSING_REASON = str(_error)
 
 if COMPILED:
     from lakebed.kernels._compiled import (
@@ -73,7 +72,9 @@ if COMPILED:
         aof_find,
         aof_scan,
         bytes_lengths,
+        crc32_combine,
         crc32c,
+        crc32c_combine,
         crc64_combine,
         crc64nvme,
         features,
@@ -104,7 +105,9 @@ else:
         aof_find,
         aof_scan,
         bytes_lengths,
+        crc32_combine,
         crc32c,
+        crc32c_combine,
         crc64_combine,
         crc64nvme,
         features,
@@ -129,10 +132,13 @@ else:
 
 __all__ = [
     "COMPILED",
+    "MISSING_REASON",
     "features",
     "bytes_lengths",
     "crc32c",
     "crc64nvme",
+    "crc32_combine",
+    "crc32c_combine",
     "crc64_combine",
     "fold64",
     "AofBatch",

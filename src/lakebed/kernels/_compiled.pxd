@@ -36,11 +36,17 @@ cdef extern from "crc32c.h":
     uint32_t crc32c_update(uint32_t state, const uint8_t *data, size_t length) nogil
 
 
+cdef extern from "crc32_shift.h":
+    void crc32_prepare_powers()
+    uint32_t crc32_shift(uint32_t word, uint64_t length) nogil
+    uint32_t crc32c_shift(uint32_t word, uint64_t length) nogil
+
+
 cdef extern from "crc64nvme.h":
     void crc64_prepare()
     uint64_t crc64_update(uint64_t state, const uint8_t *data, size_t length) nogil
     uint32_t crc64_fold(uint64_t crc) nogil
-    uint64_t crc64_shift(uint64_t word, uint32_t length) nogil
+    uint64_t crc64_shift(uint64_t word, uint64_t length) nogil
 
 
 cdef extern from "aof.h":

@@ -39,6 +39,7 @@ cdef tuple STOPS = tuple(Stop)
 
 features_in_use = features_detected()
 crc32c_prepare()
+crc32_prepare_powers()
 crc64_prepare()
 
 

@@ -47,8 +47,23 @@ def fold64(uint64_t crc):
     return crc64_fold(crc)
 
 
+def crc32_combine(first, second, length):
+    """The CRC-32, as of `zlib.crc32`, of two pieces of data from their own, and the length of the
+    second."""
+    cdef uint32_t before = <uint32_t>integer(first, "first", U32_MAX)
+    cdef uint32_t after = <uint32_t>integer(second, "second", U32_MAX)
+    return crc32_shift(before, integer(length, "length", U64_MAX)) ^ after
+
+
+def crc32c_combine(first, second, length):
+    """The crc32c of two pieces of data from their own, and the length of the second."""
+    cdef uint32_t before = <uint32_t>integer(first, "first", U32_MAX)
+    cdef uint32_t after = <uint32_t>integer(second, "second", U32_MAX)
+    return crc32c_shift(before, integer(length, "length", U64_MAX)) ^ after
+
+
 def crc64_combine(first, second, length):
     """The crc64-nvme of two pieces of data from their own, and the length of the second."""
-    cdef uint64_t crc = integer(first, "first", U64_MAX)
-    cdef uint64_t behind = integer(second, "second", U64_MAX)
-    return crc64_shift(crc, <uint32_t>integer(length, "length", U32_MAX)) ^ behind
+    cdef uint64_t before = integer(first, "first", U64_MAX)
+    cdef uint64_t after = integer(second, "second", U64_MAX)
+    return crc64_shift(before, integer(length, "length", U64_MAX)) ^ after

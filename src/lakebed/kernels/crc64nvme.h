@@ -11,7 +11,7 @@ static uint64_t crc64_table[8][256];
 
 /* What moves a state over `digit << (8 * k)` bytes: x to the power of their bits. The second has
  * each power lowered by 65, as the carry-less product and its reduction want it. */
-enum { CRC64_DIGITS = 4 }; /* of 8 bits each: no payload is longer */
+enum { CRC64_DIGITS = 8 }; /* of 8 bits each: any length */
 static uint64_t crc64_powers[CRC64_DIGITS][256];
 static uint64_t crc64_lowered_powers[CRC64_DIGITS][256];
 
@@ -216,9 +216,9 @@ static inline uint64_t crc64_update(uint64_t state, const uint8_t *p, size_t len
 }
 
 /* The word moved over `length` bytes, as a state moves over that many zero bytes. */
-static inline uint64_t crc64_shift(uint64_t word, uint32_t length) {
+static inline uint64_t crc64_shift(uint64_t word, uint64_t length) {
     for (int k = 0; length; k++, length >>= 8) {
-        uint32_t digit = length & 0xFF;
+        uint64_t digit = length & 0xFF;
         if (digit == 0) continue;
 #if LAKEBED_X86
         if (features_in_use & FEATURE_PCLMUL) {

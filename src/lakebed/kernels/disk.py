@@ -1,15 +1,40 @@
 """The real disk, with writing and syncing done by the kernels.
 
 `lakebed.base` has the disk and `lakebed.kernels` the calls without the interpreter lock; this is
-where the two meet.
+where the two meet. Every store on a real disk is opened here, so this is also where it is reported,
+once a process, that the kernels were not compiled: a warning of the logger `lakebed.kernels`, which
+the command line and a program without logging print on standard error, and a node logs as the event
+`kernels_not_compiled`. Importing a package reports nothing.
 """
 
 from __future__ import annotations
 
+import logging
+from functools import cache
+
 from lakebed.base.files.real import RealDisk, Writers
-from lakebed.kernels import write_and_sync, zero_fill
+from lakebed.kernels import MISSING_REASON, write_and_sync, zero_fill
+
+COST = "10 to 40 times on small records; checksums of 30 MB/s"  # docs/limits.md has the figures
+REMEDY = "install lakebed again where there is a C compiler, or from a wheel for this Python"
 
 
 def real_disk() -> RealDisk:
     """The operating system's disk."""
+    if MISSING_REASON:
+        _report_missing_kernels()
     return RealDisk(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
+
+
+@cache
+def _report_missing_kernels() -> None:
+    logging.getLogger("lakebed.kernels").warning(
+        "the compiled kernels are not installed, and the Python ones are slower (%s): %s (%s)",
+        COST,
+        REMEDY,
+        MISSING_REASON,
+        extra={
+            "event": "kernels_not_compiled",
+            "facts": {"cost": COST, "remedy": REMEDY, "reason": MISSING_REASON},
+        },
+    )

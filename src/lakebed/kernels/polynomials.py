@@ -1,6 +1,6 @@
-"""The two CRC polynomials, and the folding constants that follow from them.
+"""The polynomials of the CRCs, and the folding constants that follow from them.
 
-Both CRCs are reflected: bit 0 of a word is its highest power of x. A carry-less product of two
+All CRCs are reflected: bit 0 of a word is its highest power of x. A carry-less product of two
 reflected words comes out one bit short, so each constant is a power lowered by one:
 
 - a 128-bit block (A, B), A its first word, moves over `d` bits of message as
@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from functools import cache
 
-CRC32C_POLYNOMIAL = 0x11EDC6F41  # x^32 first, as polynomials are written
+CRC32_POLYNOMIAL = 0x104C11DB7  # x^32 first, as polynomials are written
+CRC32C_POLYNOMIAL = 0x11EDC6F41
 CRC64NVME_POLYNOMIAL = 0x1AD93D23594C93659
 
 CRC32C_LANE_BYTES = (128, 2048)  # three such lanes are read side by side
@@ -48,19 +49,26 @@ def quotient(exponent: int, polynomial: int) -> int:
     return result
 
 
-def shift_crc64(crc: int, length: int) -> int:
+@cache
+def reflected(polynomial: int) -> int:
+    """The polynomial as a reflected CRC divides by it: without its highest power."""
+    width_bits = polynomial.bit_length() - 1
+    return reflect(polynomial & (1 << width_bits) - 1, width_bits)
+
+
+def shift_crc(crc: int, length: int, polynomial: int) -> int:
     """What `crc` adds to the CRC of the bytes before, once `length` more have followed them."""
     for index in range(-(-length.bit_length() // 8)):
         digit = length >> 8 * index & 0xFF
-        power = _byte_power(digit << 8 * index)
-        crc = _reflected_product(crc, power)
+        if digit:
+            crc = _reflected_product(crc, _byte_power(digit << 8 * index, polynomial), polynomial)
     return crc
 
 
 def crc64_constants() -> dict[str, int]:
     """What the carry-less-multiply crc64-nvme needs, by the names the C code uses."""
     polynomial = CRC64NVME_POLYNOMIAL
-    constants = {"CRC64_POLYNOMIAL": _REFLECTED}
+    constants = {"CRC64_POLYNOMIAL": reflected(polynomial)}
     for bits in CRC64_FOLD_BITS:
         constants[f"CRC64_FOLD_{bits}_FIRST"] = _reflected_power(bits + 63, polynomial, 64)
         constants[f"CRC64_FOLD_{bits}_SECOND"] = _reflected_power(bits - 1, polynomial, 64)
@@ -71,9 +79,12 @@ def crc64_constants() -> dict[str, int]:
 
 
 def crc32c_constants() -> dict[str, int]:
-    """What the three-lane crc32c needs, by the names the C code uses."""
+    """What the three-lane crc32c and joining CRC-32s need, by the names the C code uses."""
     polynomial = CRC32C_POLYNOMIAL
-    constants = {"CRC32C_POLYNOMIAL": reflect(polynomial & (1 << 32) - 1, 32)}
+    constants = {
+        "CRC32_POLYNOMIAL": reflected(CRC32_POLYNOMIAL),
+        "CRC32C_POLYNOMIAL": reflected(polynomial),
+    }
     for name, lane_bytes in zip(("SHORT", "LONG"), CRC32C_LANE_BYTES, strict=True):
         constants[f"CRC32C_{name}_BYTES"] = lane_bytes
         for count in (1, 2):
@@ -103,18 +114,15 @@ def _modulo(value: int, polynomial: int) -> int:
 
 
 @cache
-def _byte_power(length: int) -> int:
+def _byte_power(length: int, polynomial: int) -> int:
     """x to the power of so many bytes' bits. Called for at most 256 lengths a digit."""
-    return _reflected_power(8 * length, CRC64NVME_POLYNOMIAL, 64)
+    return _reflected_power(8 * length, polynomial, polynomial.bit_length() - 1)
 
 
-def _reflected_product(left: int, right: int) -> int:
-    product = 0
-    for bit in range(63, -1, -1):
+def _reflected_product(left: int, right: int, polynomial: int) -> int:
+    divisor, product = reflected(polynomial), 0
+    for bit in range(polynomial.bit_length() - 2, -1, -1):
         if left >> bit & 1:
             product ^= right
-        right = right >> 1 ^ (_REFLECTED if right & 1 else 0)
+        right = right >> 1 ^ (divisor if right & 1 else 0)
     return product
-
-
-_REFLECTED = reflect(CRC64NVME_POLYNOMIAL & (1 << 64) - 1, 64)

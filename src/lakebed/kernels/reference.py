@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, SupportsIndex
 
-from lakebed.base import checksum
-from lakebed.base.checksum import fold64 as fold64
 from lakebed.base.files.writing import (
     FILE_OFFSET_MAX,
     WriteOnce,
@@ -36,10 +34,16 @@ from lakebed.kernels.format import (
     KeratinRecordHeader,
     KeratinRecordTrailer,
 )
-from lakebed.kernels.polynomials import shift_crc64
+from lakebed.kernels.polynomials import CRC64NVME_POLYNOMIAL, shift_crc
 from lakebed.kernels.reference_batches import record_batch_decode as record_batch_decode
 from lakebed.kernels.reference_batches import record_batch_encode as record_batch_encode
 from lakebed.kernels.reference_batches import record_batch_slices as record_batch_slices
+from lakebed.kernels.reference_checksums import crc32_combine as crc32_combine
+from lakebed.kernels.reference_checksums import crc32c as crc32c
+from lakebed.kernels.reference_checksums import crc32c_combine as crc32c_combine
+from lakebed.kernels.reference_checksums import crc64_combine as crc64_combine
+from lakebed.kernels.reference_checksums import crc64nvme as crc64nvme
+from lakebed.kernels.reference_checksums import fold64 as fold64
 from lakebed.kernels.reference_columns import gather as gather
 from lakebed.kernels.reference_columns import keratin_fields as keratin_fields
 from lakebed.kernels.reference_columns import record_batch_headers as record_batch_headers
@@ -66,18 +70,6 @@ _FD_MAX = (1 << 31) - 1
 def features() -> tuple[str, ...]:
     """The instruction-set extensions in use: none are known here."""
     return ()
-
-
-def crc32c(data: ReadableBuffer, crc: SupportsIndex = 0) -> int:
-    """crc32c of `data`, continuing from `crc`: `crc32c(b, crc32c(a)) == crc32c(a + b)`."""
-    before = arguments.integer(crc, "crc", maximum=arguments.U32_MAX)
-    return checksum.crc32c(byte_view(data, "data"), before)
-
-
-def crc64nvme(data: ReadableBuffer, crc: SupportsIndex = 0) -> int:
-    """crc64-nvme of `data`, continuing from `crc`, which is the CRC of what stands before."""
-    before = arguments.integer(crc, "crc")
-    return checksum.crc64nvme(byte_view(data, "data"), before)
 
 
 def aof_encode(
@@ -110,12 +102,12 @@ def aof_encode(
             break
         offsets.append(len(data))
         payload = bytes(view)
-        folded = fold64(checksum.crc64nvme(payload))
+        folded = fold64(crc64nvme(payload))
         header = AofRecordHeader(len(payload), folded, timestamp_of(index), ext_id_of(index))
         data += AOF_RECORD.pack(header)
         data += payload
         data += bytes(-len(data) % AOF_ALIGNMENT)
-    return AofEncoded(bytes(data), _column("Q", offsets), checksum.crc64nvme(data, running))
+    return AofEncoded(bytes(data), _column("Q", offsets), crc64nvme(data, running))
 
 
 class AofBatch(bytes):
@@ -142,15 +134,6 @@ def aof_batch(
     batch = AofBatch(encoded.data)
     batch.offsets, batch.crc64, batch.size = encoded.offsets, encoded.crc64, len(encoded.data)
     return batch
-
-
-def crc64_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int:
-    """The crc64-nvme of two pieces of data from their own, and the length of the second."""
-    before = arguments.integer(first, "first")
-    behind = arguments.integer(second, "second")
-    return (
-        shift_crc64(before, arguments.integer(length, "length", maximum=arguments.U32_MAX)) ^ behind
-    )
 
 
 def aof_scan(
@@ -241,7 +224,7 @@ def keratin_encode(
             offset=offset_of(index),
         )
         record = KERATIN_RECORD.pack(header) + block + view
-        crc = checksum.crc32c(record[_CHECKED_FROM:])
+        crc = crc32c(record[_CHECKED_FROM:])
         data += record + KERATIN_TRAILER.pack(KeratinRecordTrailer(crc))
     return KeratinEncoded(bytes(data), _column("Q", positions))
 
@@ -386,8 +369,8 @@ class _CrcMarks:
 
     def crc64(self, offset: int, length: int) -> int:
         if length <= self.DISTANCE_BYTES:
-            return checksum.crc64nvme(self._view[offset : offset + length])
-        before = shift_crc64(self._until(offset), length)
+            return crc64nvme(self._view[offset : offset + length])
+        before = shift_crc(self._until(offset), length, CRC64NVME_POLYNOMIAL)
         return self._until(offset + length) ^ before
 
     def _until(self, offset: int) -> int:
@@ -395,8 +378,8 @@ class _CrcMarks:
         while len(self._crcs) <= index:
             mark = (len(self._crcs) - 1) * self.DISTANCE_BYTES
             between = self._view[mark : mark + self.DISTANCE_BYTES]
-            self._crcs.append(checksum.crc64nvme(between, self._crcs[-1]))
-        return checksum.crc64nvme(self._view[offset - rest : offset], self._crcs[index])
+            self._crcs.append(crc64nvme(between, self._crcs[-1]))
+        return crc64nvme(self._view[offset - rest : offset], self._crcs[index])
 
 
 def _keratin_record_bytes(headers_bytes: int, payload_bytes: int) -> int:
@@ -415,7 +398,7 @@ def _aof_stop(view: memoryview, offset: int, end: int) -> Stop | None:
     if _aof_record_bytes(header.length) > left:
         return Stop.CUT
     first = offset + AOF_RECORD.size
-    crc = checksum.crc64nvme(view[first : first + header.length])
+    crc = crc64nvme(view[first : first + header.length])
     return None if fold64(crc) == header.checksum else Stop.BAD_CHECKSUM
 
 
@@ -438,6 +421,6 @@ def _keratin_stop(view: memoryview, position: int, end: int) -> Stop | None:
     if size > left:
         return Stop.CUT
     trailer_at = position + size - KERATIN_TRAILER.size
-    crc = checksum.crc32c(view[position + _CHECKED_FROM : trailer_at])
+    crc = crc32c(view[position + _CHECKED_FROM : trailer_at])
     good = KERATIN_TRAILER.unpack(view, trailer_at).crc32c == crc
     return None if good else Stop.BAD_CHECKSUM

@@ -1,4 +1,4 @@
-"""The HTTP API of a node: the store's door, for whoever has one of its access keys, and its pages.
+"""The HTTP API of a node: for whoever has one of its access keys, and its pages.
 
 Keys and secrets come with every request, as HTTP Basic: so they go over TLS, or stay on this
 machine, unless whoever runs the node says that the network may be trusted.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakebed.http.answering import Handler
-from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.connection_limit import ConnectionLimit
 from lakebed.http.limits import Limits
+from lakebed.http.responder import Handler
 from lakebed.http.server import Done
 from lakebed.http_api.guard import Guard
 from lakebed.http_api.key_guard import KeyGuard
+from lakebed.http_api.origin_check import OriginCheck
 from lakebed.http_api.server import HttpApi
-from lakebed.http_api.site import Site
 from lakebed.seglake.key_ring import Credentials, KeyRing
 from lakebed.store.store import Store
 
@@ -25,8 +25,8 @@ def http_endpoint(
     *,
     first: Credentials | None,
     limits: Limits | None = None,
-    room: ConnectionRoom | None = None,
-    site: Site | None = None,
+    room: ConnectionLimit | None = None,
+    site: OriginCheck | None = None,
     wrap: Callable[[Handler, Guard], Handler] = lambda calls, _: calls,
     on_done: Done | None = None,
 ) -> HttpApi:

@@ -18,9 +18,9 @@ from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import HistogramSnapshot, Snapshot
 from lakebed.base.units import GIB, KIB, MIB
 from lakebed.node.metric_names import SECONDS, exported
-from lakebed.node.observing import Counted, Seen
-from lakebed.node.readiness import Look
-from lakebed.store.counters import Counted as EngineCounted
+from lakebed.node.observer import RequestCounts, RequestSnapshot
+from lakebed.node.readiness import ReadinessReport
+from lakebed.store.counters import PartCounters as EngineCounted
 from lakebed.version import VERSION
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Labels = Mapping[str, str]
 class NodeFacts(NamedTuple):
     """What is known of the node itself at one moment."""
 
-    seen: Sequence[Seen]
+    requests: Sequence[RequestSnapshot]
     connections: Mapping[str, int]  # by endpoint
     replays_detected: int
 
@@ -62,20 +62,20 @@ def counted_totals(totals: Totals) -> EngineCounted:
 
 
 def rendered(
-    facts: NodeFacts, disk: Look, counts: Iterable[EngineCounted], *, content_type: str
+    facts: NodeFacts, disk: ReadinessReport, counts: Iterable[EngineCounted], *, content_type: str
 ) -> bytes:
     """In any thread."""
     from prometheus_client import exposition
     from prometheus_client.openmetrics import exposition as open_exposition
 
-    everything = _Everything(lambda: _families(facts, disk, counts))
+    everything = _NodeCollector(lambda: _families(facts, disk, counts))
     if content_type == OPEN_METRICS:
         text: bytes = open_exposition.generate_latest(everything)  # type: ignore[no-untyped-call]
         return text
     return exposition.generate_latest(everything)
 
 
-class _Everything:
+class _NodeCollector:
     """A collector, as the library wants one."""
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
@@ -85,7 +85,9 @@ class _Everything:
         return self._families()
 
 
-def _families(facts: NodeFacts, disk: Look, counts: Iterable[EngineCounted]) -> Iterator[Metric]:
+def _families(
+    facts: NodeFacts, disk: ReadinessReport, counts: Iterable[EngineCounted]
+) -> Iterator[Metric]:
     yield from _of_engines(counts)
     yield from _of_requests(facts)
     yield from _of_process()
@@ -178,7 +180,7 @@ def _of_requests(facts: NodeFacts) -> Iterator[Metric]:
         "lakebed_bytes_out", "Bytes of bodies that went.", labels=["endpoint"]
     )
     found: dict[str, Any] = {}
-    for one in facts.seen:
+    for one in facts.requests:
         here = {"endpoint": one.endpoint}
         _add_requests(found, "", here, "op", one.by_operation)
         _add_requests(found, "_by_bucket", here, "bucket", one.by_bucket)
@@ -198,7 +200,7 @@ def _of_requests(facts: NodeFacts) -> Iterator[Metric]:
 
 
 def _add_requests(
-    found: dict[str, Any], suffix: str, here: Labels, by: str, counted: Counted
+    found: dict[str, Any], suffix: str, here: Labels, by: str, counted: RequestCounts
 ) -> None:
     for (name, status_class), count in counted.requests.items():
         labels = {**here, by: name, "status_class": status_class}
@@ -229,7 +231,7 @@ def _of_process() -> Iterator[Metric]:
     yield from ProcessCollector(registry=None).collect()
 
 
-def _of_disk(disk: Look) -> Iterator[Metric]:
+def _of_disk(disk: ReadinessReport) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
     if disk.free_bytes is not None:

@@ -4,8 +4,8 @@
     /readyz   200 if it can do its work, else 503 and why, a line each
     /metrics  for who asks from this machine, for who has an access key, or for all if so set
 
-`/healthz` answers whatever the request says of where it comes from; the others check it (`Site`).
-Who asks through a proxy is not on this machine, wherever the proxy is.
+`/healthz` answers whatever the request says of where it comes from; the others check it
+(`OriginCheck`). Who asks through a proxy is not on this machine, wherever the proxy is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Busy, LakebedError
-from lakebed.http.answering import Handler
-from lakebed.http.request import Asked, Request
+from lakebed.http.request import Request, RequestLabel
+from lakebed.http.responder import Handler
 from lakebed.http.response import Response
-from lakebed.http_api.answer import problem_response
 from lakebed.http_api.guard import Guard
-from lakebed.http_api.site import Site
+from lakebed.http_api.origin_check import OriginCheck
+from lakebed.http_api.response_builder import problem_response
 from lakebed.node.metrics import NodeFacts, accepted, counted_totals, rendered
-from lakebed.node.readiness import Readiness, look
-from lakebed.node.totals import ObjectTotals
+from lakebed.node.object_totals import ObjectTotals
+from lakebed.node.readiness import Readiness, check_readiness
 from lakebed.store.store import Store
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Pages:
         store: Store,
         *,
         guard: Guard,
-        site: Site,
+        site: OriginCheck,
         readiness: Readiness,
         facts: Callable[[], NodeFacts],
         is_public: bool,
@@ -74,7 +74,7 @@ class Pages:
             if found is None:
                 return calls(request)
             name, page = found
-            request.asked = Asked(name)
+            request.label = RequestLabel(name)
             if request.method not in ("GET", "HEAD"):
                 response = _plain(405, "only GET and HEAD are taken here")
                 response.headers = [*response.headers, ("Allow", "GET, HEAD")]
@@ -115,7 +115,7 @@ class Pages:
             if self._is_public:
                 return
             raise
-        request.asked = Asked("metrics", access_key=identity.access_key)
+        request.label = RequestLabel("metrics", access_key=identity.access_key)
 
     async def _rendered(self, content_type: str) -> bytes:
         if self._scrapes >= _SCRAPES_MAX:
@@ -123,7 +123,7 @@ class Pages:
         self._scrapes += 1
         try:
             async with self._scraping:
-                totals = await self._totals.seen()
+                totals = await self._totals.snapshot()
                 facts = self._facts()
                 return await asyncio.to_thread(self._render, facts, totals, content_type)
         finally:
@@ -133,7 +133,7 @@ class Pages:
         counts = self._store.counts()
         if totals is not None:
             counts.append(counted_totals(totals))
-        return rendered(facts, look(self._store), counts, content_type=content_type)
+        return rendered(facts, check_readiness(self._store), counts, content_type=content_type)
 
 
 def is_local(request: Request) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
 from lakebed.base.units import MIB, format_bytes
-from lakebed.store.failures import Failed
+from lakebed.store.failures import FailedPart
 from lakebed.store.store import Store
 
 ANSWER_S: Final = 2.0
@@ -35,13 +35,13 @@ _FAILED: Final = {
 }
 
 
-class Look(NamedTuple):
+class ReadinessReport(NamedTuple):
     """`problems` is empty if all is well."""
 
     free_bytes: int | None  # None: it is not known
     reserve_bytes: int
     problems: tuple[str, ...]
-    failed: Sequence[Failed] = ()
+    failed: Sequence[FailedPart] = ()
 
 
 class Readiness:
@@ -53,7 +53,7 @@ class Readiness:
         self._store = store
         self._is_draining = is_draining
         self._answer_s = answer_s
-        self._looking: asyncio.Future[Look] | None = None
+        self._looking: asyncio.Future[ReadinessReport] | None = None
         self._told: set[tuple[str, str]] = set()  # kind and name of what the log told as failed
 
     async def problems(self) -> tuple[str, ...]:
@@ -61,15 +61,15 @@ class Readiness:
         if self._is_draining():
             return ("the node is draining",)
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(asyncio.to_thread(look, self._store))
+            self._looking = asyncio.ensure_future(asyncio.to_thread(check_readiness, self._store))
         await asyncio.wait([self._looking], timeout=self._answer_s)
         if not self._looking.done():
             return (f"the disk has not answered for {self._answer_s:g} s",)
         found = self._looking.result()
-        self._tell(found.failed)
+        self._log_failures(found.failed)
         return found.problems
 
-    def _tell(self, failed: Iterable[Failed]) -> None:
+    def _log_failures(self, failed: Iterable[FailedPart]) -> None:
         """Once of each."""
         now = {(one.kind, one.name): one.error for one in failed}
         for kind, name in now.keys() - self._told:
@@ -78,16 +78,18 @@ class Readiness:
         self._told = set(now)
 
 
-def look(store: Store) -> Look:
+def check_readiness(store: Store) -> ReadinessReport:
     """In any thread; it may wait for the disk."""
     reserve_bytes = reserve_of(store)
     if not store.is_open:
-        return Look(None, reserve_bytes, ("the store is closed",))
+        return ReadinessReport(None, reserve_bytes, ("the store is closed",))
     try:
         free_bytes = store.disk.free_bytes(store.root)
         facts = os.statvfs(store.root)
     except (LakebedError, OSError) as error:
-        return Look(None, reserve_bytes, (f"the store's folder cannot be looked at: {error}",))
+        return ReadinessReport(
+            None, reserve_bytes, (f"the store's folder cannot be looked at: {error}",)
+        )
     problems = []
     if facts.f_flag & os.ST_RDONLY or not os.access(store.root, os.W_OK):
         problems.append("the store's folder cannot be written")
@@ -103,7 +105,7 @@ def look(store: Store) -> Look:
     failed = [one for one in store.failures() if one.kind in _FAILED]
     counts = Counter(one.kind for one in failed)
     problems += [f"{_FAILED[kind]}: {count}" for kind, count in counts.items()]
-    return Look(free_bytes, reserve_bytes, tuple(problems), failed)
+    return ReadinessReport(free_bytes, reserve_bytes, tuple(problems), failed)
 
 
 def reserve_of(store: Store) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from lakebed.base.clock import Clock
-from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.connection_limit import ConnectionLimit
 from lakebed.http.limits import Limits
 from lakebed.http.server import Server
 from lakebed.http.tls import TlsFiles
-from lakebed.node.observing import Observer
+from lakebed.node.observer import Observer
 from lakebed.s3.app import App
 from lakebed.s3.service import Service
 from lakebed.seglake.endpoint_config import EndpointConfig
@@ -30,7 +30,7 @@ class S3Endpoint:
         config: EndpointConfig,
         first: Credentials | None,
         limits: Limits | None = None,
-        room: ConnectionRoom | None = None,
+        room: ConnectionLimit | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="lakebed-s3")

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lakebed.http.request import Request
 from lakebed.http.response import Response
-from lakebed.s3.addressing import Address
+from lakebed.s3.address import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import S3Error
 from lakebed.s3.query import Query

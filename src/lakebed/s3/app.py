@@ -15,7 +15,7 @@ from lakebed.base.errors import LakebedError
 from lakebed.edge.budget import Share
 from lakebed.edge.failures import Failures
 from lakebed.http.refusal import Refusal
-from lakebed.http.request import Asked, Request
+from lakebed.http.request import Request, RequestLabel
 from lakebed.http.response import Response
 from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.identity import Identity
@@ -53,7 +53,7 @@ class App:
             identity = self._authenticator.authenticate(request)
             verb, operation = route(request, domain=self._domain)
             bucket: str = getattr(operation, "bucket", "")
-            request.asked = Asked(type(operation).__name__, bucket, identity.access_key)
+            request.label = RequestLabel(type(operation).__name__, bucket, identity.access_key)
             share = self._budget.try_admit(identity, held_bytes=_held_bytes(request))
             if share is None:
                 return self._answer_later(verb, operation, request, identity)
@@ -62,7 +62,7 @@ class App:
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
             return self._failed(error, request, share)
         if isinstance(result, Response):
-            return _signed(result, request)
+            return _with_common_headers(result, request)
         return self._answer(result, request, share)
 
     @property
@@ -83,7 +83,7 @@ class App:
         self, result: Awaitable[Response], request: Request, share: Share
     ) -> Response:
         try:
-            return _signed(await result, request)
+            return _with_common_headers(await result, request)
         except Exception as error:  # noqa: BLE001 - as above
             return self._failed(error, request, share)
 
@@ -97,12 +97,12 @@ class App:
             request.at_end(share.release)
             result = verb.handle(self._service, operation, request, identity)
             response = result if isinstance(result, Response) else await result
-            return _signed(response, request)
+            return _with_common_headers(response, request)
         except Exception as error:  # noqa: BLE001 - as above
             return self._failed(error, request, share)
 
     def _failed(self, error: Exception, request: Request, share: Share | None) -> Response:
-        return _signed(self._failures.response(error, request, share), request)
+        return _with_common_headers(self._failures.response(error, request, share), request)
 
 
 def _failure(error: LakebedError, request: Request) -> Response:
@@ -117,7 +117,7 @@ def _held_bytes(request: Request) -> int:
     return 0 if whole is None else len(whole)
 
 
-def _signed(response: Response, request: Request) -> Response:
+def _with_common_headers(response: Response, request: Request) -> Response:
     """With what every answer has."""
     response.headers = [
         *response.headers,

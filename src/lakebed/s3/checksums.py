@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lakebed.base.errors import InputError
 from lakebed.s3.errors import S3Error
-from lakebed.s3.fields import HeaderList
+from lakebed.s3.object_headers import HeaderList
 from lakebed.seglake.digests import MD5_BYTES, Expected, can_be_full, decoded
 from lakebed.seglake.model import Algorithm, Checksum
 

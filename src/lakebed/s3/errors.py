@@ -1,6 +1,6 @@
 """What is told to a client that something is wrong: one code, one status, one sentence.
 
-`STATUSES` are all codes that are ever told. `TELLING` is the one table from the errors of the
+`STATUSES` are all codes that are ever told. `ERROR_TEXTS` is the one table from the errors of the
 store to them: an error is told by the row of its class, or else of the nearest class above it.
 
 Invariant: of what is wrong on this side (a file, the disk, the data) a client hears no more than
@@ -16,7 +16,7 @@ from lakebed.base import errors as base
 from lakebed.base.errors import LakebedError
 from lakebed.http.request import BadBody, ClientGone, Request
 from lakebed.http.response import Response
-from lakebed.s3.xml_text import DECLARATION, element, sayable
+from lakebed.s3.xml_text import DECLARATION, element, encodable
 from lakebed.seglake import errors as engine
 from lakebed.seglake.conditions import NotModified
 
@@ -119,74 +119,80 @@ STATUSES: Mapping[str, int] = {
 }
 
 
-class Told(NamedTuple):
+class ErrorText(NamedTuple):
     """How a class of errors is told: without a sentence of its own, by the error's."""
 
     code: str
     message: str | None = None
 
 
-_FAULT = Told("InternalError", "We encountered an internal error. Please try again.")
-_BUSY = Told("SlowDown", "Please reduce your request rate.")
-_AWAY = Told("ServiceUnavailable", "The store is not open. Please try again.")
+_FAULT = ErrorText("InternalError", "We encountered an internal error. Please try again.")
+_BUSY = ErrorText("SlowDown", "Please reduce your request rate.")
+_AWAY = ErrorText("ServiceUnavailable", "The store is not open. Please try again.")
 
-TELLING: Mapping[type[LakebedError], Told] = {
-    engine.NoSuchBucket: Told("NoSuchBucket", "The specified bucket does not exist"),
-    engine.NoSuchKey: Told("NoSuchKey", "The specified key does not exist."),
-    engine.NoSuchVersion: Told("NoSuchVersion", "The specified version does not exist."),
-    engine.NoSuchUpload: Told(
+ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
+    engine.NoSuchBucket: ErrorText("NoSuchBucket", "The specified bucket does not exist"),
+    engine.NoSuchKey: ErrorText("NoSuchKey", "The specified key does not exist."),
+    engine.NoSuchVersion: ErrorText("NoSuchVersion", "The specified version does not exist."),
+    engine.NoSuchUpload: ErrorText(
         "NoSuchUpload",
         "The specified upload does not exist. The upload ID may be invalid, or the upload may "
         "have been aborted or completed.",
     ),
-    engine.MethodNotAllowed: Told(
+    engine.MethodNotAllowed: ErrorText(
         "MethodNotAllowed", "The specified method is not allowed against this resource."
     ),
-    engine.NoSuchAccessKey: Told(
+    engine.NoSuchAccessKey: ErrorText(
         "InvalidAccessKeyId",
         "The AWS Access Key Id you provided does not exist in our records.",
     ),
-    engine.BucketExists: Told("BucketAlreadyOwnedByYou"),
-    engine.BucketNotEmpty: Told("BucketNotEmpty", "The bucket you tried to delete is not empty"),
-    engine.ReservedBucket: Told("AccessDenied"),
-    engine.BadBucketName: Told("InvalidBucketName"),
-    engine.BadKey: Told("KeyTooLongError", "Your key is too long"),
-    engine.BadState: Told("IllegalVersioningConfigurationException"),
-    engine.PreconditionFailed: Told(
+    engine.BucketExists: ErrorText("BucketAlreadyOwnedByYou"),
+    engine.BucketNotEmpty: ErrorText(
+        "BucketNotEmpty", "The bucket you tried to delete is not empty"
+    ),
+    engine.ReservedBucket: ErrorText("AccessDenied"),
+    engine.BadBucketName: ErrorText("InvalidBucketName"),
+    engine.BadKey: ErrorText("KeyTooLongError", "Your key is too long"),
+    engine.BadState: ErrorText("IllegalVersioningConfigurationException"),
+    engine.PreconditionFailed: ErrorText(
         "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
     ),
-    engine.ConditionConflict: Told(
+    engine.ConditionConflict: ErrorText(
         "ConditionalRequestConflict",
         "The conditional request cannot succeed due to a conflicting operation against this "
         "resource.",
     ),
-    engine.BadDigest: Told("BadDigest"),
-    engine.BadSize: Told(
+    engine.BadDigest: ErrorText("BadDigest"),
+    engine.BadSize: ErrorText(
         "IncompleteBody",
         "You did not provide the number of bytes specified by the Content-Length HTTP header.",
     ),
-    engine.BadPart: Told("InvalidPart"),
-    engine.BadPartOrder: Told(
+    engine.BadPart: ErrorText("InvalidPart"),
+    engine.BadPartOrder: ErrorText(
         "InvalidPartOrder",
         "The list of parts was not in ascending order. Parts must be ordered by part number.",
     ),
-    engine.PartTooSmall: Told(
+    engine.PartTooSmall: ErrorText(
         "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size"
     ),
-    engine.BadRange: Told("InvalidRange", "The requested range is not satisfiable"),
+    engine.BadRange: ErrorText("InvalidRange", "The requested range is not satisfiable"),
     engine.Damaged: _FAULT,
-    NotModified: Told("NotModified", "Not Modified"),
-    BadBody: Told("IncompleteBody"),
-    ClientGone: Told("RequestTimeout", "The client went away before its request was complete."),
-    base.TooLarge: Told("EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"),
-    base.InputError: Told("InvalidRequest"),
+    NotModified: ErrorText("NotModified", "Not Modified"),
+    BadBody: ErrorText("IncompleteBody"),
+    ClientGone: ErrorText(
+        "RequestTimeout", "The client went away before its request was complete."
+    ),
+    base.TooLarge: ErrorText(
+        "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"
+    ),
+    base.InputError: ErrorText("InvalidRequest"),
     base.BadName: _FAULT,  # the engine's own are above: what is left has the name of a file
     base.NotFound: _FAULT,
     base.AlreadyExists: _FAULT,
     base.BadConfig: _FAULT,
     base.RetryError: _BUSY,
     base.Locked: _AWAY,
-    base.NoSpace: Told("InsufficientStorage", "There is no space left to store this."),
+    base.NoSpace: ErrorText("InsufficientStorage", "There is no space left to store this."),
     base.Closed: _AWAY,
     LakebedError: _FAULT,
 }
@@ -207,7 +213,7 @@ def to_s3(error: BaseException) -> S3Error:
     """The error as it is told."""
     if isinstance(error, S3Error):
         return error
-    told = _told(type(error))
+    told = _error_text(type(error))
     facts = _FACTS.get(told.code)
     headers, details = ((), ()) if facts is None else facts(error)
     return S3Error(
@@ -225,9 +231,9 @@ def error_document(error: S3Error, *, request_id: str, resource: str) -> bytes:
         DECLARATION,
         "<Error>",
         element("Code", error.code),
-        element("Message", sayable(str(error))),
-        *(element(name, sayable(value)) for name, value in error.details),
-        element("Resource", sayable(resource)),
+        element("Message", encodable(str(error))),
+        *(element(name, encodable(value)) for name, value in error.details),
+        element("Resource", encodable(resource)),
         element("RequestId", request_id),
         element("HostId", HOST_ID),
         "</Error>",
@@ -241,10 +247,10 @@ def invalid_argument(message: str, *, name: str, value: str) -> S3Error:
     )
 
 
-def _told(kind: type[BaseException]) -> Told:
+def _error_text(kind: type[BaseException]) -> ErrorText:
     for one in kind.__mro__:
-        if one in TELLING:
-            return TELLING[one]
+        if one in ERROR_TEXTS:
+            return ERROR_TEXTS[one]
     return _FAULT
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from lakebed.s3.addressing import decoded
+from lakebed.s3.address import decoded
 from lakebed.s3.errors import S3Error, invalid_argument
 from lakebed.seglake.listing import PAGE_MAX
 from lakebed.seglake.multipart import PART_NUMBER_MAX

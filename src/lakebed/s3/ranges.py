@@ -30,7 +30,7 @@ class Span(NamedTuple):
     start: int
     end: int
 
-    def told(self, size: int) -> str:
+    def content_range(self, size: int) -> str:
         """As `Content-Range` has it."""
         return f"bytes {self.start}-{self.end - 1}/{size}"
 
@@ -84,7 +84,7 @@ class Sections:
         self.end = f"\r\n--{boundary}--\r\n".encode("latin-1")
         self.heads = [
             f"\r\n--{boundary}\r\nContent-Type: {content_type}\r\n"
-            f"Content-Range: {span.told(size)}\r\n\r\n".encode("latin-1")
+            f"Content-Range: {span.content_range(size)}\r\n\r\n".encode("latin-1")
             for span in spans
         ]
         self.length = (

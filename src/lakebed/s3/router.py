@@ -14,7 +14,7 @@ from typing import Final
 
 from lakebed.http.request import Request
 from lakebed.s3 import absent_configuration, verbs
-from lakebed.s3.addressing import Address, address_of
+from lakebed.s3.address import Address, address_of
 from lakebed.s3.errors import S3Error, invalid_argument
 from lakebed.s3.query import Query
 from lakebed.s3.unsupported import HEADERS, HEADERS_STARTING, SUBRESOURCES, not_implemented

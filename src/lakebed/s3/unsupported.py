@@ -62,21 +62,21 @@ SUBRESOURCES: Final = frozenset(
 """Every subresource that S3 has, served or not: one that has no route is refused by name."""
 
 
-class Taken(NamedTuple):
+class AcceptedHeader(NamedTuple):
     """The values of a header that change nothing, and the error of all others."""
 
     values: frozenset[str] | None  # None: any
     code: str = "NotImplemented"
 
 
-_NEVER: Final = Taken(frozenset())
-_ANY: Final = Taken(None)
+_NEVER: Final = AcceptedHeader(frozenset())
+_ANY: Final = AcceptedHeader(None)
 
-HEADERS: Final[Mapping[str, Taken]] = {
-    "x-amz-acl": Taken(frozenset({"private", "bucket-owner-full-control"})),
-    "x-amz-api-version": Taken(frozenset({"2006-03-01"})),  # of the SDK for C++
-    "x-amz-bucket-namespace": Taken(frozenset({"global"})),
-    "x-amz-bucket-object-lock-enabled": Taken(frozenset({"false"})),
+HEADERS: Final[Mapping[str, AcceptedHeader]] = {
+    "x-amz-acl": AcceptedHeader(frozenset({"private", "bucket-owner-full-control"})),
+    "x-amz-api-version": AcceptedHeader(frozenset({"2006-03-01"})),  # of the SDK for C++
+    "x-amz-bucket-namespace": AcceptedHeader(frozenset({"global"})),
+    "x-amz-bucket-object-lock-enabled": AcceptedHeader(frozenset({"false"})),
     "x-amz-bypass-governance-retention": _ANY,  # nothing is retained
     "x-amz-cf-id": _ANY,  # of a proxy
     "x-amz-expected-bucket-owner": _NEVER,
@@ -84,14 +84,16 @@ HEADERS: Final[Mapping[str, Taken]] = {
     "x-amz-if-match-size": _NEVER,
     "x-amz-mfa": _NEVER,
     "x-amz-object-annotation-directive": _ANY,  # there are none to copy
-    "x-amz-object-lock-legal-hold": Taken(frozenset({"off"})),
-    "x-amz-object-ownership": Taken(frozenset({"bucketownerenforced"})),  # there are no lists
+    "x-amz-object-lock-legal-hold": AcceptedHeader(frozenset({"off"})),
+    "x-amz-object-ownership": AcceptedHeader(
+        frozenset({"bucketownerenforced"})
+    ),  # there are no lists
     "x-amz-optional-object-attributes": _ANY,  # nothing has to be restored
     "x-amz-rename-source": _NEVER,
     "x-amz-request-payer": _ANY,  # nobody pays
     "x-amz-source-expected-bucket-owner": _NEVER,
-    "x-amz-storage-class": Taken(frozenset({"standard"}), "InvalidStorageClass"),
-    "x-amz-tagging": Taken(frozenset({""})),
+    "x-amz-storage-class": AcceptedHeader(frozenset({"standard"}), "InvalidStorageClass"),
+    "x-amz-tagging": AcceptedHeader(frozenset({""})),
     "x-amz-tagging-directive": _ANY,  # there are none to copy
     "x-amz-te": _ANY,
     "x-amz-user-agent": _ANY,

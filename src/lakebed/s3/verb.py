@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from lakebed.http.request import Request
 from lakebed.http.response import Response
-from lakebed.s3.addressing import Address
+from lakebed.s3.address import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import invalid_argument
 from lakebed.s3.query import Query

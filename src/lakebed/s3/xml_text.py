@@ -44,7 +44,7 @@ def escaped(text: str) -> str:
     return _REFERRED.sub(lambda found: f"&#x{ord(found.group()):X};", text)
 
 
-def sayable(text: str) -> str:
+def encodable(text: str) -> str:
     """With a mark in the place of what XML has no way to say: for what is only shown."""
     return _IMPOSSIBLE.sub("\ufffd", text)
 

@@ -17,18 +17,18 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Closed, InputError, LakebedError, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Computation, Runner
 from lakebed.base.units import KIB, MIB
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.digests import BodyDigests, Expected
 from lakebed.seglake.errors import BadSize
 from lakebed.seglake.meta.rows import SegmentRow
 from lakebed.seglake.model import CHUNK_BYTES, Algorithm, Checksum, Chunk
+from lakebed.seglake.segment_pool import SegmentPool
 from lakebed.seglake.segment_writer import SegmentWriter
-from lakebed.seglake.segments import Segments
 
 INLINE_BYTES_MAX = 1 * MIB
 READ_BYTES = 1 * MIB
@@ -94,7 +94,7 @@ class BodyWriter:
 
     def __init__(
         self,
-        segments: Segments,
+        segments: SegmentPool,
         buffers: ChunkBuffers,
         *,
         runner: Runner,
@@ -110,8 +110,8 @@ class BodyWriter:
         self._what = what
         self._size = 0
         self._held = bytearray()  # all of a small body
-        self._digesting = _Digesting(self._digests, runner)
-        self._filling = _Filling(
+        self._digesting = _DigestTask(self._digests, runner)
+        self._filling = _PartialChunk(
             self._digesting, buffers
         )  # of a large body, the chunk that fills up
         self._appending: Computation | None = None  # of the chunk before
@@ -229,7 +229,7 @@ class BodyWriter:
         self._rows[self._writer.segment_id] = self._writer.row
 
 
-class _Digesting:
+class _DigestTask:
     """The digests of a body, computed in another thread, piece after piece."""
 
     def __init__(self, digests: BodyDigests, runner: Runner) -> None:
@@ -249,13 +249,13 @@ class _Digesting:
             computing.result()
 
 
-class _Filling:
+class _PartialChunk:
     """A chunk that comes in pieces, and is digested as they come.
 
     There are two of them in turn: one fills up while the one before it is written.
     """
 
-    def __init__(self, digesting: _Digesting, buffers: ChunkBuffers) -> None:
+    def __init__(self, digesting: _DigestTask, buffers: ChunkBuffers) -> None:
         self._digesting = digesting
         self._buffers = buffers
         self._data = bytearray()  # of a whole chunk, once there is something

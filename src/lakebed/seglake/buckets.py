@@ -43,12 +43,12 @@ class Buckets:
 
     def list(self) -> list[BucketInfo]:
         """By name."""
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             return reader.buckets()
 
     def get(self, name: str) -> BucketInfo:
         """`NoSuchBucket` if there is none."""
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             return require_bucket(reader, name)
 
     def create(
@@ -114,7 +114,7 @@ class Buckets:
     def check_deletable(self, name: str) -> None:
         """`BucketNotEmpty` if it has objects or old versions. Reads all of its delete markers."""
         self._guard.check_change(name)
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             require_bucket(reader, name)
             if not reader.is_empty(name):
                 raise _not_empty(name)

@@ -5,12 +5,12 @@ Invariant: what `read` returns has the hash that was asked for, whatever the dis
 
 from __future__ import annotations
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, File, PathLike
 from lakebed.base.files.handles import Handles, Lease
 from lakebed.base.files.writing import FILE_OFFSET_MAX
 from lakebed.base.runner import Runner
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.chunk_cache import ChunkCache
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged

@@ -14,10 +14,10 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from lakebed.base.checksum import crc32c, crc64nvme
 from lakebed.base.errors import InputError
 from lakebed.base.layout import Buffer
 from lakebed.base.units import shown
+from lakebed.kernels import crc32_combine, crc32c, crc32c_combine, crc64_combine, crc64nvme
 from lakebed.seglake.errors import BadDigest
 from lakebed.seglake.model import Algorithm, Checksum
 
@@ -53,6 +53,11 @@ _CRCS: Mapping[Algorithm, tuple[_Crc, int]] = {
     Algorithm.CRC32: (zlib.crc32, 4),
     Algorithm.CRC32C: (crc32c, 4),
     Algorithm.CRC64NVME: (crc64nvme, 8),
+}
+_COMBINE = {
+    Algorithm.CRC32: crc32_combine,
+    Algorithm.CRC32C: crc32c_combine,
+    Algorithm.CRC64NVME: crc64_combine,
 }
 _LENGTHS = {Algorithm.SHA1: 20, Algorithm.SHA256: 32} | {
     algorithm: length for algorithm, (_, length) in _CRCS.items()
@@ -144,13 +149,7 @@ def composite(algorithm: Algorithm, parts: Sequence[Checksum]) -> Checksum:
 
 def combined(algorithm: Algorithm, parts: Iterable[tuple[Checksum, int]]) -> Checksum:
     """The checksum of all parts, one behind the other, from (checksum, size) of each."""
-    from awscrt import checksums
-
-    combine = {
-        Algorithm.CRC32: checksums.combine_crc32,
-        Algorithm.CRC32C: checksums.combine_crc32c,
-        Algorithm.CRC64NVME: checksums.combine_crc64nvme,
-    }[algorithm]
+    combine = _COMBINE[algorithm]
     whole = 0
     for part, size in parts:
         whole = combine(whole, int.from_bytes(decoded(part), "big"), size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from lakebed.seglake.keys import ROOT_POLICY, Keys
+from lakebed.seglake.access_keys import ROOT_POLICY, AccessKeys
 
 _USE_NOTED_S = 3600  # how exactly the last use of a key is known
 
@@ -35,7 +35,11 @@ class KeyRing:
     """In one thread, but for `look_up`."""
 
     def __init__(
-        self, first: Credentials | None = None, keys: Keys | None = None, *, count_max: int = 1024
+        self,
+        first: Credentials | None = None,
+        keys: AccessKeys | None = None,
+        *,
+        count_max: int = 1024,
     ) -> None:
         """`first` stands before a key of the store that has the same name."""
         self._keys = keys

@@ -1,4 +1,4 @@
-"""The object store of a root, open for writing: the door to buckets, objects and uploads.
+"""The object store of a root, open for writing: with its buckets, objects and uploads.
 
     <root>/objects/segments/<segment id>.seg   objects/manifests/<ab>/<version id>   meta.db
     <root>/secret.key                          if there are access keys
@@ -23,15 +23,17 @@ from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner
+from lakebed.base.runner.step_driver import StepDriver
 from lakebed.base.units import MIB
+from lakebed.seglake.access_keys import AccessKeys
 from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.buckets import Buckets
 from lakebed.seglake.change import Change
 from lakebed.seglake.chunk_reader import ChunkReader
-from lakebed.seglake.commit import CommitSink
+from lakebed.seglake.commit_sink import CommitSink
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged, MetadataLost
-from lakebed.seglake.keys import Keys
+from lakebed.seglake.lake_recovery import recover_lake
 from lakebed.seglake.lost_metadata import LostMetadataCheck
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.connection import Connector, connect
@@ -40,11 +42,10 @@ from lakebed.seglake.meta.rows import Totals
 from lakebed.seglake.meta.snapshots import Snapshots
 from lakebed.seglake.model import State
 from lakebed.seglake.multipart import Uploads
+from lakebed.seglake.object_reader import FoundVersion, require_object
 from lakebed.seglake.objects import Objects
-from lakebed.seglake.opening import recover
 from lakebed.seglake.paths import LakePaths
-from lakebed.seglake.reading import Found, require_object
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
 from lakebed.seglake.upkeep import Upkeep
 from lakebed.seglake.versions import VersionRules
 
@@ -54,7 +55,8 @@ _BATCH_BYTES_MAX = 16 * MIB
 
 
 class Lake:
-    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for; `keys`, who may ask."""
+    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for; `access_keys`, who may
+    ask."""
 
     def __init__(
         self,
@@ -83,12 +85,12 @@ class Lake:
         with contextlib.ExitStack() as undo:
             self._database = self._open_database(paths, disk, connector)
             undo.callback(self._database.close)
-            self.damage = recover(self._database, disk, paths, clock=runner.clock)
-            with self._database.reading() as reader:
+            self.damage = recover_lake(self._database, disk, paths, clock=runner.clock)
+            with self._database.snapshot() as reader:
                 last, site_id = reader.last_hlc(), reader.site_id()
             clock = HybridClock(runner.clock, last=last)
             rules = VersionRules(clock=clock, site_id=site_id, random=random)
-            self._segments = Segments(
+            self._segments = SegmentPool(
                 paths.segments, disk=disk, runner=runner, config=self._config, random=random
             )
             chunks = ChunkReader(paths.segments, disk=disk, runner=runner, config=self._config)
@@ -111,7 +113,8 @@ class Lake:
             self.keys = self._make_keys(paths, disk)
             self._upkeep = self._make_upkeep(sink, ManifestFiles(paths.manifests, disk=disk))
             self._committing = runner.spawn("objects: commit", self._barrier.step)
-            self._keeping_up = runner.spawn("objects: upkeep", self._upkeep.step)
+            self._keeping_up = StepDriver("objects upkeep", runner, Upkeep.step)
+            self._keeping_up.add(self._upkeep)
             self._undo = undo.pop_all()
         self._is_closed = False
 
@@ -125,6 +128,10 @@ class Lake:
             return error
         return self._barrier.failure
 
+    def upkeep_failures(self) -> dict[str, Exception]:
+        """Why background work fails at present, if it does. It is tried again."""
+        return {part.name: error for part, error in self._keeping_up.failures().items()}
+
     @property
     def metadata(self) -> Snapshots:
         """For whoever only reads them."""
@@ -132,7 +139,7 @@ class Lake:
 
     def totals(self) -> Totals:
         """How much is stored. Reads all metadata: seconds, where there are millions of objects."""
-        with self._database.asking() as reader:
+        with self._database.query() as reader:
             return reader.totals()
 
     def close(self) -> None:
@@ -176,8 +183,8 @@ class Lake:
             self._set_state(found.row.version_id, found.manifest.state).run()
         return True
 
-    def _find(self, bucket: str, key: str, version_id: str) -> Found:
-        with self._database.reading() as reader:
+    def _find(self, bucket: str, key: str, version_id: str) -> FoundVersion:
+        with self._database.snapshot() as reader:
             return require_object(reader, bucket, key, version_id)
 
     # Its parts, each of those before it.
@@ -234,8 +241,8 @@ class Lake:
             random=random,
         )
 
-    def _make_keys(self, paths: LakePaths, disk: Disk) -> Keys:
-        return Keys(
+    def _make_keys(self, paths: LakePaths, disk: Disk) -> AccessKeys:
+        return AccessKeys(
             self._database,
             self._barrier,
             disk=disk,

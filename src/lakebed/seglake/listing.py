@@ -46,7 +46,7 @@ def list_objects(
     def rows_from(start: bytes) -> Iterator[VersionRow]:
         return reader.current_from(bucket, start=start, end=span.end)
 
-    return _page(span, rows_from, start=span.start_behind(after), count_max=max_keys)
+    return _page(span, rows_from, start=span.start_after(after), count_max=max_keys)
 
 
 def list_versions(
@@ -65,7 +65,7 @@ def list_versions(
     with all the key still has: some may be told twice, none is left out.
     """
     span = _Span(prefix, delimiter)
-    start = span.start_behind(key_marker)
+    start = span.start_after(key_marker)
     marked = None
     if version_id_marker and span.has_own_entry(key_marker):
         marked = _find(reader, bucket, key_marker, version_id_marker)
@@ -104,14 +104,14 @@ def list_uploads(
     rest: Iterable[UploadRow] = ()
     if upload_id_marker and span.has_own_entry(key_marker):
         rest = reader.uploads_after(bucket, key_marker, upload_id=upload_id_marker)
-    start = span.start_behind(key_marker)
+    start = span.start_after(key_marker)
     return _page(span, rows_from, start=start, count_max=max_uploads, first=rest)
 
 
-def keys_behind(prefix: str, after: str) -> tuple[bytes, bytes]:
+def key_range_after(prefix: str, after: str) -> tuple[bytes, bytes]:
     """From where to where the keys are that begin with the prefix and are behind the other one."""
     span = _Span(prefix, "")
-    return span.start_behind(after), span.end
+    return span.start_after(after), span.end
 
 
 class _Span:
@@ -133,7 +133,7 @@ class _Span:
         """Whether it would be listed as itself."""
         return key.startswith(self._prefix) and self.common_prefix(key) is None
 
-    def start_behind(self, marker: str) -> bytes:
+    def start_after(self, marker: str) -> bytes:
         """The first place that a page behind that marker may look at."""
         if not marker.startswith(self._prefix):
             return max(key_bytes(marker), key_bytes(self._prefix))
@@ -164,7 +164,7 @@ def _page(
         common = span.common_prefix(row.key)
         if common is None:
             items.append(row)
-            marker, marker_id = row.key, _told_id(row)
+            marker, marker_id = row.key, _shown_id(row)
         else:
             prefixes.append(common)
             marker, marker_id = common, None
@@ -178,7 +178,7 @@ def _find(reader: Reader, bucket: str, key: str, version_id: str) -> VersionRow 
     return reader.version(bucket, key, version_id)
 
 
-def _told_id(row: VersionRow | UploadRow) -> str:
+def _shown_id(row: VersionRow | UploadRow) -> str:
     if isinstance(row, UploadRow):
         return row.upload_id
     return NULL_VERSION if row.is_null else row.version_id

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, DataError, TooLarge, Torn, UnknownVersion
 from lakebed.base.layout import Buffer
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.format import (
     CHUNK_PLACE,
     CHUNK_START,

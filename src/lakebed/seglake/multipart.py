@@ -194,7 +194,7 @@ class Uploads:
         if not 1 <= number <= PART_NUMBER_MAX:
             raise InputError(f"part {number}: parts have numbers from 1 to {PART_NUMBER_MAX}")
         where = f"{bucket}/{shown(key)}, part {number}"
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
             self._check_whole(reader, upload_id, number, size or 0)
         wanted = wanted_algorithms(algorithm, expected)
@@ -293,7 +293,7 @@ class Uploads:
     ) -> PartPage:
         """By number, from behind `after` on."""
         limit = max(0, min(max_parts, LISTED_MAX))
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
             rows = reader.parts(upload_id, after=after, limit=limit + 1)
         parts = [part_info(row) for row in rows[:limit]]
@@ -311,7 +311,7 @@ class Uploads:
         max_uploads: int = LISTED_MAX,
     ) -> Page[UploadRow]:
         """Uploads that are under way, by key and then by age."""
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
             return list_uploads(
                 reader,
@@ -373,7 +373,7 @@ class Uploads:
         if numbers != sorted(set(numbers)):
             raise BadPartOrder("the parts must be named once each, in ascending order")
         # Others wait for the transaction: what takes long is done before it.
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             known = {row.chunks: part_manifest(row) for row in all_parts(reader, upload_id)}
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ObjectInfo:

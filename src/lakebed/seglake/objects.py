@@ -1,4 +1,4 @@
-"""Objects: put, copied, deleted and listed; reading them is `ObjectReading`'s.
+"""Objects: put, copied, deleted and listed; reading them is `ReadableObjects`'s.
 
 Every change is acknowledged when it is durable. Whether a condition holds is decided in the
 transaction that makes the change, so of many who put if absent exactly one succeeds.
@@ -46,15 +46,15 @@ from lakebed.seglake.model import (
     State,
 )
 from lakebed.seglake.names import check_key
-from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.reading import (
-    Found,
+from lakebed.seglake.object_reader import (
+    FoundVersion,
     MarkDamaged,
     ObjectReader,
-    ObjectReading,
+    ReadableObjects,
     require_object,
 )
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.ranges import ByteRange
+from lakebed.seglake.segment_pool import SegmentPool
 from lakebed.seglake.versions import (
     NewVersion,
     PlannedPut,
@@ -146,7 +146,7 @@ class Put(Generic[Result]):
         self.give_up()
 
 
-class Objects(ObjectReading):
+class Objects(ReadableObjects):
     """Thread-safe."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Objects(ObjectReading):
         chunks: ChunkReader,
         *,
         mark_damaged: MarkDamaged,
-        segments: Segments,
+        segments: SegmentPool,
         barrier: Barrier[Change[Any], Any],
         rules: VersionRules,
         guard: BucketGuard,
@@ -266,7 +266,7 @@ class Objects(ObjectReading):
             return self._rules.put(writer, *plan(body, chunks), condition)
 
         def check_early() -> None:
-            with self._database.reading() as reader:
+            with self._database.snapshot() as reader:
                 require_bucket(reader, bucket)
                 check_condition(condition, reader.current(bucket, key), what=where)
 
@@ -441,7 +441,7 @@ class Objects(ObjectReading):
         if len(objects) > DELETED_AT_ONCE_MAX:
             raise InputError(f"{len(objects)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
         self.guard.check_change(bucket)
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
         changes: list[Change[Deleted] | LakebedError] = []
         for target in objects:
@@ -497,14 +497,14 @@ def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[A
     return given or [DEFAULT_ALGORITHM]
 
 
-def _check_whole(found: Found) -> None:
+def _check_whole(found: FoundVersion) -> None:
     """A copy shares the chunks of its source, and would pass for whole."""
     if found.row.state is State.DAMAGED:
         row = found.row
         raise Damaged(f"{row.bucket}/{shown(row.key)}: it is damaged, and cannot be copied")
 
 
-def _check_source(condition: ReadCondition, found: Found) -> None:
+def _check_source(condition: ReadCondition, found: FoundVersion) -> None:
     try:
         condition.check(etag=found.manifest.etag, modified_ms=found.manifest.modified_ms)
     except NotModified as error:

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
+from lakebed.seglake.access_keys import ReadOnlyAccessKeys
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
-from lakebed.seglake.keys import ReadOnlyKeys
 from lakebed.seglake.lost_metadata import LostMetadataCheck
 from lakebed.seglake.meta.connection import Connector, connect_read_only
 from lakebed.seglake.meta.snapshots import ReadOnlyMetadata, Snapshots
 from lakebed.seglake.model import BucketInfo
+from lakebed.seglake.object_reader import ReadableObjects
 from lakebed.seglake.paths import LakePaths
-from lakebed.seglake.reading import ObjectReading
 from lakebed.seglake.versions import require_bucket
 
 
@@ -33,12 +33,12 @@ class ReadOnlyBuckets:
 
     def list(self) -> list[BucketInfo]:
         """By name."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             return reader.buckets()
 
     def get(self, name: str) -> BucketInfo:
         """`NoSuchBucket` if there is none."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             return require_bucket(reader, name)
 
 
@@ -68,9 +68,9 @@ class ReadOnlyLake:
         )
         self.chunks = ChunkReader(self.paths.segments, disk=disk, runner=runner, config=config)
         self.buckets = ReadOnlyBuckets(self.metadata)
-        self.keys = ReadOnlyKeys(self.metadata)
-        self.objects = ObjectReading(
-            self.metadata, self.chunks, mark_damaged=_leave_it, runner=runner, config=config
+        self.keys = ReadOnlyAccessKeys(self.metadata)
+        self.objects = ReadableObjects(
+            self.metadata, self.chunks, mark_damaged=_ignore_damage, runner=runner, config=config
         )
 
     def close(self) -> None:
@@ -85,5 +85,5 @@ class ReadOnlyLake:
         self.close()
 
 
-def _leave_it(version_id: str, *, waits: bool) -> None:
+def _ignore_damage(version_id: str, *, waits: bool) -> None:
     """The reader hears of the damage; marking it is the writer's."""

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
 from lakebed.base.files import File
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.bloom import bloom_shape, build_bloom, may_contain
 from lakebed.seglake.format import (
     CHUNK_HEADER,
@@ -51,13 +51,13 @@ __all__ = [
     "RECORD_HEADER_BYTES",
     "Damage",
     "IndexEntry",
+    "SealBlock",
     "SealedSegment",
-    "Sealing",
     "Walk",
     "is_sealed",
     "read_sealed",
     "record_header",
-    "sealing",
+    "seal_block",
     "segment_header",
     "walk",
 ]
@@ -68,7 +68,7 @@ FOOTER_BYTES = SEGMENT_FOOTER.size
 _SEALING_BYTES_MIN = bloom_shape(0).size + INDEX_COUNT.size + FOOTER_BYTES
 
 
-class Sealing(NamedTuple):
+class SealBlock(NamedTuple):
     """What is appended to a segment to seal it."""
 
     data: bytes
@@ -119,7 +119,7 @@ def record_header(hash_: bytes, length: int) -> bytes:
     return CHUNK_HEADER.pack(ChunkHeader(hash_, length))
 
 
-def sealing(entries: Sequence[IndexEntry], *, data_end: int) -> Sealing:
+def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
     """What seals a segment with these records, in the order of the file."""
     assert len(entries) <= ENTRIES_MAX, "an index has 32 bits for its length"
     bloom = build_bloom((entry.hash for entry in entries), count=len(entries))
@@ -135,7 +135,7 @@ def sealing(entries: Sequence[IndexEntry], *, data_end: int) -> Sealing:
     )
     body = bloom + index
     checksum = _checksum(body, footer)
-    return Sealing(body + SEGMENT_FOOTER.pack(footer._replace(checksum=checksum)), checksum)
+    return SealBlock(body + SEGMENT_FOOTER.pack(footer._replace(checksum=checksum)), checksum)
 
 
 def is_sealed(file: File) -> bool:

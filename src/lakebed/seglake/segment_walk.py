@@ -17,9 +17,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import UnknownVersion
 from lakebed.base.files import File
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.format import (
     CHUNK_HEADER,
     SEGMENT_HEADER,
@@ -85,7 +85,7 @@ class _Walker:
         self._damage: list[Damage] = []
 
     def walk(self) -> Walk:
-        position = self._behind_header()
+        position = self._after_header()
         while 0 < position < self._size:
             record = self._record(position)
             if not record.why:
@@ -93,7 +93,7 @@ class _Walker:
                 self._entries.append((IndexEntry(data_at, record.hash), record.length))
                 position = data_at + record.length
                 continue
-            behind = self._behind(position, record)
+            behind = self._end_of_record(position, record)
             if behind is None:
                 break
             self._damage.append(Damage(position, behind - position, record.why))
@@ -104,7 +104,7 @@ class _Walker:
         end = min(position, self._size)
         return Walk(self._entries, end, self._has_bytes(end), self._damage)
 
-    def _behind_header(self) -> int:
+    def _after_header(self) -> int:
         """Where the records begin; 0 if none do."""
         header = self._read(0, SEGMENT_HEADER.size)
         if len(header) == SEGMENT_HEADER.size:
@@ -124,7 +124,7 @@ class _Walker:
         starts = [SEGMENT_HEADER.size, *self._starts]
         return any(not self._record(start).why for start in starts if 0 < start < self._size)
 
-    def _behind(self, position: int, record: _Record) -> int | None:
+    def _end_of_record(self, position: int, record: _Record) -> int | None:
         """Where to go on behind a bad record; None at the end of what is there."""
         by_length = self._whole_by_length(position, record)
         until = self._size if by_length is None else by_length

@@ -24,7 +24,7 @@ from lakebed.base.runner import Mutex
 from lakebed.seglake.format import INDEX_ENTRY, IndexEntry
 from lakebed.seglake.meta.rows import SegmentRow
 from lakebed.seglake.model import CHUNK_BYTES, Chunk
-from lakebed.seglake.segment_file import record_header, sealing, segment_header
+from lakebed.seglake.segment_file import record_header, seal_block, segment_header
 from lakebed.seglake.segment_folder import Entry
 from lakebed.seglake.segment_id import created_ms_of
 
@@ -129,7 +129,7 @@ class SegmentWriter:
         The file is closed then. Its row is to be recorded after this.
         """
         assert self._index, "an empty segment is discarded, not sealed"
-        seal = sealing(list(INDEX_ENTRY.iter_unpack(self._index)), data_end=self._tail.end)
+        seal = seal_block(list(INDEX_ENTRY.iter_unpack(self._index)), data_end=self._tail.end)
         with self._writing():
             self._tail.commit([seal.data])
             self._confirm()

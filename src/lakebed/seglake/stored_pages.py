@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lakebed.base.units import MIB
 from lakebed.seglake.key_sample import sample_keys
-from lakebed.seglake.listing import ListedVersion, keys_behind
+from lakebed.seglake.listing import ListedVersion, key_range_after
 from lakebed.seglake.meta.reader import Reader, key_bytes
 from lakebed.seglake.meta.rows import UploadRow, VersionRow
 from lakebed.seglake.meta.snapshots import Snapshots
@@ -69,10 +69,10 @@ class StoredObjects:
         last = None
         if hlc is not None and after.startswith(prefix):
             last = VersionPlace(after, hlc, site_id)
-        behind = current_behind if only_current else versions_behind
-        with self._metadata.reading() as reader:
+        behind = current_after if only_current else versions_after
+        with self._metadata.snapshot() as reader:
             require_bucket(reader, bucket)
-            keys = KeyRange(bucket, *keys_behind(prefix, after))
+            keys = KeyRange(bucket, *key_range_after(prefix, after))
             page = behind(reader, keys, last, count_max=max_versions + 1)
             listed = page[:max_versions]
             if manifests:
@@ -96,14 +96,14 @@ class StoredObjects:
         last = None
         if upload_id is not None and after.startswith(prefix):
             last = PartPlace(after, upload_id, part)
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             require_bucket(reader, bucket)
-            keys = KeyRange(bucket, *keys_behind(prefix, after))
-            return parts_behind(reader, keys, last, count_max=max_parts)
+            keys = KeyRange(bucket, *key_range_after(prefix, after))
+            return parts_after(reader, keys, last, count_max=max_parts)
 
     def sample(self, *, only_current: bool = False) -> KeySample:
         """How the keys of all buckets are spread; of objects that are there now, or of versions."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             return sample_keys(reader, only_current=only_current)
 
 
@@ -126,7 +126,7 @@ def with_manifest(reader: Reader, listed: ListedVersion) -> StoredVersion:
     return StoredVersion(*listed, file.file_state, file.data)
 
 
-def versions_behind(
+def versions_after(
     reader: Reader, keys: KeyRange, last: VersionPlace | None, *, count_max: int
 ) -> list[ListedVersion]:
     """Versions and delete markers, by key and then the newest first."""
@@ -135,7 +135,7 @@ def versions_behind(
     if last is not None:
         key = last.key
         older = reader.versions_before(keys.bucket, key, hlc=last.hlc, site_id=last.site_id)
-        start = max(start, _behind(key))
+        start = max(start, _key_after(key))
     page = []
     rows = chain(older, reader.versions_from(keys.bucket, start=start, end=keys.end))
     for row in islice(rows, count_max):
@@ -144,16 +144,16 @@ def versions_behind(
     return page
 
 
-def current_behind(
+def current_after(
     reader: Reader, keys: KeyRange, last: VersionPlace | None, *, count_max: int
 ) -> list[ListedVersion]:
     """The newest version of each key; delete markers are none."""
-    start = keys.start if last is None else max(keys.start, _behind(last.key))
+    start = keys.start if last is None else max(keys.start, _key_after(last.key))
     rows = reader.current_from(keys.bucket, start=start, end=keys.end)
     return [ListedVersion(row, is_latest=True) for row in islice(rows, count_max)]
 
 
-def parts_behind(
+def parts_after(
     reader: Reader,
     keys: KeyRange,
     last: PartPlace | None,
@@ -164,7 +164,7 @@ def parts_behind(
     """Parts by key, upload and number. A page may have none, and yet there are more."""
     parts: list[ListedPart] = []
     looked, looked_max = 0, uploads_max + (last is not None)
-    for place in islice(_uploads_behind(reader, keys, last), looked_max):
+    for place in islice(_uploads_after(reader, keys, last), looked_max):
         looked += 1
         left = count_max - len(parts)
         rows = reader.parts(place.upload_id, after=place.number, limit=left)
@@ -175,7 +175,7 @@ def parts_behind(
     return PartPage(parts, last if looked == looked_max else None)
 
 
-def _uploads_behind(reader: Reader, keys: KeyRange, last: PartPlace | None) -> Iterator[PartPlace]:
+def _uploads_after(reader: Reader, keys: KeyRange, last: PartPlace | None) -> Iterator[PartPlace]:
     """The upload that was being told, if it is still there, and those behind it."""
     rest: Iterable[UploadRow] = ()
     start = keys.start
@@ -184,11 +184,11 @@ def _uploads_behind(reader: Reader, keys: KeyRange, last: PartPlace | None) -> I
         if begun is not None and (begun.bucket, begun.key) == (keys.bucket, last.key):
             yield last
         rest = reader.uploads_after(keys.bucket, last.key, upload_id=last.upload_id)
-        start = max(start, _behind(last.key))
+        start = max(start, _key_after(last.key))
     for upload in chain(rest, reader.uploads_from(keys.bucket, start=start, end=keys.end)):
         yield PartPlace(upload.key, upload.upload_id, 0)
 
 
-def _behind(key: str) -> bytes:
+def _key_after(key: str) -> bytes:
     """The first place behind that key."""
     return key_bytes(key) + b"\0"

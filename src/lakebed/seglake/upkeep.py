@@ -7,9 +7,8 @@ while nothing is committed, or when that was put off for long, and slowly beside
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit import Barrier
@@ -17,14 +16,12 @@ from lakebed.base.errors import Busy, Closed, LakebedError
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
 from lakebed.seglake.change import Change
-from lakebed.seglake.commit import CommitSink, put_segments
+from lakebed.seglake.commit_sink import CommitSink, put_segments
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.rows import PendingManifest, SegmentRow
 from lakebed.seglake.meta.writer import Writer
-from lakebed.seglake.segments import Segments
-
-_log = logging.getLogger(__name__)
+from lakebed.seglake.segment_pool import SegmentPool
 
 FILES_AT_ONCE = 2048
 _FILES_BESIDE_REQUESTS = 256  # a moment's work: requests may come meanwhile
@@ -38,10 +35,12 @@ _PATIENCE_ROUNDS = 30  # so many rounds requests may put it off
 class Upkeep:
     """One step at a time, by the runner."""
 
+    name: Final = "objects"
+
     def __init__(
         self,
         database: Database,
-        segments: Segments,
+        segments: SegmentPool,
         files: ManifestFiles,
         barrier: Barrier[Change[Any], Any],
         sink: CommitSink,
@@ -60,7 +59,7 @@ class Upkeep:
         self._put_off = 0  # rounds
 
     def step(self) -> int | None:
-        """Do what is due; ns until the next look."""
+        """Do what is due; ns until the next look. Raises what keeps it from that."""
         try:
             self._seal()
             if self._is_busy():
@@ -76,8 +75,6 @@ class Upkeep:
             self._database.checkpoint()
         except (Busy, Closed):
             pass
-        except LakebedError as error:
-            _log.warning("upkeep of the object store failed and is tried again: %s", error)
         due_ns = self._segments.due_in_ns()
         return _ROUND_NS if due_ns is None else min(_ROUND_NS, max(due_ns, _QUIET_NS))
 
@@ -115,7 +112,7 @@ class Upkeep:
         return lambda writer: writer.mark_manifest_files(written=written, removed=removed)
 
     def _pending(self, count_max: int) -> Sequence[PendingManifest]:
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             return reader.pending_manifests(count_max)
 
 

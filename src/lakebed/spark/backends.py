@@ -21,7 +21,7 @@ from lakebed.spark.options import Options
 
 # Each of Spark's many processes imports this, and needs one of the two.
 if TYPE_CHECKING:
-    from lakebed.api.reading import ReadableStore
+    from lakebed.api.read_surface import ReadableStore
     from lakebed.client.store import RemoteStore
     from lakebed.store.read_only import ReadOnlyStore
 

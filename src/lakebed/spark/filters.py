@@ -49,7 +49,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadFilter:
     """What can be in the answer; without filters everything."""
 
     names: frozenset[str] | None = None
@@ -65,15 +65,15 @@ class Wanted:
         return is_among and number in self.number_interval
 
 
-Narrowing = Callable[[Wanted, Filter], tuple[Wanted, bool] | None]
+Narrowing = Callable[[ReadFilter, Filter], tuple[ReadFilter, bool] | None]
 """What is left of what is wanted, and whether that is exactly the filter; None: not understood."""
 
 
 def narrow(
     filters: Iterable[Filter], columns: Mapping[str, Narrowing]
-) -> tuple[Wanted, Sequence[Filter]]:
+) -> tuple[ReadFilter, Sequence[Filter]]:
     """What is wanted, and the filters that Spark must still carry out."""
-    wanted, left = Wanted(), []
+    wanted, left = ReadFilter(), []
     for one in filters:
         path: Sequence[str] = getattr(one, "attribute", ())
         narrowing = columns.get(path[0]) if len(path) == 1 else None
@@ -87,7 +87,7 @@ def narrow(
     return wanted, left
 
 
-def by_name(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
+def by_name(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
     values = _values(one, str)
     if values is None:
         return None
@@ -95,7 +95,7 @@ def by_name(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
     return replace(wanted, names=names), True
 
 
-def by_partition(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
+def by_partition(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
     values = _values(one, int)
     if values is not None:
         numbers = values if wanted.numbers is None else values & wanted.numbers
@@ -106,7 +106,7 @@ def by_partition(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
     return replace(wanted, number_interval=wanted.number_interval.narrowed(interval)), True
 
 
-def by_offset(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
+def by_offset(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
     interval = _interval(one, _int_of)
     if interval is None:
         return None
@@ -114,13 +114,13 @@ def by_offset(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
     return replace(wanted, positions=wanted.positions.narrowed(interval)), exact
 
 
-def by_record_id(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
+def by_record_id(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
     """Reads begin and end where a record does, which a filter cannot know: only about so."""
     found = by_offset(wanted, one)
     return None if found is None else (found[0], False)
 
 
-def by_segment(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
+def by_segment(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
     interval = _interval(one, _int_of)
     if interval is None:
         return None
@@ -128,14 +128,14 @@ def by_segment(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
     return replace(wanted, positions=wanted.positions.narrowed(positions)), False
 
 
-def by_time(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
+def by_time(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
     interval = _interval(one, _us_of)
     if interval is None:
         return None
     return replace(wanted, times_us=wanted.times_us.narrowed(interval)), False
 
 
-def by_time_ns(wanted: Wanted, one: Filter) -> tuple[Wanted, bool] | None:
+def by_time_ns(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
     interval = _interval(one, _int_of)
     if interval is None:
         return None

@@ -15,10 +15,10 @@ from lakebed.base.errors import InputError
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.lease_reader import batches_between
-from lakebed.stroma.leasing import LeasedRange
+from lakebed.stroma.lease_transitions import LeasedRange
 
 
-class Fitting(NamedTuple):
+class FittingSpans(NamedTuple):
     """The first of some messages, and those between them that are gone."""
 
     ranges: list[LeasedRange]
@@ -55,7 +55,7 @@ class Allowance:
         if self.bytes_left is not None:
             self.bytes_left = max(0, self.bytes_left - size)
 
-    def fitting(self, partition: Partition, ranges: Sequence[LeasedRange]) -> Fitting:
+    def fitting(self, partition: Partition, ranges: Sequence[LeasedRange]) -> FittingSpans:
         """As many of those messages, in this order, as there is room for. Their lengths are
         looked at, and no message is made of them."""
         assert self.bytes_left is not None, "without a limit all of them fit"
@@ -69,13 +69,13 @@ class Allowance:
                     self._is_full = True
                     at_least = 0 if count or self._has_some else 1
                     end, size = _cut(batch, size, self.bytes_left, at_least)
-                    return Fitting(
+                    return FittingSpans(
                         [*kept, one._replace(end=end)] if end > one.start else kept, size
                     )
                 count += len(batch)
                 size += more
             kept.append(one)
-        return Fitting(kept, size)
+        return FittingSpans(kept, size)
 
 
 def _cut(batch: MessageBatch, size: int, bytes_max: int, at_least: int) -> tuple[int, int]:

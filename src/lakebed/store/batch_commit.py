@@ -54,7 +54,7 @@ def commit_batches(
     """
     _check_application(application)
     version = _checked_version(version)
-    wanted = _wanted(topic, batches)
+    wanted = _partitions_to_commit(topic, batches)
     with ExitStack() as stack:
         # Always in the same order: nobody waits in a circle.
         for partition, _ in wanted:
@@ -100,7 +100,7 @@ def _checked(
             yield from record_batches(source, config=partition.config, where=where)
 
 
-def _wanted(
+def _partitions_to_commit(
     topic: Topic, batches: Mapping[int, Sequence[Staged]]
 ) -> list[tuple[Partition, tuple[Staged, ...]]]:
     """By the partitions' numbers; `NotFound` if there is none of one."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Checks:
-    """Thread-safe. See `lakebed.api.reading.Verification`."""
+    """Thread-safe. See `lakebed.api.read_surface.Verification`."""
 
     def __init__(self, store: ReadOnlyStore) -> None:
         self._store = store
@@ -39,12 +39,12 @@ class Checks:
         """Read the manifest log of a log and compare it with the segments and their copies."""
         from lakebed.store.manifest_logs import find_manifest_log
         from lakebed.store.manifest_verification import verify_manifest_log
-        from lakebed.store.tier_verification import look_at_copies
+        from lakebed.store.tier_verification import check_copies
 
         store = self._store
         manifest = find_manifest_log(store.disk, store.root, log)
         report = verify_manifest_log(manifest, runner=store.runner, progress=progress)
-        copies = look_at_copies(store, manifest, progress=progress)
+        copies = check_copies(store, manifest, progress=progress)
         report.warm_file_count, report.object_count = copies.warm_files, copies.objects
         report.uploaded_chunk_count = copies.chunks
         report.problems += copies.problems
@@ -66,7 +66,7 @@ class Checks:
 
         `progress` gets the bytes that were read; how many there are is not known, and given as 0.
         """
-        from lakebed.seglake.verify import verify
+        from lakebed.seglake.lake_check import verify
 
         if prefix and bucket is None:
             raise InputError("a prefix needs the bucket it is in")

@@ -43,7 +43,7 @@ class ChunkObjects:
         self._prefix = manifest_prefix(prefix, stream_id)
         self._place = place
 
-    def look(self) -> Iterator[Problem | None]:
+    def check(self) -> Iterator[Problem | None]:
         """Each chunk on disk that is marked as uploaded, and what is wrong with its object."""
         for index in self._reader.chunk_indexes():
             try:

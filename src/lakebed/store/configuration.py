@@ -45,7 +45,7 @@ def sections_of(
     }
 
 
-def told(configs: Mapping[str, Any]) -> dict[str, Section]:
+def printable_settings(configs: Mapping[str, Any]) -> dict[str, Section]:
     return {name: _plain(config) for name, config in configs.items()}
 
 

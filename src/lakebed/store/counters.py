@@ -21,7 +21,7 @@ Values = dict[str, int | float]
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 
-class Counted(NamedTuple):
+class PartCounters(NamedTuple):
     """What one thing of an engine counts; `labels` say which thing."""
 
     engine: str
@@ -36,23 +36,25 @@ def engine_counts(
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
     tiers: Counters,
-) -> list[Counted]:
+) -> list[PartCounters]:
     """Of all that is open; `tiers` is what logs share."""
-    found = [Counted("aof", {"log": name}, log.counters.snapshot()) for name, log in logs.items()]
-    found.append(Counted("aof", {}, tiers.snapshot()))
+    found = [
+        PartCounters("aof", {"log": name}, log.counters.snapshot()) for name, log in logs.items()
+    ]
+    found.append(PartCounters("aof", {}, tiers.snapshot()))
     for part in partitions:
         labels = {"topic": str(part.paths.topic), "partition": str(part.number)}
-        found.append(Counted("keratin", labels, part.counters.snapshot()))
+        found.append(PartCounters("keratin", labels, part.counters.snapshot()))
     for group in groups:
         topic, number, name = group.name
         labels = {"topic": topic, "partition": str(number), "group": name}
-        found.append(Counted("stroma", labels, group.counters.snapshot()))
+        found.append(PartCounters("stroma", labels, group.counters.snapshot()))
     if lake is not None:
-        found.append(Counted("seglake", {}, lake.counters.snapshot()))
+        found.append(PartCounters("seglake", {}, lake.counters.snapshot()))
     return found
 
 
-def engine_values(counts: Iterable[Counted]) -> dict[str, dict[str, Values]]:
+def engine_values(counts: Iterable[PartCounters]) -> dict[str, dict[str, Values]]:
     """`{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`; without what logs share."""
     engines = ("aof", "keratin", "stroma", "seglake", "store")
     values: dict[str, dict[str, Values]] = {engine: {} for engine in engines}

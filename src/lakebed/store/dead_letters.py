@@ -22,6 +22,7 @@ from lakebed.keratin.headers import Header
 from lakebed.keratin.message import Message
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.paths import check_topic_name
+from lakebed.keratin.read_only import ReadOnlyPartition
 
 SUFFIX = ".dead-letters"
 _PREFIX = "lakebed-dead-letter-"
@@ -160,7 +161,7 @@ def settings_for(config: TopicConfig) -> dict[str, object]:
     }
 
 
-def are_letters_of(topic: str, partitions: Iterable[Partition]) -> bool:
+def are_letters_of(topic: str, partitions: Iterable[Partition | ReadOnlyPartition]) -> bool:
     """Whether what can be read begins with dead letters of that topic, in every partition."""
     for partition in partitions:
         batch = next(partition.read_batches(batch_bytes_max=1, skip_damage=True), None)

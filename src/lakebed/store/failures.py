@@ -1,9 +1,9 @@
-"""What fails in a store that is open: what takes no writes, and background work of logs.
+"""What fails in a store that is open: what takes no writes, and background work.
 
 A log or a partition whose sync failed refuses everything until it is opened again; a group goes on
-with new files as soon as the disk allows it. Background work of a log (sealing, retention) is tried
-again until it succeeds; the log takes writes for as long as it has room. What nobody has open is
-not looked at.
+with new files as soon as the disk allows it. Background work (sealing, retention, compaction) is
+tried again until it succeeds; writes are taken for as long as there is room. What nobody has open
+is not looked at.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 
 LOG_UPKEEP: Final = "log upkeep"
-"""The one kind that takes writes: sealing or retention of a log fails, and is tried again."""
+PARTITION_UPKEEP: Final = "partition upkeep"
+GROUP_UPKEEP: Final = "group upkeep"
+OBJECT_UPKEEP: Final = "object upkeep"
+"""The kinds that take writes: their background work fails, and is tried again."""
 
 
-class Failed(NamedTuple):
+class FailedPart(NamedTuple):
     kind: str  # of thing
     name: str  # which of them
     error: Exception  # names the file, where there is one
@@ -32,17 +35,17 @@ class Failed(NamedTuple):
 def engine_failures(
     *,
     logs: Mapping[str, Aof],
-    upkeep: Mapping[str, Exception],
+    upkeep: Mapping[str, Mapping[str, Exception]],
     partitions: Iterable[Partition],
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
-) -> list[Failed]:
-    """Of all that is open. Reads no file."""
+) -> list[FailedPart]:
+    """Of all that is open; `upkeep` by kind and name. Reads no file."""
     found: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
-        *((LOG_UPKEEP, name, error) for name, error in upkeep.items()),
         *(("partition", part.name, part.failure) for part in partitions),
         *(("group", " ".join(map(str, group.name)), group.failure) for group in groups),
         *(() if lake is None else (("object store", "objects", lake.failure),)),
+        *((kind, name, error) for kind, one in upkeep.items() for name, error in one.items()),
     ]
-    return [Failed(kind, name, error) for kind, name, error in found if error is not None]
+    return [FailedPart(kind, name, error) for kind, name, error in found if error is not None]

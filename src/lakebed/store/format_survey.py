@@ -155,9 +155,9 @@ def refuse_newer(disk: Disk, root: PathLike, *, with_metadata: bool) -> None:
         name = os.path.relpath(path, root)
         for pattern, kinds in KINDS.items():
             if fnmatchcase(name, pattern):
-                _look(disk, path, kinds)
+                _check_file(disk, path, kinds)
     if with_metadata and disk.exists(LakePaths(root).database):
-        _look_at_metadata(LakePaths(root).database)
+        _check_metadata(LakePaths(root).database)
 
 
 def _files(disk: Disk, root: str) -> Iterator[str]:
@@ -178,7 +178,7 @@ def _below(disk: Disk, folder: str) -> Iterator[str]:
             yield path
 
 
-def _look(disk: Disk, path: str, kinds: tuple[Kind | Document, ...]) -> None:
+def _check_file(disk: Disk, path: str, kinds: tuple[Kind | Document, ...]) -> None:
     length = max(
         kind.layout.size if isinstance(kind, Kind) else _DOCUMENT_BYTES_MAX for kind in kinds
     )
@@ -198,7 +198,7 @@ def _look(disk: Disk, path: str, kinds: tuple[Kind | Document, ...]) -> None:
             )
 
 
-def _look_at_metadata(path: str) -> None:
+def _check_metadata(path: str) -> None:
     from lakebed.seglake.meta.copies import check_metadata_version
 
     check_metadata_version(path)

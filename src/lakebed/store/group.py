@@ -26,7 +26,7 @@ from lakebed.base.errors import DiskError, InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Runner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.base.units import MIB
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.damage import OnSkipped
@@ -46,7 +46,7 @@ from lakebed.store.dead_letters import (
 )
 from lakebed.store.group_source import damage_reporter
 from lakebed.store.lease_reader import (
-    Leased,
+    ReadLease,
     batches_between,
     read_leased,
     read_peeked,
@@ -55,7 +55,7 @@ from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, hel
 from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.group import HeldRange, PartitionGroup
-from lakebed.stroma.leasing import Grant
+from lakebed.stroma.lease_transitions import Grant
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Group:
         self.name = name
         self.topic = topic
         self._open_part = open_part
-        self._parts = Opened(self._part, name=f"group {name} of {topic.name}", runner=runner)
+        self._parts = OpenRegistry(self._part, name=f"group {name} of {topic.name}", runner=runner)
         self._listeners = Listeners(f"group {name} of {topic.name}", runner)
         self._runner = runner
         self._delivery_count_max = delivery_count_max
@@ -387,7 +387,7 @@ class Group:
             future.result()
         return len(futures)
 
-    def _bury(self, number: int) -> None:
+    def _dead_letter(self, number: int) -> None:
         """Move what was delivered too often to the dead-letter topic."""
         part = self._parts.get(number)
         while (grant := part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
@@ -449,7 +449,7 @@ class Group:
         for number in self._in_turn(self._turn, leased):
             try:
                 if self._delivery_count_max:
-                    self._bury(number)
+                    self._dead_letter(number)
             except LakebedError as error:  # what is not exhausted is leased all the same
                 failures.append((number, error))
             try:
@@ -546,7 +546,7 @@ def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int
     return fits.spans, fits.size
 
 
-def _read(part: _Part, grant: Grant) -> Leased:
+def _read(part: _Part, grant: Grant) -> ReadLease:
     """What can be read of a lease, or why nothing can; the rest is given back."""
     messages: list[LeasedMessage] = []
     gone: list[tuple[int, int]] = []
@@ -559,7 +559,7 @@ def _read(part: _Part, grant: Grant) -> Leased:
             _give_back(part, grant)
             raise
         _give_back(part, _split(grant, messages[-1].offset + 1)[1])
-    return Leased(messages, gone)
+    return ReadLease(messages, gone)
 
 
 def _split(grant: Grant, offset: int) -> tuple[Grant, Grant]:
@@ -573,7 +573,7 @@ def _split(grant: Grant, offset: int) -> tuple[Grant, Grant]:
     return grant._replace(leased=before), grant._replace(leased=left)
 
 
-def _read_grant(part: _Part, grant: Grant) -> Iterator[Leased]:
+def _read_grant(part: _Part, grant: Grant) -> Iterator[ReadLease]:
     return read_leased(
         part.partition, grant, incarnation=part.incarnation, on_skipped=part.on_skipped
     )

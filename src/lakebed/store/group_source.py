@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from lakebed.base.checksum import blake3
 from lakebed.base.counters import Counters
 from lakebed.base.events import event
 from lakebed.keratin.damage import OnSkipped, SkippedRange
@@ -17,6 +16,7 @@ from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
+from lakebed.kernels.checksum import blake3
 from lakebed.store.message_counts import MessageCounts
 from lakebed.stroma.source import Fact
 

@@ -21,7 +21,7 @@ from lakebed.base.errors import DataError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.store.group_settings import GroupSettings
-from lakebed.store.topic_groups import load_beside
+from lakebed.store.topic_groups import load_while_written
 from lakebed.store.verification import Problem, problem_of
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.paths import (
@@ -31,7 +31,7 @@ from lakebed.stroma.paths import (
     groups_being_removed,
     list_groups,
 )
-from lakebed.stroma.recovery import Recovered
+from lakebed.stroma.recovery import RecoveredGroup
 
 _LOOKS = 5  # at an end that is torn
 _LOOK_AGAIN_NS = 5 * NS_PER_MS
@@ -130,18 +130,18 @@ def join_groups(plan: GroupsPlan, found: Sequence[GroupFinding]) -> GroupsReport
     )
 
 
-def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> Recovered:
+def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> RecoveredGroup:
     """As the files are, but for what is being written."""
-    found = load_beside(disk, paths, GroupConfig(), runner=runner)
+    found = load_while_written(disk, paths, GroupConfig(), runner=runner)
     for _ in range(_LOOKS - 1):
         if not found.torn_bytes:
             break
         runner.sleep_ns(_LOOK_AGAIN_NS)
-        found = load_beside(disk, paths, GroupConfig(), runner=runner)
+        found = load_while_written(disk, paths, GroupConfig(), runner=runner)
     return found
 
 
-def _problems(paths: GroupPaths, found: Recovered) -> Iterator[Problem]:
+def _problems(paths: GroupPaths, found: RecoveredGroup) -> Iterator[Problem]:
     for damage in found.damages:
         length = damage.end - damage.start
         yield Problem(paths.delta, damage.start, length, Verdict.CORRUPT, damage.problem)
@@ -152,7 +152,7 @@ def _problems(paths: GroupPaths, found: Recovered) -> Iterator[Problem]:
         yield Problem(paths.delta, start, found.torn_bytes, Verdict.TORN, why)
 
 
-def _notes(paths: GroupPaths, found: Recovered) -> Iterator[str]:
+def _notes(paths: GroupPaths, found: RecoveredGroup) -> Iterator[str]:
     counts = {"of types that are not known": found.unknown_count, "with flags": found.flagged_count}
     for what, count in counts.items():
         if count:

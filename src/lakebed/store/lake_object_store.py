@@ -50,7 +50,7 @@ from lakebed.seglake.ranges import ByteRange
 # Opened by others, when it is needed: what is imported here needs no SQLite.
 if TYPE_CHECKING:
     from lakebed.seglake.lake import Lake
-    from lakebed.seglake.reading import ObjectReading
+    from lakebed.seglake.object_reader import ReadableObjects
     from lakebed.store.read_only_bucket import ReadableLake
 
 BUCKET = OWN_STORE.rpartition("/")[2]
@@ -106,7 +106,7 @@ class ReadOnlyLakeObjectStore:
             after = page.next_marker
 
     @property
-    def _reading(self) -> ObjectReading:
+    def _reading(self) -> ReadableObjects:
         return _opened(self._open_lake).objects
 
 

@@ -13,13 +13,13 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.leased_message import LeasedMessage, PeekedMessage, Ranges
-from lakebed.stroma.leasing import Grant, LeasedRange
+from lakebed.stroma.lease_transitions import Grant, LeasedRange
 
 _MAKE: Callable[[tuple[object, ...]], LeasedMessage] = partial(tuple.__new__, LeasedMessage)
 _SHARED = Message._fields.index("headers") + 1  # fields that both have, in the same order
 
 
-class Leased(NamedTuple):
+class ReadLease(NamedTuple):
     """What there is of a lease, or of a part of it."""
 
     messages: list[LeasedMessage]
@@ -28,7 +28,7 @@ class Leased(NamedTuple):
 
 def read_leased(
     partition: Partition, grant: Grant, *, incarnation: str, on_skipped: OnSkipped | None = None
-) -> Iterator[Leased]:
+) -> Iterator[ReadLease]:
     """The messages of a lease, from the log, no more than one window of it at a time.
 
     `on_skipped` is told of those that are damaged.
@@ -40,10 +40,10 @@ def read_leased(
         for batch in batches_between(partition, start, end, on_skipped=on_skipped):
             # Fields in the order of a message's own: tuples are joined, not taken apart.
             messages = [_MAKE(before + message[:_SHARED] + behind) for message in batch]
-            yield Leased(messages, _holes(batch, position))
+            yield ReadLease(messages, _holes(batch, position))
             position = batch.next_offset
         if position < end:
-            yield Leased([], [(position, end)])
+            yield ReadLease([], [(position, end)])
 
 
 def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[PeekedMessage]:

@@ -16,9 +16,9 @@ from lakebed.aof.manifest.state import Residency
 from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.progress import Progress
 from lakebed.store.logs import require_log
-from lakebed.store.neighbours import Outline, neighbour_problems, outline_of
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.residency import recorded_states
+from lakebed.store.segment_continuity import Outline, neighbour_problems, outline_of
 from lakebed.store.tier_verification import Copies, CopyPiece
 from lakebed.store.verification import Problem, SegmentPiece, Verification, check_segment
 
@@ -69,7 +69,7 @@ class LogFinding(NamedTuple):
     is_archived: bool = False
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether there is anything to be said of it: not if it was gone."""
         return self.records is not None or bool(self.problems) or self.unreached is not None
 
@@ -140,7 +140,7 @@ class LogCheck:
             outline=None if piece.is_archived else outline_of(found),
             is_archived=piece.is_archived,
         )
-        return finding if finding.is_told else None
+        return finding if finding.is_reported else None
 
     def _copy(self, piece: CopyPiece) -> LogFinding | None:
         """None if it was let go of."""
@@ -154,7 +154,7 @@ class LogCheck:
             return LogFinding(segment_id, piece.tier, None, unreached=error)
         problems = () if copy.problem is None else (copy.problem,)
         finding = LogFinding(segment_id, piece.tier, copy.records, problems)
-        return finding if finding.is_told else None
+        return finding if finding.is_reported else None
 
     def _moved(self, segment_id: int, piece: LogPiece) -> LogFinding | None:
         """From the warmest tier that has it by now; None if that is none, or Tier 0."""

@@ -24,7 +24,7 @@ from lakebed.store.logs import require_log
 
 # Imported by the methods: most programs do none of this.
 if TYPE_CHECKING:
-    from lakebed.aof.tiers.migration import Migrated
+    from lakebed.aof.tiers.migration import MigrationReport
     from lakebed.seglake.verification_report import Report as LakeReport
     from lakebed.store.damage_marks import MarkReport, NamedVersion
     from lakebed.store.log_check import LogReport
@@ -98,7 +98,7 @@ class Maintenance:
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copy a log's objects to another Tier 2 and use that; see `Store.migrate_tier2`."""
         self._check(log)
         return self._store.migrate_tier2(log, address, delete=delete, progress=progress)
@@ -121,10 +121,10 @@ class Maintenance:
     def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> RepairReport:
-        from lakebed.store.repair import foresee_beside, repair
+        from lakebed.store.repair import preview_while_open, repair
 
         self._check(log)
-        work = foresee_beside if dry_run else repair
+        work = preview_while_open if dry_run else repair
         return work(self._store, log, progress=progress)
 
     def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport:
@@ -134,9 +134,9 @@ class Maintenance:
     def repair_topic(
         self, topic: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> TopicRepair:
-        from lakebed.store.topic_repair import foresee_topic_beside, repair_topic
+        from lakebed.store.topic_repair import preview_topic_while_open, repair_topic
 
-        work = foresee_topic_beside if dry_run else repair_topic
+        work = preview_topic_while_open if dry_run else repair_topic
         return work(self._store, topic, progress=progress)
 
     def verify_objects(

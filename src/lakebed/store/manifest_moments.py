@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from lakebed.aof.manifest.chunk import Placed, salvage
+from lakebed.aof.manifest.chunk import PlacedRecord, salvage
 from lakebed.aof.manifest.format import MANIFEST_ITSELF, RECORDS_START
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.records import Position
-from lakebed.aof.manifest.replay import Moment, Replayed, replay
+from lakebed.aof.manifest.replay import Moment, ReplayResult, replay
 from lakebed.aof.manifest.snapshot import Snapshot
 from lakebed.aof.manifest.state import SegmentState
 from lakebed.base.errors import DataError, InputError, NotFound
@@ -30,7 +30,7 @@ class Beginning(NamedTuple):
     timestamp_ms: int
 
 
-class Remembered(NamedTuple):
+class RecordedHistory(NamedTuple):
     """What a snapshot says of a segment, where the records that led to it are gone."""
 
     position: Position
@@ -38,7 +38,7 @@ class Remembered(NamedTuple):
     state: SegmentState
 
 
-Step = Entry | Remembered
+Step = Entry | RecordedHistory
 
 
 def parse_position(text: str) -> Position:
@@ -56,7 +56,7 @@ def looks_like_position(text: str) -> bool:
     return text.count(":") == 1 and text.replace(":", "").isdigit()
 
 
-def state_as_of(reader: ManifestReader, moment: Moment | None) -> Replayed:
+def state_as_of(reader: ManifestReader, moment: Moment | None) -> ReplayResult:
     """The state then, or now; `NotFound` if the log does not have that moment."""
     if moment is not None:
         beginning = history_beginning(reader)
@@ -95,7 +95,7 @@ def segment_history(reader: ManifestReader, segment_id: int) -> list[Step]:
             known.add(entry.record.segment_id)
             if entry.record.segment_id == segment_id:
                 steps.append(entry)
-    steps += _remembered(reader, segment_id, known)
+    steps += _recorded_steps(reader, segment_id, known)
     if all(isinstance(step, Damaged) for step in steps):
         known.discard(MANIFEST_ITSELF)
         span = f"; of {min(known)} to {max(known)} there is" if known else ""
@@ -111,7 +111,7 @@ class BeforeHistory(NotFound):
         self.beginning = beginning
 
 
-def _remembered(reader: ManifestReader, segment_id: int, known: set[int]) -> list[Step]:
+def _recorded_steps(reader: ManifestReader, segment_id: int, known: set[int]) -> list[Step]:
     """From the oldest snapshot, if records before it are gone."""
     if reader.chunk_indexes()[:1] == [0]:
         return []
@@ -120,7 +120,7 @@ def _remembered(reader: ManifestReader, segment_id: int, known: set[int]) -> lis
         return []
     known |= {state.segment_id for state in oldest.index.segments()}
     state = oldest.index.get(segment_id)
-    return [] if state is None else [Remembered(oldest.position, oldest.snapshot_id, state)]
+    return [] if state is None else [RecordedHistory(oldest.position, oldest.snapshot_id, state)]
 
 
 def _oldest_snapshot(reader: ManifestReader) -> Snapshot | None:
@@ -146,7 +146,7 @@ def _require_place(reader: ManifestReader, position: Position, beginning: Beginn
     if position.chunk_index not in indexes:
         raise NotFound(f"{reader.paths.chunk(position.chunk_index)}: missing")
     judged = reader.chunk(position.chunk_index)
-    found: list[Placed] = [*judged.records, *salvage(judged.data, judged.chunk_index)]
+    found: list[PlacedRecord] = [*judged.records, *salvage(judged.data, judged.chunk_index)]
     offsets = {RECORDS_START, judged.end, *(placed.position.offset for placed in found)}
     if position.offset not in offsets:
         nearest = max((one for one in offsets if one < position.offset), default=RECORDS_START)

@@ -74,7 +74,7 @@ class Comparison:
             elif file is None:
                 self._missing(state)
             else:
-                self._both(state, file)
+                self._compare_file(state, file)
 
     def _unknown(self, segment_id: int, file: OnDisk) -> None:
         if file.is_empty:
@@ -103,7 +103,7 @@ class Comparison:
             self.is_doubtful |= segment_id < min(on_disk, default=-1)
             self._lack(self._files.folder, f"segment {segment_id} should be there, and is not")
 
-    def _both(self, state: SegmentState, file: OnDisk) -> None:
+    def _compare_file(self, state: SegmentState, file: OnDisk) -> None:
         segment_id = state.segment_id
         if state.base_offset != file.name.base_offset and state.is_opened:
             self._differs(file, "base_offset", state.base_offset, file.name.base_offset)
@@ -148,10 +148,10 @@ class Comparison:
         self.notes.append(text)
 
 
-def look_at_segments(disk: ReadableDisk, paths: LogPaths) -> SegmentFiles:
+def survey_segments(disk: ReadableDisk, paths: LogPaths) -> SegmentFiles:
     """What is there now. Only headers and footers are read."""
     names = map(SegmentName.parse, disk.names(paths.segments))
-    found = (_look(disk, paths, name) for name in sorted(filter(None, names)))
+    found = (_segment_on_disk(disk, paths, name) for name in sorted(filter(None, names)))
     folder = paths.archive
     archived = map(ArchivedName.parse, disk.names(folder) if disk.is_folder(folder) else [])
     return SegmentFiles(
@@ -161,7 +161,7 @@ def look_at_segments(disk: ReadableDisk, paths: LogPaths) -> SegmentFiles:
     )
 
 
-def _look(disk: ReadableDisk, paths: LogPaths, name: SegmentName) -> OnDisk | None:
+def _segment_on_disk(disk: ReadableDisk, paths: LogPaths, name: SegmentName) -> OnDisk | None:
     """None if it was removed meanwhile."""
     path = paths.segment(name)
     try:

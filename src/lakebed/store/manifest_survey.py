@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from lakebed.aof.manifest.chunk import Judged, Placed, Plausible, Verdict, salvage
+from lakebed.aof.manifest.chunk import InspectedChunk, PlacedRecord, Plausible, Verdict, salvage
 from lakebed.aof.manifest.format import (
     FLAG_BUNDLE,
     FLAG_SEALED,
@@ -76,37 +76,37 @@ class Damaged(NamedTuple):
     problem: str
 
 
-class Looked(NamedTuple):
+class SurveyedChunk(NamedTuple):
     """A chunk and what is in it; `judged` is None if it could not be read as one."""
 
     facts: ChunkFacts
-    judged: Judged | None
+    judged: InspectedChunk | None
 
 
-Entry = Placed | Damaged
+Entry = PlacedRecord | Damaged
 Plausibility = Callable[[], Plausible]
 
 
-def look_at_chunks(
+def survey_chunks(
     reader: ManifestReader, *, first: int = 0, plausibility: Plausibility | None = None
-) -> Iterator[Looked]:
+) -> Iterator[SurveyedChunk]:
     """The chunks from number `first` on, and the gaps between them, oldest first."""
     expected: int | None = None
     indexes = reader.chunk_indexes()
     for index in indexes:
         if expected is not None and index > expected and index > first:
-            yield Looked(_missing(reader, max(expected, first), index), None)
+            yield SurveyedChunk(_missing(reader, max(expected, first), index), None)
         expected = index + 1
         if index >= first:
             is_last = index == indexes[-1]
-            looked = look_at_chunk(reader, index, is_last=is_last, plausibility=plausibility)
+            looked = survey_chunk(reader, index, is_last=is_last, plausibility=plausibility)
             if looked is not None:
                 yield looked
 
 
-def look_at_chunk(
+def survey_chunk(
     reader: ManifestReader, index: int, *, is_last: bool, plausibility: Plausibility | None = None
-) -> Looked | None:
+) -> SurveyedChunk | None:
     """One chunk; None if it was removed."""
     path = reader.paths.chunk(index)
     try:
@@ -116,12 +116,14 @@ def look_at_chunk(
     except DataError as error:
         state = "newer" if isinstance(error, UnknownVersion) else "corrupt"
         size = _file_bytes(reader, path)
-        facts = ChunkFacts(index, path, state, 0, 0, 0, 0, None, None, size, None, _said(error))
-        return Looked(facts, None)
-    return Looked(_facts(judged, path), judged)
+        facts = ChunkFacts(
+            index, path, state, 0, 0, 0, 0, None, None, size, None, _error_text(error)
+        )
+        return SurveyedChunk(facts, None)
+    return SurveyedChunk(_facts(judged, path), judged)
 
 
-def look_at_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
+def survey_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
     """All snapshots, oldest first."""
     for snapshot_id in reader.snapshot_ids():
         path = reader.paths.snapshot(snapshot_id)
@@ -134,7 +136,7 @@ def look_at_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
             snapshot = None
             state = "torn" if isinstance(error, Torn) else "corrupt"
             state = "newer" if isinstance(error, UnknownVersion) else state
-            problem = _said(error)
+            problem = _error_text(error)
         size = _file_bytes(reader, path)
         yield SnapshotFacts(snapshot_id, path, state, size, snapshot, problem)
 
@@ -144,7 +146,7 @@ def entries(
 ) -> Iterator[Entry]:
     """Every good record, and every damage at its place: from `start` on, or of one chunk."""
     first = start.chunk_index if start is not None else chunk_index or 0
-    for looked in look_at_chunks(reader, first=first):
+    for looked in survey_chunks(reader, first=first):
         if chunk_index is not None and looked.facts.chunk_index > chunk_index:
             return
         for entry in entries_of(looked):
@@ -153,7 +155,7 @@ def entries(
                 yield entry
 
 
-def entries_of(looked: Looked) -> Iterator[Entry]:
+def entries_of(looked: SurveyedChunk) -> Iterator[Entry]:
     """What is in one chunk."""
     facts, judged = looked
     if judged is None:
@@ -184,7 +186,7 @@ def _missing(reader: ManifestReader, first: int, end: int) -> ChunkFacts:
     return ChunkFacts(first, path, "missing", 0, 0, 0, 0, None, None, 0, None, problem)
 
 
-def _facts(judged: Judged, path: str) -> ChunkFacts:
+def _facts(judged: InspectedChunk, path: str) -> ChunkFacts:
     is_whole = judged.verdict is Verdict.WHOLE
     found = judged.records if is_whole else salvage(judged.data, judged.chunk_index)
     state = "sealed" if judged.is_sealed else "open"
@@ -205,14 +207,14 @@ def _facts(judged: Judged, path: str) -> ChunkFacts:
     )
 
 
-def _is_crc_right(judged: Judged) -> bool | None:
+def _is_crc_right(judged: InspectedChunk) -> bool | None:
     header = judged.header
     if judged.verdict is Verdict.WHOLE or header is None or header.committed_len > len(judged.data):
         return True if judged.verdict is Verdict.WHOLE else None
     return crc64nvme(judged.data[RECORDS_START : header.committed_len]) == header.chunk_crc64
 
 
-def _around_damage(judged: Judged, facts: ChunkFacts) -> Iterator[Entry]:
+def _around_damage(judged: InspectedChunk, facts: ChunkFacts) -> Iterator[Entry]:
     """All good records of a damaged chunk, with a word wherever there is none."""
     index, committed = judged.chunk_index, facts.committed_bytes
     is_somewhere = committed is not None and committed <= judged.end
@@ -237,7 +239,7 @@ def _around_damage(judged: Judged, facts: ChunkFacts) -> Iterator[Entry]:
         yield damage._replace(position=Position(index, end), problem=_NO_RECORD)
 
 
-def _said(error: DataError) -> str:
+def _error_text(error: DataError) -> str:
     """The error without its path."""
     facts = "" if error.expected is None else f", expected {error.expected}"
     facts += "" if error.found is None else f", found {error.found}"

@@ -18,7 +18,7 @@ import os
 from dataclasses import dataclass, field
 
 from lakebed.aof.inspection import Verdict
-from lakebed.aof.manifest.chunk import Judged
+from lakebed.aof.manifest.chunk import InspectedChunk
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.manifest.format import RECORDS_START, SnapshotMarker
 from lakebed.aof.manifest.index import ManifestIndex
@@ -28,18 +28,18 @@ from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.progress import Progress
 from lakebed.base.runner import Runner
-from lakebed.store.manifest_folding import Folding
+from lakebed.store.manifest_fold import ManifestFold
 from lakebed.store.manifest_logs import ManifestLog, stream_folders
-from lakebed.store.manifest_segments import Comparison, look_at_segments
+from lakebed.store.manifest_segments import Comparison, survey_segments
 from lakebed.store.manifest_survey import (
     KNOWN_FLAGS,
     ChunkFacts,
     Damaged,
-    Looked,
+    SurveyedChunk,
     entries_of,
     ignored_names,
-    look_at_chunks,
-    look_at_snapshots,
+    survey_chunks,
+    survey_snapshots,
 )
 from lakebed.store.verification import Problem
 
@@ -100,12 +100,12 @@ class _Verification:
         if self._found.problem is not None:
             report.problems.append(self._found.problem)
         self._check_names()
-        self._snapshots = list(look_at_snapshots(reader))
+        self._snapshots = list(survey_snapshots(reader))
         self._check_snapshots()
         indexes = reader.chunk_indexes()
         good = [facts.snapshot for facts in self._snapshots if facts.snapshot is not None]
-        self._folding = Folding(good, is_from_start=indexes[:1] == [0])
-        for looked in look_at_chunks(reader, plausibility=self._plausibility):
+        self._folding = ManifestFold(good, is_from_start=indexes[:1] == [0])
+        for looked in survey_chunks(reader, plausibility=self._plausibility):
             self._check_chunk(looked)
             self._progress(report.chunk_count, len(indexes))
         self._folding.finish()
@@ -143,7 +143,7 @@ class _Verification:
         if len(self._snapshots) > kept + 1:
             report.notes.append(f"{len(self._snapshots)} snapshots; by default {kept} are kept")
 
-    def _check_chunk(self, looked: Looked) -> None:
+    def _check_chunk(self, looked: SurveyedChunk) -> None:
         facts, judged = looked
         report = self._report
         if self._open is not None:
@@ -176,7 +176,7 @@ class _Verification:
                 number = hex(count) if what.startswith("flags") else count
                 self._report.notes.append(f"{facts.path}: {what}: {number}")
 
-    def _fold(self, judged: Judged, facts: ChunkFacts) -> None:
+    def _fold(self, judged: InspectedChunk, facts: ChunkFacts) -> None:
         problem = self._folding.begin_chunk(facts.chunk_index, base_record=facts.base_record)
         if problem:
             self._report.add(facts.path, problem)
@@ -231,7 +231,7 @@ class _Verification:
             return
         comparison = Comparison(
             index,
-            look_at_segments(self._reader.disk, self._found.paths),
+            survey_segments(self._reader.disk, self._found.paths),
             is_current=self._found.is_enabled is not False,
             is_at_rest=not self._folding.news_count,
         )

@@ -16,7 +16,7 @@ from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import PartitionSegment
 
 
-class _Counted(NamedTuple):
+class _CountedRange(NamedTuple):
     """A segment's windows: where each begins, and how many messages there are from there on."""
 
     firsts: list[int]
@@ -29,7 +29,9 @@ class MessageCounts:
     def __init__(self, partition: Partition | ReadOnlyPartition, *, is_compacted: bool) -> None:
         self._partition = partition
         self._is_compacted = is_compacted
-        self._counted: dict[PartitionSegment, _Counted] = {}  # replaced as a whole, never changed
+        self._counted: dict[
+            PartitionSegment, _CountedRange
+        ] = {}  # replaced as a whole, never changed
 
     def count(self, start: int, end: int) -> int:
         """The messages of `[start, end)`; `end` is the high watermark, now or not long ago."""
@@ -53,7 +55,7 @@ class MessageCounts:
         self._counted = known
         return total
 
-    def _windows(self, info: PartitionSegment) -> _Counted:
+    def _windows(self, info: PartitionSegment) -> _CountedRange:
         firsts, lengths = [], []
         start = max(info.base_offset, self._partition.start_offset())
         for batch in self._partition.read_batches(start, info.next_offset, skip_damage=True):
@@ -63,9 +65,9 @@ class MessageCounts:
         for length in lengths:
             counts.append(left)
             left -= length
-        return _Counted(firsts, counts)
+        return _CountedRange(firsts, counts)
 
-    def _count_from(self, offset: int, counted: _Counted) -> int:
+    def _count_from(self, offset: int, counted: _CountedRange) -> int:
         index = bisect_left(counted.firsts, offset)
         total = counted.counts[index] if index < len(counted.counts) else 0
         if index:  # the window before may go on at `offset`

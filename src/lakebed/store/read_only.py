@@ -21,7 +21,7 @@ from lakebed.base.damage_ledger import RecordedDamage
 from lakebed.base.errors import BadName, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner, ThreadRunner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
@@ -35,7 +35,7 @@ from lakebed.stroma.config import GroupConfig
 # What topics and buckets need is imported when somebody asks for one: who reads logs need not wait
 # for it.
 if TYPE_CHECKING:
-    from lakebed.seglake.keys import ReadOnlyKeys
+    from lakebed.seglake.access_keys import ReadOnlyAccessKeys
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.model import BucketInfo
     from lakebed.seglake.read_only import ReadOnlyLake
@@ -92,10 +92,10 @@ class ReadOnlyStore:
         )
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
         self.damage = RecordedDamage(self.disk, self.root)
-        self._logs = Opened(self._open_log, name="the logs", runner=self.runner)
-        self._topics = Opened(self._open_topics, name="the topics", runner=self.runner)
+        self._logs = OpenRegistry(self._open_log, name="the logs", runner=self.runner)
+        self._topics = OpenRegistry(self._open_topics, name="the topics", runner=self.runner)
         open_lake = partial(self._open_lake, connector, has_own_disk=disk is None)
-        self._lakes = Opened(open_lake, name="the object store", runner=self.runner)
+        self._lakes = OpenRegistry(open_lake, name="the object store", runner=self.runner)
         self._is_closed = False
 
     def logs(self) -> list[str]:
@@ -215,7 +215,7 @@ class ReadOnlyStore:
         return self.bucket(name)
 
     @property
-    def keys(self) -> ReadOnlyKeys:
+    def keys(self) -> ReadOnlyAccessKeys:
         """Access keys, without their secrets."""
         return self.lake.keys
 

@@ -14,8 +14,8 @@ from typing import Protocol
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import BucketInfo, ObjectInfo, Page
+from lakebed.seglake.object_reader import ObjectReader, ReadableObjects
 from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.reading import ObjectReader, ObjectReading
 
 
 class _Buckets(Protocol):
@@ -29,7 +29,7 @@ class ReadableLake(Protocol):
     def buckets(self) -> _Buckets: ...
 
     @property
-    def objects(self) -> ObjectReading: ...
+    def objects(self) -> ReadableObjects: ...
 
 
 class ReadOnlyBucket:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity, load_identity
@@ -53,7 +53,7 @@ class ReadOnlyTopic:
         self._disk = disk
         self._runner = runner
         self._group_settings = GroupSettings(disk, root, defaults=group_config)
-        self._partitions = Opened(self._open_partition, name=f"topic {name}", runner=runner)
+        self._partitions = OpenRegistry(self._open_partition, name=f"topic {name}", runner=runner)
 
     @property
     def topic_id(self) -> str:
@@ -145,7 +145,7 @@ class ReadOnlyTopics:
         self._runner = runner
         self._config = config
         self._group_config = group_config
-        self._topics = Opened(self._open_topic, name="the topics", runner=runner)
+        self._topics = OpenRegistry(self._open_topic, name="the topics", runner=runner)
 
     def names(self) -> list[str]:
         return topic_names(self._disk, self._root)

@@ -20,7 +20,7 @@ from lakebed.base.files.protocol import File
 from lakebed.base.progress import Progress
 from lakebed.base.units import MIB
 from lakebed.store.logs import require_log
-from lakebed.store.neighbours import Outline, neighbour_problems, outline_of
+from lakebed.store.segment_continuity import Outline, neighbour_problems, outline_of
 from lakebed.store.store import Store
 from lakebed.store.verification import Problem, Verification, check_segment
 
@@ -51,24 +51,24 @@ def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
     return RepairReport(recovered.torn_bytes, tuple(problems), tuple(saved))
 
 
-def foresee_beside(store: Store, name: str, *, progress: Progress) -> RepairReport:
+def preview_while_open(store: Store, name: str, *, progress: Progress) -> RepairReport:
     """What `repair` would find in a log that may be in use; nothing is changed."""
     paths = require_log(store.disk, store.root, name)
-    return _foreseen(_all_problems(store.disk, Verification(store.disk, paths), progress))
+    return _preview(_all_problems(store.disk, Verification(store.disk, paths), progress))
 
 
-def foresee(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
+def preview_repair(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
     """What `repair` would find; nothing is changed. `Locked` if somebody writes."""
     paths = require_log(disk, root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
         verification = Verification(disk, paths, whole_tail=True)
-        return _foreseen(_all_problems(disk, verification, progress))
+        return _preview(_all_problems(disk, verification, progress))
     finally:
         lock.release()
 
 
-def _foreseen(problems: list[Problem]) -> RepairReport:
+def _preview(problems: list[Problem]) -> RepairReport:
     torn = [problem for problem in problems if problem.verdict is Verdict.TORN]
     lasting = [problem for problem in problems if problem.verdict is not Verdict.TORN]
     return RepairReport(sum(problem.length for problem in torn), tuple(map(str, lasting)), ())

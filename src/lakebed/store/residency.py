@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lakebed.aof.identity import OWN_FOLDER, load_identity
 from lakebed.aof.manifest.paths import ManifestPaths, parse_stream_name
 from lakebed.aof.manifest.reader import ManifestReader
-from lakebed.aof.manifest.replay import Replayed, replay
+from lakebed.aof.manifest.replay import ReplayResult, replay
 from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.tiers.names import WarmName
@@ -28,7 +28,7 @@ States = dict[int, SegmentState]
 """By segment, in their order."""
 
 
-def replayed(reader: ManifestReader) -> Replayed:
+def replayed(reader: ManifestReader) -> ReplayResult:
     """The manifest log of now, though its writer may remove chunks meanwhile."""
     for _ in range(_LOOKS_MAX - 1):
         with suppress(NotFound):
@@ -36,24 +36,24 @@ def replayed(reader: ManifestReader) -> Replayed:
     return replay(reader)
 
 
-class Recorded(NamedTuple):
+class RecordedStates(NamedTuple):
     """What the manifest log of a log says."""
 
     states: States
     problems: tuple[str, ...]  # why that may not be all
 
 
-def recorded(disk: Disk, paths: LogPaths) -> Recorded:
+def recorded(disk: Disk, paths: LogPaths) -> RecordedStates:
     """Of every segment; none if the log has no manifest log, or one that cannot be read."""
     try:
         stream, lost = _stream(disk, paths)
         found = replayed(ManifestReader(disk, ManifestPaths(f"{paths.manifest}/{stream}")))
     except NotFound:
-        return Recorded({}, ())
+        return RecordedStates({}, ())
     except DataError as error:
-        return Recorded({}, (str(error),))
+        return RecordedStates({}, (str(error),))
     states = {state.segment_id: state for state in found.index.segments()}
-    return Recorded(states, (*lost, *(damage.problem for damage in found.damages)))
+    return RecordedStates(states, (*lost, *(damage.problem for damage in found.damages)))
 
 
 def recorded_states(disk: Disk, paths: LogPaths) -> States:

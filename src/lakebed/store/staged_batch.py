@@ -92,7 +92,7 @@ def record_batches(source: StagedSource, *, config: TopicConfig, where: str) -> 
     """Its record batches, each of them checked; an error names the byte where one begins."""
     start = 0
     while head := source.take(RECORD_BATCH.size):
-        with _at(f"{where}, byte {start}"):
+        with _naming_place(f"{where}, byte {start}"):
             size = size_of(head)
             _check_limit("a record batch", record_bytes(0, size), config.request_bytes_max)
             data = head + source.take(size - len(head))
@@ -161,7 +161,7 @@ def _opened_file(disk: Disk, path: PathLike, where: str) -> Iterator[StagedSourc
 
 
 @contextlib.contextmanager
-def _at(place: str) -> Iterator[None]:
+def _naming_place(place: str) -> Iterator[None]:
     """What is wrong with a record batch is wrong with the call, and at that place."""
     try:
         yield

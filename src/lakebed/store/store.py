@@ -31,16 +31,17 @@ from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.paths import LogPaths
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.tiers.config import SharedTierConfig
-from lakebed.aof.tiers.migration import Migrated
-from lakebed.base.clock import NS_PER_MS
+from lakebed.aof.tiers.migration import MigrationReport
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.counters import Snapshot
 from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
-from lakebed.base.errors import Closed, InputError, LakebedError, NotFound
+from lakebed.base.errors import Closed, DiskError, InputError, LakebedError, NoSpace, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic_folder import topic_names
@@ -50,9 +51,16 @@ from lakebed.seglake.model import BucketInfo, Versioning
 from lakebed.seglake.paths import LakePaths
 from lakebed.seglake.segment_id import segment_path
 from lakebed.store import version
-from lakebed.store.configuration import sections_of, told
-from lakebed.store.counters import Counted, engine_counts, engine_values
-from lakebed.store.failures import Failed, engine_failures
+from lakebed.store.configuration import printable_settings, sections_of
+from lakebed.store.counters import PartCounters, engine_counts, engine_values
+from lakebed.store.failures import (
+    GROUP_UPKEEP,
+    LOG_UPKEEP,
+    OBJECT_UPKEEP,
+    PARTITION_UPKEEP,
+    FailedPart,
+    engine_failures,
+)
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names, require_log
@@ -71,7 +79,7 @@ from lakebed.version import VERSION as RELEASE
 if TYPE_CHECKING:
     from apsw import Connection
 
-    from lakebed.seglake.keys import Keys
+    from lakebed.seglake.access_keys import AccessKeys
     from lakebed.seglake.lake import Lake
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.meta.rows import Totals
@@ -83,6 +91,7 @@ if TYPE_CHECKING:
     from lakebed.store.summary import LogSummary
     from lakebed.store.topic_summary import TopicSummary
 
+_TRY_AGAIN_NS = 5 * NS_PER_S  # to open a log for writing, on a disk that took no writes
 _log = logging.getLogger(__name__)
 
 
@@ -204,7 +213,7 @@ class Store:
             self.runner: Runner = runner
             self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
             open_lake = partial(self._open_lake, object_config, connector)
-            self._lakes = Opened(open_lake, name="the object store", runner=runner)
+            self._lakes = OpenRegistry(open_lake, name="the object store", runner=runner)
             undo.callback(self._close_lake)  # behind the logs, which keep their cold segments there
             tier2 = None if connector is None else LakeObjectStore(partial(self._lakes.get, ""))
             self._manager = AofManager(
@@ -216,6 +225,7 @@ class Store:
                 disk=disk,
                 runner=runner,
                 is_pinned=self.pins.covers,
+                on_lost=self._record_log_losses,
             )
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS
@@ -227,9 +237,12 @@ class Store:
                     make_folders(disk, folder)
             self.pins.active()  # removes what expired
             self.damage = DamageLedger(disk, self.root, runner=runner)
-            self._logs = Opened(self._open_log, name="the logs", runner=runner)
+            self._logs = OpenRegistry(self._manager.open, name="the logs", runner=runner)
+            self._unwritable: dict[str, tuple[ReadOnlyLog, int]] = {}  # guarded by the next
+            self._unwritable_mutex = runner.mutex()
+            undo.callback(self._close_unwritable)
             open_topics = partial(self._open_topics, topic_config, group_config)
-            self._topics = Opened(open_topics, name="the topics", runner=runner)
+            self._topics = OpenRegistry(open_topics, name="the topics", runner=runner)
             undo.callback(self._close_topics)
             self._companion: Closable | None = None
             self._undo = undo.pop_all()
@@ -269,6 +282,38 @@ class Store:
         with self._read_only() as reading:
             return reading.log_summary(name)
 
+    def open_log_to_read(self, name: str) -> Aof | ReadOnlyLog:
+        """The log, for a caller that only reads; `NotFound` if there is none.
+
+        Opening it writes. On a disk that takes no writes it is read as its files show it; opening
+        is tried again after a while.
+        """
+        now_ns = self.runner.clock.monotonic_ns()
+        with self._unwritable_mutex:
+            reading, until_ns = self._unwritable.get(name, (None, 0))
+        if reading is not None and now_ns < until_ns:
+            return reading
+        try:
+            log = self.open_log(name)
+        except (NoSpace, DiskError) as error:
+            _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
+        else:
+            self._close_unwritable(name)
+            return log
+        opened = reading or self._manager.open_read_only(name)
+        with self._unwritable_mutex:
+            opened, _ = self._unwritable.get(name, (opened, 0))
+            self._unwritable[name] = (opened, now_ns + _TRY_AGAIN_NS)
+        return opened
+
+    def _close_unwritable(self, name: str | None = None) -> None:
+        """That log, or all of them."""
+        with self._unwritable_mutex:
+            names = list(self._unwritable) if name is None else [name]
+            closed = [self._unwritable.pop(each) for each in names if each in self._unwritable]
+        for reading, _ in closed:
+            reading.close()
+
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
@@ -276,7 +321,7 @@ class Store:
         from lakebed.store.read_planner import LogSource, plan_reads
 
         def source(name: str) -> LogSource:
-            return LogSource(self.open_log(name))
+            return LogSource(self.open_log_to_read(name))
 
         return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
@@ -307,7 +352,7 @@ class Store:
         *,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Move the Tier 2 of a log that is not open; see `AofManager.migrate_tier2`."""
         return self._manager.migrate_tier2(name, address, delete=delete, progress=progress)
 
@@ -357,7 +402,7 @@ class Store:
         return self._lakes.get("")
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> AccessKeys:
         """Access keys: who may use the store over TCP, and over S3."""
         return self.lake.keys
 
@@ -415,23 +460,29 @@ class Store:
 
     def configuration(self) -> dict[str, dict[str, Any]]:
         """The settings that count, by section, secrets hidden."""
-        return told(self._sections)
+        return printable_settings(self._sections)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
         """What is counted of all that is open: by engine, by log or partition, by name."""
         return engine_values(self.counts())
 
-    def counts(self) -> list[Counted]:
+    def counts(self) -> list[PartCounters]:
         """The same, each with its labels, and histograms whole."""
         of_store = Snapshot({}, {"damage_unacknowledged": self.damage.unacknowledged_count}, {})
         return [
             *engine_counts(**self._open_things(), tiers=self._manager.tier_counters),
-            Counted("store", {}, of_store),
+            PartCounters("store", {}, of_store),
         ]
 
-    def failures(self) -> list[Failed]:
+    def failures(self) -> list[FailedPart]:
         """What of all that is open takes no writes or fails in the background, and why."""
-        return engine_failures(**self._open_things(), upkeep=self._manager.failures())
+        upkeep = {LOG_UPKEEP: self._manager.failures()}
+        for topics in self._topics.opened().values():
+            upkeep[PARTITION_UPKEEP] = topics.upkeep_failures()
+            upkeep[GROUP_UPKEEP] = topics.group_upkeep_failures()
+        for lake in self._lakes.opened().values():
+            upkeep[OBJECT_UPKEEP] = lake.upkeep_failures()
+        return engine_failures(**self._open_things(), upkeep=upkeep)
 
     @property
     def maintenance(self) -> Maintenance:
@@ -482,18 +533,15 @@ class Store:
             _log.error("%s: damage was not put on record: %s", self.root, error)
         return lake
 
-    def _open_log(self, name: str) -> Aof:
-        log = self._manager.open(name)
+    def _record_log_losses(self, name: str, problems: Sequence[str]) -> None:
+        losses = (
+            Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
+            for problem in problems
+        )
         try:
-            self.damage.record(
-                *(
-                    Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
-                    for problem in log.recovered.problems
-                )
-            )
+            self.damage.record(*losses)
         except LakebedError as error:  # the bytes stay as they are, or are in the quarantine
             _log.error("log %s: damage was not put on record: %s", name, error)
-        return log
 
     def _close_lake(self) -> None:
         self._is_lake_closed = True  # whoever still reads a cold segment must not open it again

@@ -23,10 +23,10 @@ from lakebed.base.files import PathLike
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.units import GIB, KIB
 from lakebed.keratin.paths import SegmentFile, TopicPaths
+from lakebed.seglake.lake_check import LakeCheck, join_lake
+from lakebed.seglake.verification_plan import LakePiece, LakePlan, plan_lake, size_of
 from lakebed.seglake.verification_report import Finding as LakeFinding
 from lakebed.seglake.verification_report import Report as LakeReport
-from lakebed.seglake.verify import LakeCheck, join_lake
-from lakebed.seglake.verify_plan import LakePiece, LakePlan, plan_lake, size_of
 from lakebed.store.group_verification import (
     GroupFinding,
     GroupPiece,
@@ -48,7 +48,7 @@ from lakebed.store.log_check import (
 from lakebed.store.manifest_logs import find_manifest_log
 from lakebed.store.manifest_verification import ManifestReport, verify_manifest_log
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.tier_verification import look_at_chunk_objects
+from lakebed.store.tier_verification import check_chunk_objects
 from lakebed.store.topic_verification import (
     TopicFinding,
     TopicGone,
@@ -246,7 +246,7 @@ class StoreCheck:
     def run(self, piece: Piece) -> Finding:
         """What is wrong with it is found, and never raised."""
         try:
-            return self._found(piece)
+            return self._check_piece(piece)
         except Exception as error:  # noqa: BLE001 - what nobody foresaw must not hide the rest
             return _unchecked(_what(piece), error)
 
@@ -261,7 +261,7 @@ class StoreCheck:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _found(self, piece: Piece) -> Finding:
+    def _check_piece(self, piece: Piece) -> Finding:
         store = self._store
         if isinstance(piece, ManifestPiece):
             return _check_manifest(store, piece.log)
@@ -319,7 +319,7 @@ def _check_manifest(store: ReadOnlyStore, name: str) -> ManifestFinding:
     except NotFound:
         return ManifestFinding(None)
     report = verify_manifest_log(found, runner=store.runner, progress=lambda *_: None)
-    objects = look_at_chunk_objects(store, found)
+    objects = check_chunk_objects(store, found)
     report.uploaded_chunk_count = objects.chunks
     report.problems += objects.problems
     report.notes += objects.notes

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from lakebed.aof.log import Aof
 from lakebed.aof.tiers.errors import Missing, Tier2Error
 from lakebed.aof.tiers.log_tiers import Repaired, Residence, residence
-from lakebed.aof.tiers.moves import RepairOutcome
+from lakebed.aof.tiers.segment_tiering import RepairOutcome
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import BadConfig, Busy, DataError, InputError, LakebedError, NotFound
 from lakebed.base.progress import Progress
@@ -112,7 +112,7 @@ class TierMoves:
         named = [one for one in self._log.tiers.residency() if one.is_in_log and 2 in one.tiers]
         for place in self._each(named, outcome):
             with _noting(outcome, place.segment_id):
-                result = self._patiently(partial(self._repair, place.segment_id))
+                result = self._with_retries(partial(self._repair, place.segment_id))
                 if result is not RepairOutcome.WHOLE:
                     outcome.repaired.append(Repaired(place.segment_id, place.key, result))
         return outcome
@@ -129,7 +129,7 @@ class TierMoves:
         outcome = Outcome(choice.skipped)
         for before in self._each(choice.chosen, outcome):
             with _noting(outcome, before.segment_id):
-                self._patiently(partial(move, [before.segment_id]))
+                self._with_retries(partial(move, [before.segment_id]))
                 after = self._place(before.segment_id)
                 outcome.moved.append(Moved(before, after, size(before, after)))
         return outcome
@@ -141,7 +141,7 @@ class TierMoves:
             yield place
             self._progress(count, len(places))
 
-    def _patiently(self, move: Callable[[], Result]) -> Result:
+    def _with_retries(self, move: Callable[[], Result]) -> Result:
         """A segment that something else moves at this moment is waited for."""
         clock = self._store.runner.clock
         deadline_ns = clock.monotonic_ns() + _BUSY_NS_MAX

@@ -71,38 +71,38 @@ class CopiesReport:
     unreached: Tier2Error | None = None  # why not all objects were looked at
 
 
-def look_at_copies(store: ReadOnlyStore, found: ManifestLog, *, progress: Progress) -> CopiesReport:
+def check_copies(store: ReadOnlyStore, found: ManifestLog, *, progress: Progress) -> CopiesReport:
     """Whether all copies are there that the manifest log of a log names, its own included."""
     report = CopiesReport()
     copies = Copies(store, found.paths, recorded_states(store.disk, found.paths))
     total = copies.count(1) + copies.count(2)
-    for copy in copies.look(1):
+    for copy in copies.check(1):
         report.warm_files += 1
         report.problems += [copy.problem] if copy.problem else []
     try:
-        for copy in copies.look(2):  # asks the store, one by one
+        for copy in copies.check(2):  # asks the store, one by one
             report.objects += 1
             report.problems += [copy.problem] if copy.problem else []
             progress(report.warm_files + report.objects, total)
-        _look_at_chunks(copies, found, report)
+        _check_chunks(copies, found, report)
     except Tier2Error as error:
         report.unreached = error
     return report
 
 
-def look_at_chunk_objects(store: ReadOnlyStore, found: ManifestLog) -> CopiesReport:
+def check_chunk_objects(store: ReadOnlyStore, found: ManifestLog) -> CopiesReport:
     """Whether the chunks of a manifest log are in Tier 2, that were brought there."""
     report = CopiesReport()
     try:
-        _look_at_chunks(Copies(store, found.paths, {}), found, report)
+        _check_chunks(Copies(store, found.paths, {}), found, report)
     except Tier2Error as error:
         report.unreached = error
     return report
 
 
-def _look_at_chunks(copies: Copies, found: ManifestLog, report: CopiesReport) -> None:
+def _check_chunks(copies: Copies, found: ManifestLog, report: CopiesReport) -> None:
     chunks = copies.chunk_objects(found)
-    for problem in chunks.look():
+    for problem in chunks.check():
         report.chunks += 1
         report.problems += [problem] if problem else []
     report.notes += chunks.notes()
@@ -127,7 +127,7 @@ class Copies:
     def count(self, tier: int) -> int:
         return sum(1 for _ in self._named(tier))
 
-    def look(self, tier: int) -> Iterator[CopyReport]:
+    def check(self, tier: int) -> Iterator[CopyReport]:
         """Whether they are there and as they were recorded, by what can be had without reading."""
         looked = self._look_at_object if tier == 2 else self._look_at_file
         for state in self._named(tier):

@@ -20,7 +20,7 @@ from lakebed.keratin.view import PartitionView
 BATCH_BYTES = 1 * MIB
 
 
-class Followed(NamedTuple):
+class FollowedPartition(NamedTuple):
     """Messages, and the number of their partition."""
 
     partition: int
@@ -55,7 +55,7 @@ class TopicFollower:
         """Behind the last messages given out, by partition."""
         return {number: cursor.position for number, cursor in self._cursors.items()}
 
-    def next_batch(self, timeout: float | None = None) -> Followed | None:
+    def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
         """The next messages; waits for one. None if the seconds passed first.
 
         `OffsetOutOfRange` if retention removed messages that were not taken. `Closed` if a
@@ -79,12 +79,12 @@ class TopicFollower:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self) -> Followed | None:
+    def _take(self) -> FollowedPartition | None:
         for index, number in enumerate(self._turn):
             batch = self._cursors[number].take()
             if batch is not None:
                 self._turn = [*self._turn[index + 1 :], *self._turn[: index + 1]]
-                return Followed(number, batch)
+                return FollowedPartition(number, batch)
         return None
 
     def _has_more(self) -> bool:

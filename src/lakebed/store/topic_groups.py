@@ -21,7 +21,7 @@ from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.description import GroupPartition, count_messages
 from lakebed.stroma.format import BumpAckedUntil
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
-from lakebed.stroma.recovery import Recovered, load
+from lakebed.stroma.recovery import RecoveredGroup, load
 
 _LOOKS = 5
 _LOOK_AGAIN_NS = 5 * NS_PER_MS
@@ -100,12 +100,14 @@ class ReadOnlyGroup:
             problems=tuple(recovered.problems),
         )
 
-    def _load(self, partition: int) -> Recovered:
+    def _load(self, partition: int) -> RecoveredGroup:
         paths = GroupPaths(self._root, GroupName(self.topic, partition, self.name))
-        return load_beside(self._disk, paths, self._config, runner=self._runner)
+        return load_while_written(self._disk, paths, self._config, runner=self._runner)
 
 
-def load_beside(disk: Disk, paths: GroupPaths, config: GroupConfig, *, runner: Runner) -> Recovered:
+def load_while_written(
+    disk: Disk, paths: GroupPaths, config: GroupConfig, *, runner: Runner
+) -> RecoveredGroup:
     """What the files of a group of one partition hold, beside its writer; see `load`."""
     for left in reversed(range(_LOOKS)):
         now_ms = runner.clock.wall_ns() // NS_PER_MS

@@ -23,9 +23,9 @@ from lakebed.base.progress import Progress
 from lakebed.base.units import MIB
 from lakebed.keratin.identity import TopicIdentity, rebuilt_identity, save_identity
 from lakebed.keratin.partition import Partition
+from lakebed.keratin.partition_verification import PartitionVerification
 from lakebed.keratin.paths import IDENTITY_NAME, TopicPaths
 from lakebed.keratin.repair import repair_segment
-from lakebed.keratin.verify import PartitionVerification
 from lakebed.kernels import crc32c
 from lakebed.store.dead_letters import dead_letter_topic, origin_of
 from lakebed.store.read_only_topic import require_topic
@@ -68,7 +68,7 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
             identity = replace(identity, topic_id=_id_in_letters(store, name) or identity.topic_id)
             save_identity(store.disk, paths, identity)
         found = verify_alone(store.disk, paths, identity.partition_count, progress=progress)
-        foreseen = _foreseen(report_of(found), lost)
+        foreseen = _preview(report_of(found), lost)
         for number, verification in enumerate(found):
             folder = paths.partition(number)
             if verification.is_missing:
@@ -97,21 +97,21 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
     )
 
 
-def foresee_topic(disk: Disk, root: str, name: str, *, progress: Progress) -> TopicRepair:
+def preview_topic_repair(disk: Disk, root: str, name: str, *, progress: Progress) -> TopicRepair:
     """What `repair_topic` would find; nothing is changed. `Locked` if somebody writes."""
     paths = TopicPaths(root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
         identity, lost = _identity(disk, paths)
         found = verify_alone(disk, paths, identity.partition_count, progress=progress)
-        return _foreseen(report_of(found), lost)
+        return _preview(report_of(found), lost)
     finally:
         lock.release()
 
 
-def foresee_topic_beside(store: Store, name: str, *, progress: Progress) -> TopicRepair:
+def preview_topic_while_open(store: Store, name: str, *, progress: Progress) -> TopicRepair:
     """The same of a topic that may be in use: up to its durable end."""
-    return _foreseen(
+    return _preview(
         verify_topic(store.disk, store.root, name, runner=store.runner, progress=progress)
     )
 
@@ -160,7 +160,7 @@ def _save_damaged(disk: Disk, paths: TopicPaths) -> tuple[str, ...]:
     return (save_in_quarantine(disk, os.path.join(paths.root, QUARANTINE_NAME), name, data),)
 
 
-def _foreseen(report: TopicReport, lost: str | None = None) -> TopicRepair:
+def _preview(report: TopicReport, lost: str | None = None) -> TopicRepair:
     torn = [problem for problem in report.problems if problem.verdict == Verdict.TORN.value]
     lasting = [problem for problem in report.problems if problem.verdict != Verdict.TORN.value]
     return TopicRepair(

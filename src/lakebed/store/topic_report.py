@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lakebed.base.damage import Verdict
-from lakebed.keratin.verify import PartitionVerification, SegmentVerification
+from lakebed.keratin.partition_verification import PartitionVerification, SegmentVerification
 
 MENDABLE = "mendable"
 

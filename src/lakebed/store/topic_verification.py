@@ -30,8 +30,7 @@ from lakebed.base.runner import Runner
 from lakebed.keratin.durable_end import load_durable_end
 from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.manifest import load_manifest
-from lakebed.keratin.paths import PartitionPaths, TopicPaths
-from lakebed.keratin.verify import (
+from lakebed.keratin.partition_verification import (
     PartitionPlan,
     PartitionVerification,
     SegmentPiece,
@@ -41,6 +40,7 @@ from lakebed.keratin.verify import (
     verify_partition,
     verify_segment,
 )
+from lakebed.keratin.paths import PartitionPaths, TopicPaths
 from lakebed.store.read_only_topic import require_topic
 from lakebed.store.topic_report import (
     MENDABLE,
@@ -191,7 +191,7 @@ def _checked(disk: Disk, root: str, piece: TopicPiece, runner: Runner) -> TopicF
         return finding_of(piece.partition, found)
     if _is_suspect(found):
         runner.sleep_ns(_LOOK_AGAIN_NS)
-        found = _looked_at_again(disk, paths, found)
+        found = _checked_again(disk, paths, found)
     if found is None:
         return None
     found = _without_tail(found)
@@ -261,7 +261,7 @@ def _no_topic(root: str, name: str) -> NotFound:
     return NotFound(f"{root}: there is no topic {name} any more: it was deleted meanwhile")
 
 
-def _looked_at_again(
+def _checked_again(
     disk: Disk, paths: PartitionPaths, found: SegmentVerification
 ) -> SegmentVerification | None:
     """The same segment; None if it was removed or replaced meanwhile."""

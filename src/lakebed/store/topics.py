@@ -22,17 +22,16 @@ from lakebed.base.errors import (
     BadName,
     Busy,
     Closed,
-    DataError,
     DiskError,
     InputError,
     LakebedError,
     NoSpace,
     NotFound,
 )
-from lakebed.base.files import Disk, PathLike, forking
-from lakebed.base.filling import SpareBudget
+from lakebed.base.files import Disk, PathLike, fork_guard
 from lakebed.base.runner import Event, Runner
-from lakebed.base.runner.drive import Drive
+from lakebed.base.runner.step_driver import StepDriver
+from lakebed.base.zero_fill import SpareBudget
 from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity
@@ -50,7 +49,7 @@ from lakebed.store.staged_batch import CommittedPartition, ReadObject, Staged
 from lakebed.store.topic_follower import TopicFollower
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
-from lakebed.stroma.opening import clean_folder, damage_name, open_group
+from lakebed.stroma.group_opener import clean_folder, damage_name, open_group
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
 from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
 
@@ -158,7 +157,9 @@ class StoreTopics:
             damage=damage,
             make_topic=partial(StoreTopic, self),
         )
-        self._drive: Drive[PartitionGroup] = Drive("stroma upkeep", runner, PartitionGroup.step)
+        self._drive: StepDriver[PartitionGroup] = StepDriver(
+            "stroma upkeep", runner, PartitionGroup.step
+        )
         # The mutex guards everything below.
         self._mutex = runner.mutex()
         self._unwritable: dict[str, tuple[ReadOnlyTopic, int]] = {}  # until when not tried again
@@ -167,7 +168,7 @@ class StoreTopics:
         # Of those that are open, with which of the settings are a group's own.
         self._kept: dict[tuple[str, str], tuple[GroupConfig, frozenset[str] | None]] = {}
         self._is_closed = False
-        self._process = forking.generation()
+        self._process = fork_guard.generation()
 
     @property
     def group_config(self) -> GroupConfig:
@@ -324,6 +325,15 @@ class StoreTopics:
         found = list_groups(self._disk, self._root)
         return sorted({one.group for one in found if one.topic == topic})
 
+    def upkeep_failures(self) -> dict[str, Exception]:
+        """The open partitions whose background work fails at present, and why."""
+        return self._topics.failures()
+
+    def group_upkeep_failures(self) -> dict[str, Exception]:
+        """The same of the groups, by topic, partition and group."""
+        failing = self._drive.failures().items()
+        return {" ".join(map(str, part.name)): error for part, error in failing}
+
     def opened_group(self, topic: str, group: str) -> Group | None:
         """The group if it is open; never waits."""
         with self._mutex:
@@ -351,7 +361,7 @@ class StoreTopics:
 
         In a forked child there is nothing to close: files and tasks are its parent's.
         """
-        if self._process != forking.generation():
+        if self._process != fork_guard.generation():
             return
         with self._mutex:
             self._is_closed = True
@@ -380,7 +390,7 @@ class StoreTopics:
     @contextlib.contextmanager
     def _alone(self, topic: str) -> Iterator[None]:
         """One at a time is busy with a topic as a whole; `Closed` if everything is."""
-        forking.check(self._process, str(self._root))
+        fork_guard.check(self._process, str(self._root))
         left = self._runner.event()
         while True:
             with self._mutex:
@@ -491,14 +501,15 @@ class StoreTopics:
             return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
-        """A topic of that name that holds other messages, or cannot be read, is left alone."""
+        """A topic of that name that holds other messages, or cannot be read, is left alone. Never
+        fails, for the topic itself is gone."""
         try:
-            letters = self.open(dead_letter_topic(topic))
+            letters = self.open_to_read(dead_letter_topic(topic))
             if are_letters_of(topic, letters.partitions):
                 self.delete(letters.name)
         except (NotFound, BadName):
             pass  # there are none
-        except DataError as error:
+        except LakebedError as error:
             _log.warning("the dead letters of %s are not deleted with it: %s", topic, error)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:

@@ -28,11 +28,11 @@ from lakebed.aof.format import (
     next_base_offset,
     records_end_max,
 )
-from lakebed.aof.inspect import inspect_segment
 from lakebed.aof.inspection import Inspection, Verdict
 from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end, decode_pointer
+from lakebed.aof.segment_inspector import inspect_segment
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import DataError, DiskError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file
@@ -92,9 +92,9 @@ class Verification:
         is_known = self._durable is not None and self._durable.boot_id == disk.boot_id()
         self._is_end_known = is_known
         self._archived = self._load_archived()
-        self._look()
+        self._list_segments()
         if self._missing():  # or moved between two looks
-            self._look()
+            self._list_segments()
         self._check_order()
 
     def pieces(self) -> list[SegmentPiece]:
@@ -119,7 +119,7 @@ class Verification:
             and not state.residency & Residency.TIER0
         ]
 
-    def _look(self) -> None:
+    def _list_segments(self) -> None:
         """At the files, and after them at what is recorded."""
         found = map(SegmentName.parse, self._disk.names(self._paths.segments))
         self.names = sorted(name for name in found if name is not None)

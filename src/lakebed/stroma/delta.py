@@ -55,7 +55,7 @@ class Damage(NamedTuple):
     problem: str
 
 
-class Placed(NamedTuple):
+class PlacedEvent(NamedTuple):
     """A good event: where it is, its type, and its payload."""
 
     offset: int
@@ -137,7 +137,7 @@ class DeltaWalk:
         """Behind the last good event."""
         return max(0, self.used - self.end)
 
-    def __iter__(self) -> Iterator[Placed]:
+    def __iter__(self) -> Iterator[PlacedEvent]:
         """The good events. `UnknownVersion` at one of another version."""
         start: int | None = self._start
         while start is not None:
@@ -147,7 +147,7 @@ class DeltaWalk:
                 problem = f"{start - bad} bytes that are no event, with good events behind them"
                 self.damages.append(Damage(bad, start, problem))
 
-    def _row(self, offset: int) -> Generator[Placed, None, int]:
+    def _row(self, offset: int) -> Generator[PlacedEvent, None, int]:
         """Events that follow one another; returns where there is no further one."""
         data, size = self._data, len(self._data)
         values, header_bytes, trailer_bytes = EVENT_HEADER.values, EVENT_HEADER.size, CHECKSUM.size
@@ -165,7 +165,7 @@ class DeltaWalk:
             self.event_count += 1
             self.flagged_count += flags != 0
             self.unknown_count += not is_known(event_type)
-            yield Placed(offset, event_type, data[first:last])
+            yield PlacedEvent(offset, event_type, data[first:last])
             offset = self.end
         return offset
 

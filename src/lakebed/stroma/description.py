@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from lakebed.stroma.standing import Kind
+from lakebed.stroma.message_status import StatusKind
 from lakebed.stroma.state import GroupState
 
 
@@ -34,9 +34,9 @@ class GroupPartition:
 def count_messages(state: GroupState) -> tuple[int, int]:
     """How many wait, and how many are exhausted. Walks all runs."""
     counts: Counter[bool] = Counter()
-    for start, end, standing in state.runs:
-        if standing.kind is Kind.WAITING:
+    for start, end, status in state.runs:
+        if status.kind is StatusKind.WAITING:
             counts[True] += end - start
-        elif standing.kind is Kind.AVAILABLE and state.is_exhausted(standing.deliveries):
+        elif status.kind is StatusKind.AVAILABLE and state.is_exhausted(status.deliveries):
             counts[False] += end - start
     return counts[True], counts[False]

@@ -27,21 +27,21 @@ from lakebed.base.errors import Closed, DiskError, InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Event, Runner
-from lakebed.stroma import leasing, settling
+from lakebed.stroma import lease_transitions, settlement_transitions
 from lakebed.stroma import ranges as ranges_
 from lakebed.stroma.clock import GroupClock
 from lakebed.stroma.description import GroupPartition, count_messages
 from lakebed.stroma.events import Event as GroupEvent
 from lakebed.stroma.events import Reset, Returns, encode
-from lakebed.stroma.folding import folded
 from lakebed.stroma.format import BumpAckedUntil, ReserveEpochs, ReturnRange, Seek
 from lakebed.stroma.journal import Journal
-from lakebed.stroma.leasing import Chosen, Grant, LeasedRange
+from lakebed.stroma.lease_transitions import ChosenRanges, Grant, LeasedRange
+from lakebed.stroma.message_status import StatusKind
 from lakebed.stroma.paths import GroupPaths
-from lakebed.stroma.recovery import Recovered
+from lakebed.stroma.recovery import RecoveredGroup
 from lakebed.stroma.snapshot import encode_snapshot
+from lakebed.stroma.snapshot_conversion import snapshot_of
 from lakebed.stroma.source import Fact, Source
-from lakebed.stroma.standing import Kind
 from lakebed.stroma.state import GroupState
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ Span = tuple[int, int]
 Used = TypeVar("Used")
 
 
-class _Asked(NamedTuple):
+class _LeaseRequest(NamedTuple):
     """For a lease."""
 
     wanted: int
@@ -66,7 +66,7 @@ class _Asked(NamedTuple):
     within: Sequence[Span] | None = None
 
 
-class _Granted(NamedTuple):
+class _PendingLease(NamedTuple):
     """A lease that is on its way to the disk, or none."""
 
     grant: Grant = Grant()
@@ -74,7 +74,7 @@ class _Granted(NamedTuple):
     due_ms: int | None = None
 
 
-class _Seen(NamedTuple):
+class _ReadFacts(NamedTuple):
     """What the log says of some messages."""
 
     span: Span
@@ -99,7 +99,7 @@ class PartitionGroup:
     def __init__(
         self,
         paths: GroupPaths,
-        recovered: Recovered,
+        recovered: RecoveredGroup,
         journal: Journal,
         *,
         source: Source,
@@ -124,14 +124,16 @@ class PartitionGroup:
         self._unrecorded: list[GroupEvent] = []  # applied; they follow from the log
         self._changed: Event | None = None  # for those who wait for something to lease
         self._listeners = Listeners(" ".join(map(str, paths.name)), runner)
-        self._knows_leases = not self._config.per_key_order  # see `leasing.unknown_leases`
+        self._knows_leases = (
+            not self._config.per_key_order
+        )  # see `lease_transitions.unknown_leases`
         self._unsynced_since_ns: int | None = None
         self._folding: Event | None = None  # set when the fold that is under way has ended
         self._is_fold_queued = False  # on its way to another thread, or there
         self._fold_at_ns = 0  # not before, since one failed
         self._is_woken = False
         self._is_closed = False
-        self._stop_listening = source.listen(self._tell)
+        self._stop_listening = source.listen(self._notify)
 
     # What consumers call.
 
@@ -153,7 +155,9 @@ class PartitionGroup:
         the ones `within` some ranges, if it is told any.
         """
         spans = None if within is None else ranges_.checked(within)
-        return self._lease(_Asked(max_messages, self._lease_ms(lease_ms), within=spans), wait_s)
+        return self._lease(
+            _LeaseRequest(max_messages, self._lease_ms(lease_ms), within=spans), wait_s
+        )
 
     def available(self, max_messages: int) -> list[LeasedRange]:
         """What a lease of that many would be given now; with the deliveries they had yet.
@@ -161,7 +165,7 @@ class PartitionGroup:
         The first of these ranges are to be preferred, if not all are taken: the messages that
         follow others of their key are last.
         """
-        asked = _Asked(_checked_messages(max_messages), self._config.lease_ms)
+        asked = _LeaseRequest(_checked_messages(max_messages), self._config.lease_ms)
         return self._choose(asked, partial(self._put_back, asked))
 
     def ack(self, ranges: Ranges, *, epoch: int) -> None:
@@ -170,24 +174,30 @@ class PartitionGroup:
         `StaleLease` if one of them is not leased under it; then none is settled. To settle what is
         settled already is no mistake.
         """
-        self._settle(ranges, partial(settling.ack, epoch=epoch))
+        self._settle(ranges, partial(settlement_transitions.ack, epoch=epoch))
 
     def nack(self, ranges: Ranges, *, epoch: int, delay_ms: int = 0) -> None:
         """Give messages back, to be leased again at once or after the delay."""
         _check_count("delay_ms", delay_ms, minimum=0, maximum=TIME_MS_MAX)
         now_ms = self._clock.now_ms()
-        self._settle(ranges, partial(settling.nack, epoch=epoch, delay_ms=delay_ms, now_ms=now_ms))
+        self._settle(
+            ranges,
+            partial(settlement_transitions.nack, epoch=epoch, delay_ms=delay_ms, now_ms=now_ms),
+        )
 
     def undo_lease(self, ranges: Ranges, *, epoch: int) -> None:
         """Give back messages that were never handed to anybody: it does not count as a delivery."""
-        self._settle(ranges, partial(settling.undo, epoch=epoch, now_ms=self._clock.now_ms()))
+        self._settle(
+            ranges, partial(settlement_transitions.undo, epoch=epoch, now_ms=self._clock.now_ms())
+        )
 
     def extend(self, ranges: Ranges, *, epoch: int, lease_ms: int | None = None) -> int:
         """Hold messages for `lease_ms` from now; the new deadline."""
         lease_ms = self._lease_ms(lease_ms)
         now_ms = self._clock.now_ms()
         self._settle(
-            ranges, partial(settling.extend, epoch=epoch, lease_ms=lease_ms, now_ms=now_ms)
+            ranges,
+            partial(settlement_transitions.extend, epoch=epoch, lease_ms=lease_ms, now_ms=now_ms),
         )
         return self._clock.wall_ms() + lease_ms
 
@@ -196,11 +206,13 @@ class PartitionGroup:
 
         Whoever takes them appends them to the dead-letter topic, and then calls `dead_lettered`.
         """
-        return self._lease(_Asked(max_messages, self._lease_ms(lease_ms), is_exhausted=True), 0.0)
+        return self._lease(
+            _LeaseRequest(max_messages, self._lease_ms(lease_ms), is_exhausted=True), 0.0
+        )
 
     def dead_lettered(self, ranges: Ranges, *, epoch: int) -> None:
         """Settle messages that are durable in the dead-letter topic."""
-        self._settle(ranges, partial(settling.dead_letter, epoch=epoch))
+        self._settle(ranges, partial(settlement_transitions.dead_letter, epoch=epoch))
 
     def leases(self, *, max_leases: int, offset: int = 0) -> list[HeldRange]:
         """What is leased now, from that offset on; walks the runs up to the last one returned."""
@@ -208,17 +220,19 @@ class PartitionGroup:
             self._check_open()
             now_ms = self._expire()
             state, wall_ms = self._state.frozen(), self._clock.wall_ms()
-        held = (run for run in state.runs.between(offset, state.end) if run[2].kind is Kind.LEASED)
+        held = (
+            run for run in state.runs.between(offset, state.end) if run[2].kind is StatusKind.LEASED
+        )
         return [
             HeldRange(
                 partition=self.name.partition,
                 start=start,
                 end=end,
-                deadline_ms=wall_ms + standing.time_ms - now_ms,
-                delivery_count=standing.deliveries,
-                epoch=standing.epoch,
+                deadline_ms=wall_ms + status.time_ms - now_ms,
+                delivery_count=status.deliveries,
+                epoch=status.epoch,
             )
-            for start, end, standing in islice(held, max_leases)
+            for start, end, status in islice(held, max_leases)
         ]
 
     def release(self, *, start: int = 0, end: int | None = None) -> int:
@@ -229,9 +243,9 @@ class PartitionGroup:
         released: list[ReturnRange] = []
 
         def decide(state: GroupState, ranges: Sequence[Span]) -> list[GroupEvent]:
-            for first, last, standing in state.runs.within(ranges):
-                if standing.kind is Kind.LEASED:
-                    released.append(ReturnRange(first, last, 0, standing.epoch, 0))
+            for first, last, status in state.runs.within(ranges):
+                if status.kind is StatusKind.LEASED:
+                    released.append(ReturnRange(first, last, 0, status.epoch, 0))
             return [Returns(released)] if released else []
 
         high_watermark = self._source.high_watermark()
@@ -397,7 +411,7 @@ class PartitionGroup:
             self._is_closed = True
             folding = self._folding
         self._stop_listening()
-        self._tell()
+        self._notify()
         if folding is not None:
             folding.wait()
         try:
@@ -416,7 +430,7 @@ class PartitionGroup:
 
     # Leasing.
 
-    def _lease(self, asked: _Asked, wait_s: float) -> Grant:
+    def _lease(self, asked: _LeaseRequest, wait_s: float) -> Grant:
         _checked_messages(asked.wanted)
         clock = self._runner.clock
         until_ns = clock.monotonic_ns() + round(wait_s * NS_PER_S)
@@ -432,7 +446,7 @@ class PartitionGroup:
                 changed.wait(min(left_ns, due_ns) / NS_PER_S)
             changed = self._next_change()
 
-    def _try_lease(self, asked: _Asked) -> tuple[Grant, int | None]:
+    def _try_lease(self, asked: _LeaseRequest) -> tuple[Grant, int | None]:
         """A lease; of none, with the ms until one of the group's own times comes."""
         granted = self._choose(asked, partial(self._grant, asked))
         if granted.ticket is not None:
@@ -443,7 +457,7 @@ class PartitionGroup:
                 raise
         return granted.grant, granted.due_ms
 
-    def _choose(self, asked: _Asked, use: Callable[[Chosen, int], Used]) -> Used:
+    def _choose(self, asked: _LeaseRequest, use: Callable[[ChosenRanges, int], Used]) -> Used:
         """Use what can be leased at that time, under the mutex: lease it, or put it back.
 
         Messages that cannot be read are left for later; `DiskError` if there are no others.
@@ -451,36 +465,40 @@ class PartitionGroup:
         if not self._knows_leases:
             self._learn_leases()
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
-        seen: _Seen | None = None
+        seen: _ReadFacts | None = None
         unreadable: DiskError | None = None
         for turn in count():
             with self._mutex:
                 now_ms = self._freshen(start)
                 if seen is not None:
                     wall_ms = self._clock.wall_ms()
-                    self._note(leasing.admit(self._state, seen.span, seen.facts, now_ms=wall_ms))
-                chosen = leasing.choose(self._state, asked.wanted, is_exhausted=asked.is_exhausted)
+                    self._note(
+                        lease_transitions.admit(self._state, seen.span, seen.facts, now_ms=wall_ms)
+                    )
+                chosen = lease_transitions.choose(
+                    self._state, asked.wanted, is_exhausted=asked.is_exhausted
+                )
                 span = self._unseen_span(asked.wanted, chosen, turn, high_watermark)
                 if span is None or (unreadable is not None and chosen.ranges):
                     return use(chosen, now_ms)
-                leasing.put_back(self._state, chosen)
+                lease_transitions.put_back(self._state, chosen)
                 ticket = self._record_if_many(now_ms)
             if ticket is not None:
                 ticket.wait()
             if unreadable is not None:
                 raise unreadable
             try:
-                seen = self._look(span)
+                seen = self._read_facts(span)
             except DiskError as error:
                 seen, unreadable = None, error
         raise AssertionError("the turns never end by themselves")
 
-    def _look(self, span: Span) -> _Seen:
+    def _read_facts(self, span: Span) -> _ReadFacts:
         """At the messages of a span, or at fewer of them if the others cannot be read."""
         start, end = span
         while True:
             try:
-                return _Seen((start, end), self._source.facts(start, end))
+                return _ReadFacts((start, end), self._source.facts(start, end))
             except DiskError:
                 if end - start == 1:
                     raise
@@ -491,11 +509,11 @@ class PartitionGroup:
         with self._mutex:
             self._check_open()
             self._expire()
-            spans = leasing.unknown_leases(self._state)
+            spans = lease_transitions.unknown_leases(self._state)
         for span in spans:
             facts = self._source.facts(*span)
             with self._mutex:
-                leasing.admit_leases(self._state, span, facts)
+                lease_transitions.admit_leases(self._state, span, facts)
         with self._mutex:
             self._knows_leases = True
 
@@ -521,49 +539,51 @@ class PartitionGroup:
         return max(0, min(dues_ms)) if dues_ms else None
 
     def _unseen_span(
-        self, wanted: int, chosen: Chosen, turn: int, high_watermark: int
+        self, wanted: int, chosen: ChosenRanges, turn: int, high_watermark: int
     ) -> Span | None:
         """More and more at a time, if there is little to deliver. Under the mutex."""
         room = self._config.in_flight_max - self._state.in_flight
         missing = min(wanted, room) - chosen.message_count
         if chosen.is_exhausted:
-            if missing <= 0 or not leasing.has_unknown_dead(self._state):
+            if missing <= 0 or not lease_transitions.has_unknown_dead(self._state):
                 return None
         elif missing <= 0:
-            if not leasing.has_parked(self._state):
+            if not lease_transitions.has_parked(self._state):
                 return None
             missing = 1
-        return leasing.unseen_span(
+        return lease_transitions.unseen_span(
             self._state, missing << min(turn, 16), high_watermark=high_watermark
         )
 
-    def _put_back(self, asked: _Asked, chosen: Chosen, _now_ms: int) -> list[LeasedRange]:
-        leasing.put_back(self._state, chosen)
-        return [*chosen.ranges, *leasing.following(self._state, chosen, asked.wanted)]
+    def _put_back(
+        self, asked: _LeaseRequest, chosen: ChosenRanges, _now_ms: int
+    ) -> list[LeasedRange]:
+        lease_transitions.put_back(self._state, chosen)
+        return [*chosen.ranges, *lease_transitions.following(self._state, chosen, asked.wanted)]
 
-    def _grant(self, asked: _Asked, chosen: Chosen, now_ms: int) -> _Granted:
+    def _grant(self, asked: _LeaseRequest, chosen: ChosenRanges, now_ms: int) -> _PendingLease:
         """Under the mutex."""
         if asked.within is not None:
-            chosen = leasing.narrowed(self._state, chosen, asked.within)
-        more = leasing.following(self._state, chosen, asked.wanted, within=asked.within)
-        chosen = leasing.extended(chosen, more)
+            chosen = lease_transitions.narrowed(self._state, chosen, asked.within)
+        more = lease_transitions.following(self._state, chosen, asked.wanted, within=asked.within)
+        chosen = lease_transitions.extended(chosen, more)
         if not chosen.ranges:
-            return _Granted(due_ms=self._due_ms())
+            return _PendingLease(due_ms=self._due_ms())
         try:
-            grant, events = leasing.lease(
+            grant, events = lease_transitions.lease(
                 self._state, chosen, lease_ms=asked.lease_ms, now_ms=now_ms
             )
             told = grant._replace(deadline_ms=self._clock.wall_ms() + asked.lease_ms)
-            return _Granted(told, self._record(events, now_ms))
+            return _PendingLease(told, self._record(events, now_ms))
         except BaseException:
-            leasing.put_back(self._state, chosen)
+            lease_transitions.put_back(self._state, chosen)
             raise
 
     def _give_back(self, grant: Grant) -> None:
         """A lease that nobody was handed. On disk it may stand until its deadline."""
         with self._mutex:
             self._state.give_back(grant.ranges, epoch=grant.epoch)
-        self._tell()
+        self._notify()
 
     # Changing and recording.
 
@@ -576,7 +596,7 @@ class PartitionGroup:
             # Also if there is nothing to record: what it relies on may not be durable yet.
             ticket = self._record(decide(self._state, checked), now_ms)
         ticket.wait()
-        self._tell()
+        self._notify()
 
     def _start_over(self, change: Reset | Seek) -> None:
         self._ensure_writable()
@@ -585,7 +605,7 @@ class PartitionGroup:
             self._unrecorded.clear()
             ticket = self._record([change], self._clock.now_ms())
         ticket.wait()
-        self._tell()
+        self._notify()
 
     def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[None]:
         """Queue events and apply them. Under the mutex; changes nothing if it raises."""
@@ -629,7 +649,7 @@ class PartitionGroup:
             generation, ticket = self._journal.begin_fold(unrecorded)
             self._unrecorded.clear()
         ticket.wait()
-        snapshot = folded(
+        snapshot = snapshot_of(
             state,
             generation=generation,
             created_ts_ms=created_ts_ms,
@@ -644,7 +664,7 @@ class PartitionGroup:
     def _fold(self) -> Ticket[None]:
         """All at once. Under the mutex."""
         generation, created_ts_ms = self._journal.generation + 1, self._clock.wall_ms()
-        snapshot = folded(
+        snapshot = snapshot_of(
             self._state,
             generation=generation,
             created_ts_ms=created_ts_ms,
@@ -681,7 +701,7 @@ class PartitionGroup:
             self._changed = self._changed or self._runner.event()
             return self._changed
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._mutex:
             changed, self._changed = self._changed, None
         if changed is not None:

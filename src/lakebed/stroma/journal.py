@@ -32,7 +32,7 @@ from typing import NamedTuple
 from lakebed.base.commit import Barrier, CommitConfig, SpaceReserve, Ticket
 from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError, Poisoned
-from lakebed.base.files import Disk, File, forking, replace_atomically
+from lakebed.base.files import Disk, File, fork_guard, replace_atomically
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
 from lakebed.stroma.config import GroupConfig
@@ -98,7 +98,7 @@ class DeltaSink:
         self._end = delta.end
         self.has_unsynced = False
         self.failure: LakebedError | None = None  # since the last fold
-        self._process = forking.generation()
+        self._process = fork_guard.generation()
 
     def commit(self, items: Sequence[Item]) -> Sequence[LakebedError | None]:
         results: list[LakebedError | None] = []
@@ -154,7 +154,7 @@ class DeltaSink:
             self._finish(item)
 
     def _fold(self, fold: Fold) -> None:
-        forking.check(self._process, self._paths.delta)  # by its name a child could replace it
+        fork_guard.check(self._process, self._paths.delta)  # by its name a child could replace it
         self.failure = None
         self.close_quietly()
         header = encode_header(
@@ -169,7 +169,7 @@ class DeltaSink:
         self.has_unsynced = False
 
     def _finish(self, finish: Finish) -> None:
-        forking.check(self._process, self._paths.delta)
+        fork_guard.check(self._process, self._paths.delta)
         if self.failure is not None:
             raise self._refusal(self.failure)
         header = encode_header(
@@ -186,7 +186,7 @@ class DeltaSink:
 
     def save_snapshot(self, data: bytes) -> None:
         """Whatever is appended meanwhile. Once at a time."""
-        forking.check(self._process, self._paths.snapshot)
+        fork_guard.check(self._process, self._paths.snapshot)
         replace_atomically(self._disk, self._paths.snapshot, data)
 
     def close_quietly(self) -> None:
@@ -224,7 +224,7 @@ class Journal:
             self._sink,
             name=f"{paths.folder}/{paths.stem}",
             runner=runner,
-            wake=_nobody,  # whoever hands over an item waits for it, and so commits it
+            wake=_do_nothing,  # whoever hands over an item waits for it, and so commits it
             config=CommitConfig(
                 batch_bytes_max=QUEUE_BYTES_MAX // 8,
                 queue_bytes_max=QUEUE_BYTES_MAX,
@@ -326,5 +326,5 @@ class Journal:
         self._sink.close()
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Nobody needs to be woken."""

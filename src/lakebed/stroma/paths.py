@@ -19,9 +19,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import BadName, Corrupt, NotFound, TooLarge
 from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
+from lakebed.kernels.checksum import blake3
 
 FOLDER_NAME = "groups"
 STEM_BYTES_MAX = 200

@@ -21,19 +21,19 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, Torn
 from lakebed.base.events import event
 from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
+from lakebed.kernels.checksum import blake3
 from lakebed.stroma import epochs
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.delta import Damage, DeltaWalk, Placed, decode_header, encode_header
+from lakebed.stroma.delta import Damage, DeltaWalk, PlacedEvent, decode_header, encode_header
 from lakebed.stroma.events import Acks, Reset
-from lakebed.stroma.folding import folded, unfolded
 from lakebed.stroma.format import EVENTS_START, FOLD_MARK, FOLD_MARK_TYPE, Ack, FoldMark, Seek
 from lakebed.stroma.journal import OpenDelta
 from lakebed.stroma.paths import GroupPaths
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from lakebed.stroma.snapshot_conversion import snapshot_of, state_of
 from lakebed.stroma.state import GroupState
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ FIRST_GENERATION = 1
 
 
 @dataclass
-class Recovered:
+class RecoveredGroup:
     """What the files hold."""
 
     state: GroupState
@@ -65,7 +65,7 @@ class Recovered:
     problems: list[str] = field(default_factory=list)
 
 
-def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> Recovered:
+def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> RecoveredGroup:
     """Read the files. `DataError` if what they hold cannot be known."""
     recovered = _load_snapshot(disk, paths, config, now_ms=now_ms)
     if disk.exists(paths.delta):
@@ -80,14 +80,14 @@ def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> 
     return recovered
 
 
-def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) -> OpenDelta:
+def repair(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now_ms: int) -> OpenDelta:
     """Make the files fit to go on in; the delta."""
     paths.ensure(disk)
     if recovered.must_save:
         _save(disk, paths, paths.delta, recovered.delta or b"")
     if recovered.must_fold:
         recovered.generation = max(recovered.generation, recovered.marked_generation) + 1
-        snapshot = folded(
+        snapshot = snapshot_of(
             recovered.state,
             generation=recovered.generation,
             created_ts_ms=now_ms,
@@ -129,21 +129,23 @@ def start_over(disk: Disk, paths: GroupPaths) -> list[str]:
     return told
 
 
-def _load_snapshot(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> Recovered:
+def _load_snapshot(
+    disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int
+) -> RecoveredGroup:
     if not disk.exists(paths.snapshot):
-        return Recovered(GroupState(config), FIRST_GENERATION)
+        return RecoveredGroup(GroupState(config), FIRST_GENERATION)
     data = read_file(disk, paths.snapshot, size_max=FILE_BYTES_MAX)
     snapshot: Snapshot = decode_snapshot(data, paths.name, path=paths.snapshot)
     try:
-        state = unfolded(snapshot, config, now_ms=now_ms)
+        state = state_of(snapshot, config, now_ms=now_ms)
     except Corrupt as error:
         raise Corrupt(error.problem, path=paths.snapshot, offset=error.offset) from None
-    return Recovered(
+    return RecoveredGroup(
         state, snapshot.generation, incarnation=snapshot.incarnation, snapshot_bytes=len(data)
     )
 
 
-def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) -> None:
+def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now_ms: int) -> None:
     data = read_file(disk, paths.delta, size_max=FILE_BYTES_MAX)
     view = memoryview(data)
     try:
@@ -190,14 +192,14 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
     ]
 
 
-def _marked(placed: Placed) -> int:
+def _marked(placed: PlacedEvent) -> int:
     """The generation of the fold that an event marks; 0 if it is another event."""
     if placed.event_type != FOLD_MARK_TYPE or len(placed.payload) != FOLD_MARK.size:
         return 0
     return FOLD_MARK.unpack(placed.payload).generation
 
 
-def _replay(events: Iterable[Placed], recovered: Recovered, now_ms: int) -> None:
+def _replay(events: Iterable[PlacedEvent], recovered: RecoveredGroup, now_ms: int) -> None:
     """Apply the events in order, but the acks together: what is settled stays so, whatever else
     happens to it, until a reset or a seek."""
     state = recovered.state

@@ -35,10 +35,10 @@ from lakebed.stroma.format import (
     ReserveEpochs,
     Seek,
 )
-from lakebed.stroma.keys import QUEUE_MAX, KeyOrder
+from lakebed.stroma.key_order import QUEUE_MAX, KeyOrder
+from lakebed.stroma.message_status import AVAILABLE, FRESH, SETTLED, MessageStatus, StatusKind
 from lakebed.stroma.ranges import merged
 from lakebed.stroma.runs import Run, Runs
-from lakebed.stroma.standing import AVAILABLE, FRESH, SETTLED, Kind, Standing
 from lakebed.stroma.timers import Timers
 
 Ranges = Sequence[tuple[int, int]]
@@ -50,7 +50,7 @@ class GroupState:
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
-        self.runs: Runs[Standing] = Runs()
+        self.runs: Runs[MessageStatus] = Runs()
         self.in_flight = 0
         self.settled_ahead = 0  # messages behind `base`
         self.epoch = 0  # the last one handed out
@@ -127,7 +127,7 @@ class GroupState:
                 freed += self.keys.settle(start, end)
         for old, count in self.runs.cover(ranges, SETTLED):
             self.settled_ahead += count
-            if old.kind is Kind.LEASED:
+            if old.kind is StatusKind.LEASED:
                 self.in_flight -= count
         self._offer(freed)
         self._advance()
@@ -138,14 +138,14 @@ class GroupState:
         `wall_ms` is the wall clock, if it shows another time than the group's.
         """
         wall_ms = now_ms if wall_ms is None else wall_ms
-        ended: list[Run[Standing]] = []
+        ended: list[Run[MessageStatus]] = []
         position = 0  # two entries may cover the same messages
         due = self.timers.take_due(now_ms) + self.schedules.take_due(wall_ms)
         for start, end in sorted(due):
             ended += [
                 run
                 for run in self.runs.between(max(start, position), end)
-                if run[2].kind in (Kind.LEASED, Kind.WAITING)
+                if run[2].kind in (StatusKind.LEASED, StatusKind.WAITING)
                 and run[2].time_ms <= (wall_ms if run[2].is_scheduled else now_ms)
             ]
             position = max(position, end)
@@ -163,7 +163,7 @@ class GroupState:
         if end > self.runs.end:
             self.runs.append(end, FRESH)
 
-    def paint_available(self, changes: Iterable[Run[Standing]]) -> None:
+    def paint_available(self, changes: Iterable[Run[MessageStatus]]) -> None:
         """Fresh messages that the log says nothing of."""
         self._paint(list(changes), AVAILABLE)
 
@@ -171,7 +171,7 @@ class GroupState:
         """End a lease that nobody was handed, as if it had never been."""
         for start, end in ranges:
             for run in self._unsettled(start, end):
-                if run[2].kind is Kind.LEASED and run[2].epoch == epoch:
+                if run[2].kind is StatusKind.LEASED and run[2].epoch == epoch:
                     old = run[2]._replace(deliveries=run[2].deliveries - 1)
                     self._make_available([(run[0], run[1], old)])
 
@@ -199,16 +199,16 @@ class GroupState:
     def _lease(self, entry: LeaseRange, now_ms: int) -> None:
         self.reach(entry.end)
         deadline_ms = min(entry.deadline_ts_ms, now_ms + entry.lease_ms)
-        standing = Standing(Kind.LEASED, entry.delivery_count, deadline_ms, entry.epoch)
+        status = MessageStatus(StatusKind.LEASED, entry.delivery_count, deadline_ms, entry.epoch)
         changes = self._unsettled(entry.start, entry.end)
-        self._paint(changes, standing)
+        self._paint(changes, status)
         self._arm(self.timers, changes, deadline_ms)
         self.epoch = epochs.later(entry.epoch, self.epoch)
 
     def _mark(self, event: MarkInflight, now_ms: int) -> None:
         self.reach(event.offset + 1)
         for run in self._unsettled(event.offset, event.offset + 1):
-            is_extended = run[2].kind is Kind.LEASED and run[2].epoch == event.epoch
+            is_extended = run[2].kind is StatusKind.LEASED and run[2].epoch == event.epoch
             lease_ms = self.config.lease_ms
             entry = LeaseRange(run[0], run[1], event.deadline_ts_ms, event.epoch,
                                run[2].deliveries + (not is_extended), lease_ms, 0)  # fmt: skip
@@ -216,7 +216,7 @@ class GroupState:
 
     def _return(self, start: int, end: int, *, epoch: int | None, not_before_ms: int) -> None:
         for run in self._unsettled(start, end):
-            if run[2].kind is Kind.LEASED and epoch in (None, run[2].epoch):
+            if run[2].kind is StatusKind.LEASED and epoch in (None, run[2].epoch):
                 if not_before_ms:
                     self._make_waiting(run, not_before_ms)
                 else:
@@ -227,15 +227,18 @@ class GroupState:
         for run in self._unsettled(offset, offset + 1):
             self._make_waiting(run, not_before_ms)
 
-    def _make_waiting(self, run: Run[Standing], not_before_ms: int) -> None:
-        standing = Standing(Kind.WAITING, run[2].deliveries, not_before_ms)
-        self._paint([run], standing)
-        self._arm(self._timers_of(standing), [run], not_before_ms)
+    def _make_waiting(self, run: Run[MessageStatus], not_before_ms: int) -> None:
+        status = MessageStatus(StatusKind.WAITING, run[2].deliveries, not_before_ms)
+        self._paint([run], status)
+        self._arm(self._timers_of(status), [run], not_before_ms)
 
-    def _make_available(self, changes: list[Run[Standing]]) -> None:
+    def _make_available(self, changes: list[Run[MessageStatus]]) -> None:
         self._count(changes, AVAILABLE)
         self.runs.paint(
-            [(start, end, Standing(Kind.AVAILABLE, old.deliveries)) for start, end, old in changes]
+            [
+                (start, end, MessageStatus(StatusKind.AVAILABLE, old.deliveries))
+                for start, end, old in changes
+            ]
         )
         for start, end, old in changes:
             heappush(
@@ -260,42 +263,42 @@ class GroupState:
         if self.keys is not None:
             self.keys.clear()
 
-    def _unsettled(self, start: int, end: int) -> list[Run[Standing]]:
+    def _unsettled(self, start: int, end: int) -> list[Run[MessageStatus]]:
         return [run for run in self.runs.between(start, end) if run[2] is not SETTLED]
 
-    def _paint(self, changes: list[Run[Standing]], standing: Standing) -> None:
-        self._count(changes, standing)
-        self.runs.paint([(start, end, standing) for start, end, _ in changes])
-        self._note_keys(changes, standing)
+    def _paint(self, changes: list[Run[MessageStatus]], status: MessageStatus) -> None:
+        self._count(changes, status)
+        self.runs.paint([(start, end, status) for start, end, _ in changes])
+        self._note_keys(changes, status)
 
-    def _note_keys(self, changes: list[Run[Standing]], standing: Standing) -> None:
+    def _note_keys(self, changes: list[Run[MessageStatus]], status: MessageStatus) -> None:
         """Of which keys messages are leased, after a change."""
         if self.keys is None:
             return
         for start, end, old in changes:
-            if standing.kind is Kind.LEASED:
+            if status.kind is StatusKind.LEASED:
                 self.keys.hold(start, end)
-            elif old.kind is Kind.LEASED:
+            elif old.kind is StatusKind.LEASED:
                 self._offer(self.keys.release(start, end))
 
     def _offer(self, offsets: list[int]) -> None:
         """Messages whose turn it is in their keys."""
         for offset in offsets:
-            for start, end, standing in self.runs.between(offset, offset + 1):
-                is_exhausted = self.is_exhausted(standing.deliveries)
+            for start, end, status in self.runs.between(offset, offset + 1):
+                is_exhausted = self.is_exhausted(status.deliveries)
                 heappush(self.exhausted if is_exhausted else self.ready, (start, end))
 
-    def _count(self, changes: list[Run[Standing]], standing: Standing) -> None:
+    def _count(self, changes: list[Run[MessageStatus]], status: MessageStatus) -> None:
         count = 0
         for start, end, old in changes:
             count += end - start
-            if old.kind is Kind.LEASED:
+            if old.kind is StatusKind.LEASED:
                 self.in_flight -= end - start
             elif old is SETTLED:
                 self.settled_ahead -= end - start
-        if standing.kind is Kind.LEASED:
+        if status.kind is StatusKind.LEASED:
             self.in_flight += count
-        elif standing is SETTLED:
+        elif status is SETTLED:
             self.settled_ahead += count
 
     def _advance(self) -> None:
@@ -304,16 +307,16 @@ class GroupState:
             self.settled_ahead -= run[1] - run[0]
             self.runs.drop_before(run[1])
 
-    def _timers_of(self, standing: Standing) -> Timers:
-        return self.schedules if standing.is_scheduled else self.timers
+    def _timers_of(self, status: MessageStatus) -> Timers:
+        return self.schedules if status.is_scheduled else self.timers
 
-    def _arm(self, timers: Timers, changes: list[Run[Standing]], time_ms: int) -> None:
+    def _arm(self, timers: Timers, changes: list[Run[MessageStatus]], time_ms: int) -> None:
         if changes:
             timers.add(time_ms, changes[0][0], changes[-1][1])
         if len(self.timers) + len(self.schedules) > self._timers_max:
             self.timers.clear()
             self.schedules.clear()
-            for start, end, standing in self.runs:
-                if standing.kind in (Kind.LEASED, Kind.WAITING):
-                    self._timers_of(standing).add(standing.time_ms, start, end)
+            for start, end, status in self.runs:
+                if status.kind in (StatusKind.LEASED, StatusKind.WAITING):
+                    self._timers_of(status).add(status.time_ms, start, end)
             self._timers_max = max(_TIMERS_MIN, 2 * (len(self.timers) + len(self.schedules)))

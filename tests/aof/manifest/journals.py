@@ -7,11 +7,11 @@ from random import Random
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.manifest.index import ManifestIndex, fold
 from lakebed.aof.manifest.journal import Journal
-from lakebed.aof.manifest.opening import open_journal
+from lakebed.aof.manifest.journal_opener import open_journal
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.records import ManifestRecord
-from lakebed.aof.manifest.replay import Moment, Replayed, replay
+from lakebed.aof.manifest.replay import Moment, ReplayResult, replay
 from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError
 from lakebed.base.runner import Task
@@ -34,7 +34,7 @@ class Opened:
         self.steps = 0
         self._task: Task | None = None
         self.journal: Journal
-        self.replayed: Replayed
+        self.replayed: ReplayResult
         self.journal, self.replayed = open_journal(
             world.disk,
             FOLDER,

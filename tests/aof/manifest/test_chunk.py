@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.aof.manifest.chunk import Verdict, judge, salvage
+from lakebed.aof.manifest.chunk import Verdict, inspect_chunk, salvage
 from lakebed.aof.manifest.format import CHUNK_HEADER, FLAG_SEALED, RECORDS_START
 from lakebed.aof.manifest.records import ManifestRecord, Unknown, encode_record
 from lakebed.base.errors import UnknownVersion
@@ -27,12 +27,12 @@ def field_at(offset: int) -> str:
 
 
 def good_records(data: bytes, index: int = 3) -> list[ManifestRecord]:
-    return [placed.record for placed in judge(memoryview(data), index).records]
+    return [placed.record for placed in inspect_chunk(memoryview(data), index).records]
 
 
 @pytest.mark.parametrize("flags", [0, FLAG_SEALED])
 def test_a_chunk_gives_back_its_records_and_where_they_are(flags: int) -> None:
-    judged = judge(memoryview(chunk_bytes(flags=flags)), 3)
+    judged = inspect_chunk(memoryview(chunk_bytes(flags=flags)), 3)
     assert judged.verdict is Verdict.WHOLE
     assert [placed.record for placed in judged.records] == RECORDS
     assert [placed.position for placed in judged.records] == [(3, end) for end in ENDS[:-1]]
@@ -47,7 +47,7 @@ def test_a_sealed_chunk_is_corrupt_at_every_flipped_byte() -> None:
         changed[offset] ^= 0x40
         if offset < RECORDS_START and field_at(offset) in BELIEVED:
             continue
-        judged = judge(memoryview(changed), 3)
+        judged = inspect_chunk(memoryview(changed), 3)
         assert judged.verdict is not Verdict.WHOLE, offset
         if judged.header is not None:
             assert judged.verdict is Verdict.CORRUPT, offset
@@ -58,26 +58,26 @@ def test_a_flipped_flag_or_base_record_is_believed_as_the_page_says() -> None:
     for name in ("flags", "base_record"):
         changed = bytearray(sealed_chunk())
         changed[CHUNK_HEADER.offset_of(name)] ^= 1
-        assert judge(memoryview(changed), 3).verdict is Verdict.WHOLE
+        assert inspect_chunk(memoryview(changed), 3).verdict is Verdict.WHOLE
 
 
 def test_a_newer_version_is_refused_by_name() -> None:
     changed = bytearray(sealed_chunk())
     changed[CHUNK_HEADER.offset_of("version")] = 2
     with pytest.raises(UnknownVersion, match="2"):
-        judge(memoryview(changed), 3)
+        inspect_chunk(memoryview(changed), 3)
 
 
 def test_an_older_version_that_never_was_is_corrupt() -> None:
     changed = bytearray(sealed_chunk())
     changed[CHUNK_HEADER.offset_of("version")] = 0
-    assert judge(memoryview(changed), 3).header is None
+    assert inspect_chunk(memoryview(changed), 3).header is None
 
 
 def test_a_sealed_chunk_is_corrupt_at_every_truncation() -> None:
     data = sealed_chunk()
     for length in range(RECORDS_START, END):
-        judged = judge(memoryview(data[:length]), 3)
+        judged = inspect_chunk(memoryview(data[:length]), 3)
         assert judged.verdict is Verdict.CORRUPT, length
         assert not judged.is_usable
 
@@ -85,7 +85,7 @@ def test_a_sealed_chunk_is_corrupt_at_every_truncation() -> None:
 def test_an_open_chunk_is_torn_at_every_truncation_and_keeps_what_is_before_it() -> None:
     data = chunk_bytes()
     for length in range(END):
-        judged = judge(memoryview(data[:length]), 3)
+        judged = inspect_chunk(memoryview(data[:length]), 3)
         assert judged.verdict is Verdict.TORN, length
         assert judged.is_usable
         assert judged.end == max(end for end in ENDS if end <= max(length, RECORDS_START))
@@ -94,10 +94,10 @@ def test_an_open_chunk_is_torn_at_every_truncation_and_keeps_what_is_before_it()
 def test_a_chunk_that_others_are_behind_is_never_torn() -> None:
     data = chunk_bytes()
     for length in range(END):
-        judged = judge(memoryview(data[:length]), 3, is_last=False)
+        judged = inspect_chunk(memoryview(data[:length]), 3, is_last=False)
         assert judged.verdict is Verdict.CORRUPT, length
         assert not judged.is_usable
-    assert judge(memoryview(data), 3, is_last=False).is_usable, "it is whole, if not sealed"
+    assert inspect_chunk(memoryview(data), 3, is_last=False).is_usable, "it is whole, if not sealed"
 
 
 def test_an_open_chunk_with_a_flipped_byte_keeps_the_records_before_it() -> None:
@@ -105,7 +105,7 @@ def test_an_open_chunk_with_a_flipped_byte_keeps_the_records_before_it() -> None
     for offset in range(RECORDS_START, END):
         changed = bytearray(data)
         changed[offset] ^= 0x40
-        judged = judge(memoryview(changed), 3)
+        judged = inspect_chunk(memoryview(changed), 3)
         assert judged.verdict is not Verdict.WHOLE, offset
         whole_before = sum(end <= offset for end in ENDS[1:])
         found = [placed.record for placed in judged.records]
@@ -121,14 +121,14 @@ def test_an_open_chunk_with_a_flipped_byte_keeps_the_records_before_it() -> None
 
 def test_a_torn_header_does_not_make_the_chunk_unreadable() -> None:
     data = bytes(CHUNK_HEADER.size) + chunk_bytes()[CHUNK_HEADER.size :]
-    judged = judge(memoryview(data), 3)
+    judged = inspect_chunk(memoryview(data), 3)
     assert judged.header is None
     assert judged.is_usable
     assert good_records(data) == RECORDS
 
 
 def test_what_was_not_committed_is_not_read() -> None:
-    judged = judge(memoryview(chunk_bytes(committed=3)), 3)
+    judged = inspect_chunk(memoryview(chunk_bytes(committed=3)), 3)
     assert judged.verdict is Verdict.WHOLE
     assert [placed.record for placed in judged.records] == RECORDS[:3]
 
@@ -136,13 +136,13 @@ def test_what_was_not_committed_is_not_read() -> None:
 def test_a_header_that_came_without_its_bytes_leaves_what_was_committed_before() -> None:
     data = bytearray(chunk_bytes())
     data[ENDS[3] : END] = bytes(END - ENDS[3])
-    judged = judge(memoryview(data), 3)
+    judged = inspect_chunk(memoryview(data), 3)
     assert (judged.verdict, judged.end) == (Verdict.TORN, ENDS[3])
     assert [placed.record for placed in judged.records] == RECORDS[:3]
 
 
 def test_another_chunks_header_is_not_believed() -> None:
-    judged = judge(memoryview(sealed_chunk(index=4)), 3)
+    judged = inspect_chunk(memoryview(sealed_chunk(index=4)), 3)
     assert judged.header is None
     assert "not this chunk's" in judged.problem
 
@@ -150,7 +150,7 @@ def test_another_chunks_header_is_not_believed() -> None:
 def test_records_that_cannot_be_are_not_believed_without_the_chunks_checksum() -> None:
     data = bytearray(chunk_bytes())
     data[ENDS[2]] ^= 0x01  # the type of the third record: its payload fits another one's
-    judged = judge(
+    judged = inspect_chunk(
         memoryview(data), 3, plausibility=lambda: lambda placed: placed.record.segment_id == 0
     )
     assert len(judged.records) == 2
@@ -172,5 +172,5 @@ def test_salvage_finds_the_records_around_damage() -> None:
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 103])
 def test_any_short_file_is_read_without_a_crash(length: int) -> None:
     for filler in (0x00, 0xFF):
-        judged = judge(memoryview(bytes([filler]) * length), 0)
+        judged = inspect_chunk(memoryview(bytes([filler]) * length), 0)
         assert judged.records == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.aof.manifest.chunk import Verdict, judge
+from lakebed.aof.manifest.chunk import Verdict, inspect_chunk
 from lakebed.aof.manifest.format import FLAG_SEALED, FLAG_UPLOADED
 from lakebed.aof.manifest.records import ManifestRecord, Unknown
 from tests.aof.manifest.chunks import RECORDS, chunk_bytes
@@ -39,7 +39,7 @@ def test_what_is_written_now_is_what_was_written_then(name: str) -> None:
 def test_what_was_written_then_is_read_now(
     name: str, records: list[ManifestRecord], is_sealed: bool
 ) -> None:
-    judged = judge(memoryview((GOLDEN / name).read_bytes()), 3)
+    judged = inspect_chunk(memoryview((GOLDEN / name).read_bytes()), 3)
     assert judged.verdict is Verdict.WHOLE
     assert [placed.record for placed in judged.records] == records
     assert judged.is_sealed == is_sealed

@@ -45,8 +45,8 @@ from lakebed.aof.manifest.records import (
     is_known_type,
     type_of,
 )
-from lakebed.base.checksum import crc64nvme
 from lakebed.base.errors import Corrupt, TooLarge
+from lakebed.kernels import crc64nvme
 from tests.aof.manifest.records_strategies import PAYLOADS, decoded, records, u16
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "manifest" / "v1"

@@ -24,8 +24,8 @@ from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from lakebed.aof.manifest.state import Draft, SegmentState, frozen
-from lakebed.base.checksum import crc64nvme
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
+from lakebed.kernels import crc64nvme
 from tests.aof.manifest.records_strategies import texts, u32, u64
 from tests.aof.segments import flipped
 

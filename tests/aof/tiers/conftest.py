@@ -18,8 +18,8 @@ import pytest
 
 from lakebed.aof.tiers.folder_store import FolderStore
 from lakebed.aof.tiers.object_store import ObjectStore
+from lakebed.aof.tiers.object_store_address import open_object_store
 from lakebed.aof.tiers.obstore_store import S3Options
-from lakebed.aof.tiers.opening import open_object_store
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.databases import SimulatedDatabases
 from lakebed.base.simulation.disk import SimulatedDisk

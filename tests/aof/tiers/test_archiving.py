@@ -14,7 +14,7 @@ from lakebed.aof.manager import AofManager
 from lakebed.aof.tiers.warm_file import check_segment_file
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
-from tests.aof.tiers.test_tiering import SECOND, TIERED, Unreachable, open_tiered
+from tests.aof.tiers.test_tier_scheduler import SECOND, TIERED, Unreachable, open_tiered
 from tests.aof.tiers.tiered_logs import CONFIG, PATHS, contents, write_segments
 
 ARCHIVING = RetentionConfig(count_max=1, archive=True)

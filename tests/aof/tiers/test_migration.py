@@ -12,7 +12,7 @@ from lakebed.aof.manager import AofManager
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Unavailable
 from lakebed.aof.tiers.folder_store import FolderStore
-from lakebed.aof.tiers.migration import Migrated, Migration
+from lakebed.aof.tiers.migration import Migration, MigrationReport
 from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.base.errors import BadConfig, Busy, Closed, Corrupt, InputError, NotFound
 from lakebed.base.simulation.sweep import sweep
@@ -165,7 +165,7 @@ class Places:
             "/store", config=CONFIG, disk=world.disk, runner=world.runner, object_store=store
         )
 
-    def migrate(self, *, delete: bool = False) -> Migrated:
+    def migrate(self, *, delete: bool = False) -> MigrationReport:
         stores: dict[str, ObjectStore] = {OWN_FOLDER: self.old, NEW: self.new}
         migration = Migration(
             self.world.disk, PATHS, open_store=stores.__getitem__, prefix="aof2", random=Random(1)

@@ -17,7 +17,7 @@ from lakebed.aof.tiers.object_store import (
     check_metadata,
 )
 from lakebed.aof.tiers.ranges import BytesSource, pieces
-from lakebed.aof.tiers.retrying import RetryingStore
+from lakebed.aof.tiers.retrying_store import RetryingStore
 from lakebed.base.errors import BadName, Corrupt, InputError, NotFound, TooLarge
 from lakebed.base.units import MIB
 from tests.aof.tiers.conftest import KINDS_FOR_THREADS

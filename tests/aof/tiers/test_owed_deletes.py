@@ -8,7 +8,7 @@ from lakebed.aof.config import RetentionConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.base.simulation.world import World
-from tests.aof.tiers.test_tiering import SECOND, Unreachable, open_tiered
+from tests.aof.tiers.test_tier_scheduler import SECOND, Unreachable, open_tiered
 from tests.aof.tiers.tiered_logs import CONFIG, contents, write_segments
 
 KEEPING_ONE = dataclasses.replace(CONFIG, retention=RetentionConfig(count_max=1))

@@ -9,7 +9,7 @@ import pytest
 from lakebed.aof.manifest.records import ReasonCode
 from lakebed.aof.tiers.errors import Missing, Tier2Error, Transient, Unauthorised, Unavailable
 from lakebed.aof.tiers.object_store import ObjectStore
-from lakebed.aof.tiers.opening import open_object_store
+from lakebed.aof.tiers.object_store_address import open_object_store
 from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.base.errors import InputError, RetryError
 from lakebed.base.retry import is_retryable

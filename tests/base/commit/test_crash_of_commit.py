@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import pytest
 
-from lakebed.base.checksum import crc32c
 from lakebed.base.commit import Barrier, CommitConfig, FileTail, SpaceReserve
 from lakebed.base.errors import DiskError, LakebedError, NoSpace, Poisoned, SyncFailed
 from lakebed.base.files import Disk, File
@@ -21,6 +20,7 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
+from lakebed.kernels import crc32c
 
 pytestmark = pytest.mark.thorough
 

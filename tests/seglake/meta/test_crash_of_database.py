@@ -47,7 +47,7 @@ def add_pair(number: int, writer: Writer) -> None:
 
 def pairs(database: Database) -> set[int]:
     """The transactions that are there; each must be whole."""
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         rows = list(reader.current_from(BUCKET, start=b"", end=b"\xff"))
         for row in rows:
             found = reader.current_manifest(BUCKET, row.key)
@@ -89,7 +89,7 @@ class Life:
             [result] = database.write([partial(add_pair, number)])
             assert result is None
             self.acknowledged.add(number)
-            with database.reading() as reader:
+            with database.snapshot() as reader:
                 assert reader.current(BUCKET, f"{number:04d}/left") is not None
 
     def checkpoint(self, database: Database) -> None:
@@ -251,7 +251,7 @@ def test_a_reader_under_way_ends_as_usual_when_the_writer_failed() -> None:
     with contextlib.closing(databases), open_database(world, databases) as database:
         database.write([partial(add_pair, 1)])
         old = writing_connection(database)
-        with database.reading() as reader:
+        with database.snapshot() as reader:
             before = [row.key for row in reader.current_from(BUCKET, start=b"", end=b"\xff")]
             world.disk.faults.fail("fdatasync")
             with pytest.raises(DiskError):

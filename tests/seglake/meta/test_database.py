@@ -44,7 +44,7 @@ def test_a_failed_operation_is_undone_alone(database: Database) -> None:
     assert results[0] is None
     assert isinstance(results[1], PreconditionFailed)
     assert results[2] is None
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert keys(reader) == ["a", "b"]
 
 
@@ -65,7 +65,7 @@ def test_a_mistake_in_an_operation_undoes_the_whole_transaction(database: Databa
     with pytest.raises(ZeroDivisionError):
         database.write([put(version("a", 1)), mistake])
     write(database, put(version("b", 2)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert keys(reader) == ["b"]
 
 
@@ -76,24 +76,24 @@ def test_an_interrupt_undoes_the_whole_transaction(database: Database) -> None:
     with pytest.raises(KeyboardInterrupt):
         database.write([put(version("a", 1)), interrupted])
     write(database, put(version("b", 2)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert keys(reader) == ["b"]
 
 
 def test_a_snapshot_does_not_change_and_a_new_one_does(database: Database) -> None:
     write(database, put(version("a", 1)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert keys(reader) == ["a"]
         write(database, put(version("b", 2)))
         assert keys(reader) == ["a"]
-        with database.reading() as another:
+        with database.snapshot() as another:
             assert keys(another) == ["a", "b"]
 
 
 def test_a_reader_does_not_wait_for_the_writer(database: Database) -> None:
     def read_inside(writer: Writer) -> list[str]:
         put(version("a", 1))(writer)
-        with database.reading() as reader:
+        with database.snapshot() as reader:
             return keys(reader)
 
     assert write(database, read_inside) == []
@@ -101,11 +101,11 @@ def test_a_reader_does_not_wait_for_the_writer(database: Database) -> None:
 
 def test_an_unfinished_range_does_not_keep_an_old_snapshot_alive(database: Database) -> None:
     write(database, lambda writer: [put(version(f"k{n}", n))(writer) for n in range(1, 9)])
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         unfinished = reader.current_from(BUCKET, start=b"", end=b"\xff")
         next(unfinished)
     write(database, put(version("new", 10)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert "new" in keys(reader)
     with pytest.raises(apsw.CursorClosedError):
         next(unfinished)
@@ -127,13 +127,13 @@ def test_connections_are_used_again_and_more_than_are_kept_may_pass(tmp_path: Pa
     )
     with database:
         for _ in range(5):
-            with database.reading() as reader:
+            with database.snapshot() as reader:
                 reader.buckets()
         assert len(opened) == 2  # the writer, and one reader
-        with database.reading(), database.reading(), database.reading(), database.reading():
+        with database.snapshot(), database.snapshot(), database.snapshot(), database.snapshot():
             pass
         assert len(opened) == 5
-        with database.reading(), database.reading():
+        with database.snapshot(), database.snapshot():
             pass
         assert len(opened) == 5
     for connection in opened:
@@ -149,7 +149,7 @@ def test_many_threads_read_and_write(database: Database) -> None:
             for step in range(20):
                 row = version(f"{number}/{step}", number * 100 + step + 1)
                 write(database, put(row))
-                with database.reading() as reader:
+                with database.snapshot() as reader:
                     assert reader.current(BUCKET, row.key) == row
                 database.checkpoint()
         except BaseException as error:  # noqa: BLE001 - told by the test
@@ -161,7 +161,7 @@ def test_many_threads_read_and_write(database: Database) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert len(keys(reader)) == 160
         assert reader.problems() == []
 
@@ -171,13 +171,13 @@ def test_a_checkpoint_empties_the_log(database: Database) -> None:
     assert database.wal_bytes > 0
     assert database.checkpoint()
     assert database.wal_bytes == 0
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert keys(reader) == ["a"]
 
 
 def test_a_checkpoint_gives_way_to_a_reader_that_goes_on(database: Database) -> None:
     write(database, put(version("a", 1)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert keys(reader) == ["a"]
         write(database, put(version("b", 2)))
         assert not database.checkpoint()
@@ -189,9 +189,9 @@ def test_everything_is_there_after_it_was_opened_again(tmp_path: Path) -> None:
     with open_database(tmp_path) as database:
         write(database, lambda writer: writer.add_bucket(bucket()))
         write(database, put(version("a", 1)))
-        with database.reading() as reader:
+        with database.snapshot() as reader:
             site_id = reader.site_id()
-    with open_database(tmp_path) as database, database.reading() as reader:
+    with open_database(tmp_path) as database, database.snapshot() as reader:
         assert keys(reader) == ["a"]
         assert reader.site_id() == site_id
         assert len(bytes.fromhex(site_id)) == 8
@@ -201,7 +201,7 @@ def test_each_database_is_a_site_of_its_own(tmp_path: Path) -> None:
     sites = set()
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        with open_database(tmp_path / name) as database, database.reading() as reader:
+        with open_database(tmp_path / name) as database, database.snapshot() as reader:
             sites.add(reader.site_id())
     assert len(sites) == 2
 
@@ -210,7 +210,7 @@ def test_a_closed_database_is_refused(tmp_path: Path) -> None:
     database = open_database(tmp_path)
     database.close()
     database.close()
-    with pytest.raises(Closed), database.reading():
+    with pytest.raises(Closed), database.snapshot():
         pass
     with pytest.raises(Closed):
         database.write([])
@@ -218,7 +218,7 @@ def test_a_closed_database_is_refused(tmp_path: Path) -> None:
 
 def test_a_reader_may_outlast_the_close(database: Database) -> None:
     write(database, put(version("a", 1)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert keys(reader) == ["a"]
         database.close()
         assert keys(reader) == ["a"]
@@ -227,7 +227,7 @@ def test_a_reader_may_outlast_the_close(database: Database) -> None:
 def test_a_read_only_database_is_read(tmp_path: Path) -> None:
     with open_database(tmp_path) as database:
         write(database, lambda writer: writer.add_bucket(bucket()))
-        with open_database(tmp_path, read_only=True) as second, second.reading() as reader:
+        with open_database(tmp_path, read_only=True) as second, second.snapshot() as reader:
             assert reader.buckets() == [bucket()]
             with pytest.raises(apsw.ReadOnlyError):
                 Writer(reader.connection).add_bucket(bucket("other"))
@@ -284,7 +284,7 @@ def test_damaged_pages_are_told_as_corrupt(tmp_path: Path) -> None:
     with (
         pytest.raises(Corrupt),
         open_database(tmp_path) as database,
-        database.reading() as reader,
+        database.snapshot() as reader,
     ):
         keys(reader)
 
@@ -295,7 +295,7 @@ def test_a_row_with_an_unknown_state_is_corrupt(database: Database) -> None:
         writer.connection.execute("UPDATE objects_current SET state = 'ACTIVF'")
 
     write(database, damage)
-    with pytest.raises(Corrupt), database.reading() as reader:
+    with pytest.raises(Corrupt), database.snapshot() as reader:
         reader.current(BUCKET, "a")
 
 
@@ -341,12 +341,12 @@ def test_another_writer_makes_it_busy(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_a_forked_child_is_refused_and_harms_nothing(database: Database) -> None:
     write(database, put(version("a", 1)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         keys(reader)
     child = os.fork()
     if not child:
         refused = 0
-        for use in (lambda: database.reading().__enter__(), lambda: database.write([])):
+        for use in (lambda: database.snapshot().__enter__(), lambda: database.write([])):
             try:
                 use()
             except Closed:
@@ -356,6 +356,6 @@ def test_a_forked_child_is_refused_and_harms_nothing(database: Database) -> None
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 2
     write(database, put(version("b", 2)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert keys(reader) == ["a", "b"]
         assert reader.problems() == []

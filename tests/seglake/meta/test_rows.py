@@ -53,7 +53,7 @@ ODD_KEYS = [
 def test_buckets_are_listed_by_name(database: Database) -> None:
     suspended = bucket("archive", Versioning.SUSPENDED)
     write(database, lambda writer: writer.add_bucket(suspended))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.buckets() == [suspended, bucket()]
         assert reader.bucket("archive") == suspended
         assert reader.bucket("nothing") is None
@@ -61,7 +61,7 @@ def test_buckets_are_listed_by_name(database: Database) -> None:
 
 def test_versioning_of_a_bucket_is_changed(database: Database) -> None:
     write(database, lambda writer: writer.set_versioning(BUCKET, Versioning.SUSPENDED))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.buckets() == [bucket(versioning=Versioning.SUSPENDED)]
 
 
@@ -74,7 +74,7 @@ def test_a_bucket_is_added_once(database: Database) -> None:
 def test_a_version_is_found_by_each_of_its_names(database: Database, key: str) -> None:
     row = version(key, 1, is_null=True)
     write(database, put(row))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.current(BUCKET, key) == row
         assert reader.current_manifest(BUCKET, key) == (row, manifest_of(row))
         assert reader.version(BUCKET, key, row.version_id) == row
@@ -86,7 +86,7 @@ def test_a_version_is_found_by_each_of_its_names(database: Database, key: str) -
 def test_a_version_id_of_another_key_or_bucket_finds_nothing(database: Database) -> None:
     row = version("a", 1)
     write(database, put(row))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.version(BUCKET, "b", row.version_id) is None
         assert reader.version("other", "a", row.version_id) is None
         assert reader.version(BUCKET, "a", "0" * 32) is None
@@ -97,7 +97,7 @@ def test_a_version_id_of_another_key_or_bucket_finds_nothing(database: Database)
 
 
 def test_what_is_no_text_is_not_found(database: Database) -> None:
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.current(BUCKET, "\ud800") is None
 
 
@@ -109,7 +109,7 @@ def test_the_newest_is_by_hybrid_time_and_then_by_site(database: Database) -> No
     ]
     for row in rows:
         write(database, lambda writer, row=row: writer.add_version(row, b"m"))  # type: ignore[misc]
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.newest(BUCKET, "a") == rows[2]
         assert reader.newest(BUCKET, "a", excluding=rows[2].version_id) == rows[0]
         found = reader.versions_from(BUCKET, start=b"", end=KEYS_END)
@@ -121,7 +121,7 @@ def test_a_delete_marker_is_current_and_no_object(database: Database) -> None:
     write(database, put(version("a", 1)))
     hidden = marker("a", 2)
     write(database, put(hidden))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.current(BUCKET, "a") == hidden
         assert reader.current_manifest(BUCKET, "a") == (hidden, manifest_of(hidden))
         assert list(reader.current_from(BUCKET, start=b"", end=KEYS_END)) == []
@@ -133,7 +133,7 @@ def test_the_version_below_a_removed_marker_is_current_again(database: Database)
     write(database, put(second))
     write(database, lambda writer: writer.remove_version(second.version_id))
     write(database, lambda writer: writer.set_current(first))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.current(BUCKET, "a") == first
         assert reader.current_manifest(BUCKET, "a") == (first, manifest_of(first))
 
@@ -143,7 +143,7 @@ def test_without_versions_nothing_is_current(database: Database) -> None:
     write(database, put(row))
     write(database, lambda writer: writer.remove_version(row.version_id))
     write(database, lambda writer: writer.clear_current(BUCKET, "a"))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.current(BUCKET, "a") is None
         assert reader.is_empty(BUCKET)
 
@@ -160,10 +160,10 @@ def test_a_state_is_changed_wherever_it_is_kept(database: Database) -> None:
     write(database, put(old))
     write(database, put(new))
     write(database, lambda writer: writer.set_state(old.version_id, State.CONFLICT))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.current(BUCKET, "a") == new
     write(database, lambda writer: writer.set_state(new.version_id, State.DAMAGED))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.current(BUCKET, "a") == replace(new, state=State.DAMAGED)
         found = list(reader.versions_from(BUCKET, start=b"", end=KEYS_END))
         assert [row.state for row in found] == [State.DAMAGED, State.CONFLICT]
@@ -173,7 +173,7 @@ def test_old_versions_fill_a_bucket_and_markers_and_uploads_do_not(database: Dat
     row = version("a", 1)
 
     def is_empty() -> bool:
-        with database.reading() as reader:
+        with database.snapshot() as reader:
             return reader.is_empty(BUCKET)
 
     assert is_empty()
@@ -197,7 +197,7 @@ def test_a_removed_bucket_leaves_files_to_be_removed_and_nothing_else(database: 
     write(database, lambda writer: writer.put_part(part("u1", 1)))
     write(database, lambda writer: writer.remove_markers(BUCKET, 10))
     write(database, lambda writer: writer.remove_bucket(BUCKET))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.buckets() == [bucket("other")]
         assert reader.upload("u1") is None
         assert reader.parts("u1") == []
@@ -215,7 +215,7 @@ def test_manifests_are_told_in_pages(database: Database) -> None:
         write(database, put(row))
     write(database, lambda writer: writer.remove_version(rows[2].version_id))
     found: list[tuple[str, bytes]] = []
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         while page := reader.manifests(found[-1][0] if found else "", 2):
             assert len(page) <= 2
             found += page
@@ -227,21 +227,21 @@ def test_manifest_files_are_pending_until_they_are_marked(database: Database) ->
     first, second = version("a", 1), version("b", 2)
     write(database, put(first))
     write(database, put(second))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.pending_manifests(1) == [
             PendingManifest(first.version_id, TO_BE_WRITTEN, manifest_of(first))
         ]
     written = [first.version_id, second.version_id]
     write(database, lambda writer: writer.mark_manifest_files(written=written))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.pending_manifests(10) == []
         assert reader.manifest(first.version_id) == manifest_of(first)
     write(database, lambda writer: writer.remove_version(first.version_id))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.pending_manifests(10) == [(first.version_id, TO_BE_REMOVED, None)]
         assert reader.manifest(first.version_id) is None
     write(database, lambda writer: writer.mark_manifest_files(removed=[first.version_id]))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.pending_manifests(10) == []
 
 
@@ -252,7 +252,7 @@ def test_a_version_removed_while_its_file_was_written_stays_to_be_removed(
     write(database, put(row))
     write(database, lambda writer: writer.remove_version(row.version_id))
     write(database, lambda writer: writer.mark_manifest_files(written=[row.version_id]))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.pending_manifests(10) == [(row.version_id, TO_BE_REMOVED, None)]
 
 
@@ -260,7 +260,7 @@ def test_a_version_that_is_kept_is_not_marked_removed(database: Database) -> Non
     row = version("a", 1)
     write(database, put(row))
     write(database, lambda writer: writer.mark_manifest_files(removed=[row.version_id]))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.manifest(row.version_id) == manifest_of(row)
 
 
@@ -271,7 +271,7 @@ def test_the_row_of_a_new_version_never_takes_the_place_of_a_file_to_be_removed(
     write(database, put(first))
     write(database, lambda writer: writer.remove_version(first.version_id))
     write(database, put(second))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.current_manifest(BUCKET, "b") == (second, manifest_of(second))
         assert len(reader.pending_manifests(10)) == 2
 
@@ -296,7 +296,7 @@ def test_segments_are_put_in_any_order(
 ) -> None:
     for row in rows:
         write(database, lambda writer, row=row: writer.put_segment(row))  # type: ignore[misc]
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.segments() == [kept]
 
 
@@ -312,12 +312,12 @@ def test_parts_replace_one_another_and_go_with_their_upload(database: Database) 
         write(database, lambda writer, row=row: writer.put_part(row))  # type: ignore[misc]
     write(database, lambda writer: writer.put_part(part("u1", 2, "new")))
     write(database, lambda writer: writer.put_part(part("u2", 1)))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.upload("u1") == begun
         assert reader.parts("u1") == [part("u1", 1), part("u1", 2, "new"), part("u1", 3)]
         assert reader.parts("u1", after=1, limit=1) == [part("u1", 2, "new")]
     write(database, lambda writer: writer.remove_upload("u1"))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.upload("u1") is None
         assert reader.parts("u1") == []
         assert reader.parts("u2") == [part("u2", 1)]
@@ -332,7 +332,7 @@ def test_the_operation_log_keeps_the_order_of_happening(database: Database) -> N
                 hlc=stamp, site_id=SITE, op="put", bucket=BUCKET, key="k/é", size=3
             ),
         )
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert reader.oplog() == [
             OplogRow(1, hlc(5), SITE, "put", BUCKET, "k/é", "", 3),
             OplogRow(2, hlc(2), SITE, "put", BUCKET, "k/é", "", 3),
@@ -342,7 +342,7 @@ def test_the_operation_log_keeps_the_order_of_happening(database: Database) -> N
 
 def test_the_clock_goes_on_from_the_last_change(database: Database) -> None:
     def last() -> HybridTime | None:
-        with database.reading() as reader:
+        with database.snapshot() as reader:
             return reader.last_hlc()
 
     assert last() is None

@@ -65,7 +65,7 @@ def table_names(connection: apsw.Connection) -> set[str]:
 
 
 def test_all_tables_of_the_specification_are_there(database: Database) -> None:
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         assert table_names(reader.connection) == TABLES | {"site"}
 
 
@@ -73,7 +73,7 @@ def test_all_tables_of_the_specification_are_there(database: Database) -> None:
 def test_no_statement_reads_more_than_it_must(database: Database, name: str) -> None:
     sql = QUERIES[name]
     count = max(map(int, re.findall(r"\?(\d+)", sql)), default=sql.count("?"))
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         found = reader.connection.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * count)
         plan = [str(row[3]) for row in found]
     assert not any("TEMP B-TREE" in step for step in plan), plan
@@ -92,7 +92,7 @@ def test_a_read_plans_its_statement_once(database: Database) -> None:
         asked += 1
         return apsw.SQLITE_OK
 
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         reader.connection.authorizer = authorize
         counts = []
         for key in ("a", "b", "c"):
@@ -124,7 +124,7 @@ def test_missing_migrations_are_applied_in_order(
     monkeypatch.setattr(migration, "MIGRATIONS", more)
     with pytest.raises(UnknownVersion):
         open_database(tmp_path, read_only=True)
-    with open_database(tmp_path) as database, database.reading() as reader:
+    with open_database(tmp_path) as database, database.snapshot() as reader:
         assert "second" in table_names(reader.connection)
         numbers = reader.connection.execute("SELECT version FROM schema_migrations").fetchall()
         assert numbers == [(number + 1,) for number in range(len(more))]

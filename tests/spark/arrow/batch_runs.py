@@ -13,9 +13,9 @@ from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.headers import Header, Producer, encode_headers
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
-from lakebed.keratin.messages import batches_of
 from lakebed.keratin.record_batch import build
 from lakebed.keratin.run import run_of
+from lakebed.keratin.run_decoder import batches_of
 from lakebed.kernels import keratin_encode, keratin_scan
 
 BATCH = int(RecordFlags.BATCH)

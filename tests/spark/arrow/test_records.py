@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import InputError
 from lakebed.kernels import aof_encode, aof_scan

@@ -8,8 +8,8 @@ from typing import Any
 from lakebed.base.runner import ThreadRunner
 from lakebed.kernels.disk import real_disk
 from lakebed.store.backup.catalogue import Snapshot
-from lakebed.store.backup.restoring import restore
-from lakebed.store.backup.taking import Taken, take_backup
+from lakebed.store.backup.create import CreatedBackup, create_backup
+from lakebed.store.backup.restore import restore
 from lakebed.store.backup.vault import Vault, open_vault
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
@@ -25,10 +25,10 @@ def vault_at(folder: Path) -> Vault:
     return open_vault(str(folder), disk=real_disk(), runner=ThreadRunner())
 
 
-def back_up(root: Path, folder: Path, **arguments: Any) -> tuple[Vault, Taken]:
+def back_up(root: Path, folder: Path, **arguments: Any) -> tuple[Vault, CreatedBackup]:
     vault = vault_at(folder)
     with ReadOnlyStore(root) as store:
-        taken = take_backup(store, vault, part_bytes=PART_BYTES, **arguments)
+        taken = create_backup(store, vault, part_bytes=PART_BYTES, **arguments)
     return vault, taken
 
 

@@ -14,9 +14,9 @@ from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.errors import AlreadyExists, Corrupt, InputError, Locked, NotFound, UnknownVersion
 from lakebed.kernels.disk import real_disk
-from lakebed.store.backup.checking import check_snapshot
-from lakebed.store.backup.restoring import DamagedBackup, restore
-from lakebed.store.backup.retaining import keep_snapshots
+from lakebed.store.backup.check import check_snapshot
+from lakebed.store.backup.restore import DamagedBackup, restore
+from lakebed.store.backup.retention import keep_snapshots
 from lakebed.store.backup.vault import Marker
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 _BACK_UP = """
 import os, signal, sys
 from lakebed.base.runner import ThreadRunner
-from lakebed.store.backup.taking import take_backup
+from lakebed.store.backup.create import create_backup
 from lakebed.store.backup.vault import open_vault
 from lakebed.store.read_only import ReadOnlyStore
 
@@ -32,14 +32,14 @@ def die(_done):
 
 with ReadOnlyStore(root) as store:
     vault = open_vault(folder, disk=store.disk, runner=store.runner)
-    take_backup(store, vault, part_bytes=500_000, progress=die)
+    create_backup(store, vault, part_bytes=500_000, progress=die)
 """
 
 _RESTORE = """
 import os, signal, sys
 from lakebed.base.runner import ThreadRunner
 from lakebed.kernels.disk import real_disk
-from lakebed.store.backup.restoring import restore
+from lakebed.store.backup.restore import restore
 from lakebed.store.backup.vault import open_vault
 
 root, folder, left = sys.argv[1], sys.argv[2], int(sys.argv[3])

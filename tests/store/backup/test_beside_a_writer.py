@@ -14,7 +14,7 @@ from lakebed.base.files.protocol import PathLike
 from lakebed.base.files.real import RealDisk, RealFile, Writers
 from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.seglake.meta.connection import connect_read_only
-from lakebed.store.backup.taking import take_backup
+from lakebed.store.backup.create import create_backup
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 from lakebed.stroma.config import GroupConfig
@@ -192,7 +192,7 @@ def run(tmp_path: Path, seed: int) -> None:
             with ReadOnlyStore(
                 tmp_path / "root", disk=RestlessDisk(disturb), connector=connect_read_only
             ) as beside:
-                taken = take_backup(beside, vault, part_bytes=30_000)
+                taken = create_backup(beside, vault, part_bytes=30_000)
             assert taken.snapshot.problems == ()
             assert list((tmp_path / "root" / "pins").iterdir()) == []
             new = restored(vault, taken.snapshot, tmp_path / f"new {number}")
@@ -225,7 +225,7 @@ def test_a_group_that_is_folded_between_its_files_loses_no_ack(tmp_path: Path) -
         disk = FoldingDisk(lambda: None)
         vault = vault_at(tmp_path / "vault")
         with ReadOnlyStore(tmp_path / "root", disk=disk, connector=connect_read_only) as beside:
-            snapshot = take_backup(beside, vault).snapshot
+            snapshot = create_backup(beside, vault).snapshot
     assert len(looks) == 2
     with opened(restored(vault, snapshot, tmp_path / "new")) as store:
         left = drained(store.topic("events").group("readers"))

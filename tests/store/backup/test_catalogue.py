@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, DataError, UnknownVersion
+from lakebed.kernels.checksum import blake3
 from lakebed.store.backup.catalogue import (
     BackedFile,
     Snapshot,

@@ -11,10 +11,10 @@ from lakebed.base.errors import NotFound
 from lakebed.base.simulation.databases import SimulatedDatabases
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
-from lakebed.store.backup.checking import check_snapshot
-from lakebed.store.backup.restoring import restore
-from lakebed.store.backup.retaining import keep_snapshots
-from lakebed.store.backup.taking import take_backup
+from lakebed.store.backup.check import check_snapshot
+from lakebed.store.backup.create import create_backup
+from lakebed.store.backup.restore import restore
+from lakebed.store.backup.retention import keep_snapshots
 from lakebed.store.backup.vault import Vault, open_vault
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
@@ -59,7 +59,7 @@ def back_up(world: World, number: int) -> str:
             "/store", disk=world.disk, runner=world.runner, connector=databases.connect
         ) as store,
     ):
-        taken = take_backup(
+        taken = create_backup(
             store,
             vault_of(world),
             part_bytes=50_000,

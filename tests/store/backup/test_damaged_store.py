@@ -15,8 +15,8 @@ from lakebed.base.files.real import RealDisk, RealFile, Writers
 from lakebed.base.simulation.world import World
 from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.seglake.meta.connection import connect_read_only
-from lakebed.store.backup.holding import DURATION_MS, Holding
-from lakebed.store.backup.taking import take_backup
+from lakebed.store.backup.create import create_backup
+from lakebed.store.backup.pins import DURATION_MS, BackupPins
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
@@ -177,7 +177,7 @@ def test_nobody_but_sqlite_opens_the_metadata_also_if_they_are_damaged(
     garble_header(root)
     disk = WatchedDisk()
     with ReadOnlyStore(root, disk=disk, connector=connect_read_only) as store:
-        taken = take_backup(store, vault_at(tmp_path / "vault"))
+        taken = create_backup(store, vault_at(tmp_path / "vault"))
     assert "meta.db" in {file.path for file in taken.snapshot.files}
     assert "secret.key" in disk.opened
     assert "meta.db" not in disk.opened
@@ -246,7 +246,7 @@ def test_what_the_disk_does_not_give_is_named_and_all_else_is_copied(
 ) -> None:
     vault = vault_at(tmp_path / "vault")
     with ReadOnlyStore(root, disk=BadDisk(name), connector=connect_read_only) as store:
-        taken = take_backup(store, vault)
+        taken = create_backup(store, vault)
     assert all("Input/output error" in problem for problem in taken.snapshot.problems)
     found = {file.path for file in taken.snapshot.files}
     left = {file.path for file in back_up(root, tmp_path / "whole")[1].snapshot.files} - found
@@ -258,7 +258,7 @@ def test_a_backup_that_was_held_up_is_to_be_tried_again_and_finds_no_damage() ->
     """A machine that slept: pins have expired, and what they held may be gone."""
     world = World(1)
     pins = Pins(world.disk, "/store", clock=world.clock, is_writer=False)
-    with Holding(pins, clock=world.clock) as holding:
+    with BackupPins(pins, clock=world.clock) as holding:
         holding.log("orders")
         world.clock.advance((DURATION_MS + 1) * 1_000_000)
         with pytest.raises(Busy, match="held up for too long"):

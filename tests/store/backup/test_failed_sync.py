@@ -11,8 +11,8 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync, Faults
 from lakebed.base.simulation.world import World
 from lakebed.store.backup.catalogue import Snapshot
-from lakebed.store.backup.restoring import restore
-from lakebed.store.backup.taking import take_backup
+from lakebed.store.backup.create import create_backup
+from lakebed.store.backup.restore import restore
 from lakebed.store.backup.vault import Vault, open_vault
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
@@ -28,7 +28,7 @@ def backed_up(world: World) -> Snapshot:
         group = store.topic("events").group("readers")
         group.ack_all(group.lease(max_messages=5))
     with ReadOnlyStore("/store", disk=world.disk, runner=world.runner) as beside:
-        return take_backup(beside, vault_of(world), new_token=lambda: "00000001").snapshot
+        return create_backup(beside, vault_of(world), new_token=lambda: "00000001").snapshot
 
 
 def vault_of(world: World) -> Vault:

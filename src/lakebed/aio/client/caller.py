@@ -4,7 +4,7 @@
     caller.call(topics.DESCRIBE_TOPIC, {"topic": "orders"})
 
 What the server tells as a problem is raised as the same error; where nobody answers, `Unreachable`
-says why, and whether the call may have been carried out. What is repeated, `patience` says.
+says why, and whether the call may have been carried out. What is repeated, `retry_schedule` says.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import msgspec
 from msgspec import Struct
 
 from lakebed.aio.client.connection import Body, Connection, Pieces, SourceFailed
-from lakebed.aio.client.connections import Connections, Interruption
+from lakebed.aio.client.connection_pool import ConnectionPool, Interruption
 from lakebed.aio.client.response import Head
 from lakebed.aio.client.sockets import connect, pause
-from lakebed.aio.client.undoing import Undoing
+from lakebed.aio.client.undo_on_cancel import UndoOnCancel
 from lakebed.api import media
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.problems import Unreachable, error_of
@@ -39,7 +39,7 @@ from lakebed.base.runner import Runner
 from lakebed.base.units import MIB, shown
 from lakebed.client.address import Address
 from lakebed.client.errors import BadAnswer, Failure
-from lakebed.client.patience import REFUSALS, RETRY_S, Patience
+from lakebed.client.retry_schedule import REFUSALS, RETRY_S, RetrySchedule
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 30.0  # without a byte, beyond what a call itself waits
@@ -110,9 +110,9 @@ class Caller:
         self._random = random
         self._retry_s = retry_s
         self._answer_s = answer_s
-        self._connections = Connections(self._connect, runner=runner)
+        self._connections = ConnectionPool(self._connect, runner=runner)
         self._fixed = _fixed_headers(address)
-        self.undoing = Undoing()
+        self.undo_on_cancel = UndoOnCancel()
 
     async def call(
         self,
@@ -189,7 +189,7 @@ class Caller:
                     head = await self._begin(connection, request)
                     stack.push_async_exit(undo.pop_all())
                 pieces = connection.pieces(head, timeout_s=request.timeout_s)
-                return Streamed(head.headers, self._told(pieces, request))
+                return Streamed(head.headers, self._translated_pieces(pieces, request))
 
             yield await self._repeated(
                 once, request, Interruption(), is_repeatable=True, busy_s=None
@@ -197,7 +197,7 @@ class Caller:
 
     async def close(self) -> None:
         """Also ends what is under way, with `Closed`. Idempotent."""
-        await self.undoing.settled()
+        await self.undo_on_cancel.settled()
         self._connections.close()
 
     # One exchange.
@@ -255,7 +255,7 @@ class Caller:
         busy_s: float | None,
     ) -> Result:
         clock = self.runner.clock
-        patience = Patience(
+        patience = RetrySchedule(
             is_repeatable=is_repeatable,
             now_ns=clock.monotonic_ns(),
             retry_s=self._retry_s,
@@ -291,7 +291,9 @@ class Caller:
         self._connections.check()
         interruption.check()
 
-    async def _told(self, pieces: AsyncIterator[bytes], request: Request) -> AsyncIterator[bytes]:
+    async def _translated_pieces(
+        self, pieces: AsyncIterator[bytes], request: Request
+    ) -> AsyncIterator[bytes]:
         try:
             async for item in pieces:
                 yield item

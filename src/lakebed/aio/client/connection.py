@@ -66,7 +66,7 @@ class Connection:
         """Send a request, and the head of its answer. A body of pieces is sent in chunks."""
         self.is_reusable = False
         self._socket.settimeout(timeout_s)
-        with _told(timeout_s):
+        with _translating_errors(timeout_s):
             try:
                 await self._send(head, body)
             except (BrokenPipeError, ConnectionResetError) as error:
@@ -75,7 +75,7 @@ class Connection:
 
     async def read(self, head: Head, *, bytes_max: int, timeout_s: float) -> bytes | bytearray:
         """The body of the answer."""
-        with _told(timeout_s):
+        with _translating_errors(timeout_s):
             found = await self._reader.body(head, bytes_max=bytes_max)
         self._end(head)
         return found
@@ -84,7 +84,7 @@ class Connection:
         """The same of any length."""
         pieces = self._reader.pieces(head)
         while True:
-            with _told(timeout_s):
+            with _translating_errors(timeout_s):
                 piece = await anext(pieces, None)
             if piece is None:
                 break
@@ -135,7 +135,7 @@ class Connection:
 
 
 @contextlib.contextmanager
-def _told(timeout_s: float) -> Iterator[None]:
+def _translating_errors(timeout_s: float) -> Iterator[None]:
     """What the socket says, as a `Failure` of a request that was sent."""
     try:
         yield

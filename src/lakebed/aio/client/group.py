@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from lakebed.aio.client.caller import Caller
-from lakebed.aio.client.connections import Interruption
+from lakebed.aio.client.connection_pool import Interruption
 from lakebed.api import groups as wire
 from lakebed.api.topics import FETCH_BYTES_MAX
 from lakebed.base.errors import InputError
-from lakebed.client.waiting import Waiting
+from lakebed.client.long_wait import LongWait
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
 from lakebed.stroma.description import GroupPartition
@@ -51,7 +51,7 @@ class AsyncGroup:
             lease_ms=lease_ms,
             wait_s=wait_s,
         )
-        return await self._caller.undoing.run(leasing, interruption, self.give_back)
+        return await self._caller.undo_on_cancel.run(leasing, interruption, self.give_back)
 
     async def _lease(
         self,
@@ -65,7 +65,7 @@ class AsyncGroup:
         """As `lease`, until it is interrupted: `Closed` then, or what came just before that."""
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
-        waiting = Waiting(self._caller.runner.clock, wait_s)
+        waiting = LongWait(self._caller.runner.clock, wait_s)
         wanted = _at_once(max_messages)
         while True:
             wait_ms = waiting.next_ms()

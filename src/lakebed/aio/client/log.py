@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from lakebed.aio.client.caller import Caller
-from lakebed.aio.client.connections import Interruption
+from lakebed.aio.client.connection_pool import Interruption
 from lakebed.aio.client.log_follower import LogFollower
-from lakebed.aio.client.producing import as_bytes, milliseconds
+from lakebed.aio.client.message_appender import as_bytes, milliseconds
 from lakebed.aio.client.segment_range import SegmentRange, range_of
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.view import LogDescription, SegmentInfo
@@ -24,8 +24,8 @@ from lakebed.api import logs as wire
 from lakebed.base.errors import InputError, NotFound, OutcomeUnknown
 from lakebed.base.layout import Buffer
 from lakebed.base.units import MIB
+from lakebed.client.long_wait import LongWait
 from lakebed.client.record_page import batches_of, records_of
-from lakebed.client.waiting import Waiting
 from lakebed.keratin.segment import Numbers
 
 PAGE_BYTES = 2 * MIB
@@ -212,7 +212,7 @@ class AsyncLog:
 
     async def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
         """Until the durable end is beyond `position`; False if the seconds passed first."""
-        waiting = Waiting(self._caller.runner.clock, timeout)
+        waiting = LongWait(self._caller.runner.clock, timeout)
         durable_end = await self.durable_end()
         while durable_end <= position:
             wait_ms = waiting.next_ms()

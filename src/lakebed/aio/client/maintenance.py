@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lakebed.aio.client.caller import Caller
 from lakebed.aio.client.jobs import run_job
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.api import admin as wire
 from lakebed.api.job_reports import report_of
 from lakebed.api.jobs import JOBS, VERSIONS_MAX
@@ -92,10 +92,10 @@ class AsyncMaintenance:
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copy a log's objects to another Tier 2 and use that."""
         arguments = {"log": log, "address": address, "delete": delete}
-        return await self._run("aof-migrate-tier2", Migrated, progress, **arguments)
+        return await self._run("aof-migrate-tier2", MigrationReport, progress, **arguments)
 
     # Verification and repair.
 

@@ -54,7 +54,9 @@ class AsyncPins:
         """
         body = wire.NewPin(start, end, duration_ms, owner, log, topic, partition)
         pinning = self._caller.call(wire.CREATE_PIN, body=body)
-        return await self._caller.undoing.run(pinning, None, lambda pin: self.release(pin.pin_id))
+        return await self._caller.undo_on_cancel.run(
+            pinning, None, lambda pin: self.release(pin.pin_id)
+        )
 
     async def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
         """Let it last that long from now; `NotFound` if it was released or expired already."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from lakebed.aio.client.batch_iterator import BatchIterator
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 
 

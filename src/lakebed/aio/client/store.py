@@ -13,9 +13,9 @@ from lakebed.aio.client.caller import ANSWER_S, Caller
 from lakebed.aio.client.damage import AsyncDamage
 from lakebed.aio.client.group import AsyncGroup
 from lakebed.aio.client.log import AsyncLog
+from lakebed.aio.client.message_appender import MessageAppender
 from lakebed.aio.client.pins import AsyncPins
 from lakebed.aio.client.plans import plan_reads
-from lakebed.aio.client.producing import Producing
 from lakebed.aio.client.topic import AsyncTopic
 from lakebed.aio.client.topics import AsyncTopics
 from lakebed.api import admin, logs
@@ -24,8 +24,8 @@ from lakebed.api import topics as wire_topics
 from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
-from lakebed.client.patience import RETRY_S
-from lakebed.client.producers import Producers
+from lakebed.client.producer_pool import ProducerPool
+from lakebed.client.retry_schedule import RETRY_S
 from lakebed.store.dead_letters import DeadLetter
 from lakebed.store.read_plan import PlannedRead, WantedRead
 from lakebed.store.store_state import StoreState
@@ -35,8 +35,8 @@ from lakebed.store.version import StoreVersion
 
 # Imported when somebody asks for it: what has only topics needs nothing of the object store.
 if TYPE_CHECKING:
+    from lakebed.aio.client.access_keys import AsyncAccessKeys
     from lakebed.aio.client.bucket import AsyncBucket
-    from lakebed.aio.client.keys import AsyncKeys
     from lakebed.aio.client.maintenance import AsyncMaintenance
     from lakebed.aio.client.manifest_log import AsyncManifestLog
     from lakebed.seglake.model import BucketInfo, Versioning
@@ -87,7 +87,7 @@ class AsyncStore:
             retry_s=retry_s,
             answer_s=answer_s,
         )
-        self._producing = Producing(self._caller, Producers(runner=self._caller.runner))
+        self._producing = MessageAppender(self._caller, ProducerPool(runner=self._caller.runner))
         self.topics = AsyncTopics(self._caller, self._producing)
         self.pins = AsyncPins(self._caller)
         self.damage = AsyncDamage(self._caller)
@@ -185,11 +185,11 @@ class AsyncStore:
         await self._caller.call(wire_objects.DELETE_BUCKET, {"bucket": name})
 
     @property
-    def keys(self) -> AsyncKeys:
+    def keys(self) -> AsyncAccessKeys:
         """Access keys: who may use the store over TCP, and over S3."""
-        from lakebed.aio.client.keys import AsyncKeys
+        from lakebed.aio.client.access_keys import AsyncAccessKeys
 
-        return AsyncKeys(self._caller)
+        return AsyncAccessKeys(self._caller)
 
     # The store itself.
 

@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from lakebed.aio.client.batch_commit import commit_batches
 from lakebed.aio.client.caller import Caller
-from lakebed.aio.client.committing import commit_batches
-from lakebed.aio.client.following import AsyncTopicFollower
+from lakebed.aio.client.followers import AsyncTopicFollower
 from lakebed.aio.client.group import AsyncGroup
+from lakebed.aio.client.message_appender import Batch, MessageAppender
 from lakebed.aio.client.partition import AsyncPartition
-from lakebed.aio.client.producing import Batch, Producing
 from lakebed.api import admin
 from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
@@ -21,10 +21,10 @@ from lakebed.base.layout import Buffer
 from lakebed.client.append_result import AppendResult
 from lakebed.client.errors import BadAnswer
 from lakebed.keratin.append_future import after_failure
+from lakebed.keratin.append_requests import build_append
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
-from lakebed.keratin.requests import build_append
 from lakebed.keratin.segment import Numbers
 from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, Staged
@@ -36,7 +36,7 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 class AsyncTopic:
     """For one event loop. `config` is as it was when the topic was opened."""
 
-    def __init__(self, caller: Caller, producing: Producing, state: wire.TopicState) -> None:
+    def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
         self._producing = producing
         self.name = state.name

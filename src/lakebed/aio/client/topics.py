@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from lakebed.aio.client.caller import Caller
-from lakebed.aio.client.producing import Producing
+from lakebed.aio.client.message_appender import MessageAppender
 from lakebed.aio.client.topic import AsyncTopic
 from lakebed.api import topics as wire
 from lakebed.client.errors import BadAnswer
@@ -17,7 +17,7 @@ from lakebed.store.read_plan import TopicRange
 class AsyncTopics:
     """For one event loop."""
 
-    def __init__(self, caller: Caller, producing: Producing) -> None:
+    def __init__(self, caller: Caller, producing: MessageAppender) -> None:
         self._caller = caller
         self._producing = producing
 

@@ -41,21 +41,21 @@ class Verdict(Enum):
     CORRUPT = "corrupt"
 
 
-class Placed(NamedTuple):
+class PlacedRecord(NamedTuple):
     """A record and where it is."""
 
     position: Position
     record: ManifestRecord
 
 
-class Judged(NamedTuple):
+class InspectedChunk(NamedTuple):
     """A chunk that was looked at."""
 
     chunk_index: int
     data: memoryview
     header: ChunkHeader | None  # None if it is unreadable
     verdict: Verdict
-    records: list[Placed]  # the good ones, from the start of the chunk up to `end`
+    records: list[PlacedRecord]  # the good ones, from the start of the chunk up to `end`
     end: int
     problem: str  # empty if it is whole
     is_last: bool  # no chunk is behind it
@@ -70,7 +70,7 @@ class Judged(NamedTuple):
         return self.verdict is Verdict.WHOLE or (self.is_last and not self.is_sealed)
 
 
-Plausible = Callable[[Placed], bool]
+Plausible = Callable[[PlacedRecord], bool]
 """Whether a record may be believed where no checksum covers its header; asked in their order."""
 
 
@@ -122,13 +122,13 @@ def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
     return header
 
 
-def judge(
+def inspect_chunk(
     data: memoryview,
     chunk_index: int,
     *,
     is_last: bool = True,
     plausibility: Callable[[], Plausible] | None = None,
-) -> Judged:
+) -> InspectedChunk:
     """What the chunk is. `UnknownVersion` if it was written by a newer program.
 
     `is_last` tells that no chunk is behind it. `plausibility` makes who is asked about the records,
@@ -151,13 +151,15 @@ def judge(
     if end != committed:
         # Committed, and yet no row of records: a writer's mistake, or a checksum made to fit.
         problem = f"at byte {end}: not a record, although the chunk's checksum matches"
-        return Judged(chunk_index, data, header, Verdict.CORRUPT, records, end, problem, is_last)
-    return Judged(chunk_index, data, header, Verdict.WHOLE, records, end, "", is_last)
+        return InspectedChunk(
+            chunk_index, data, header, Verdict.CORRUPT, records, end, problem, is_last
+        )
+    return InspectedChunk(chunk_index, data, header, Verdict.WHOLE, records, end, "", is_last)
 
 
-def salvage(data: memoryview, chunk_index: int) -> list[Placed]:
+def salvage(data: memoryview, chunk_index: int) -> list[PlacedRecord]:
     """Every good record of a damaged chunk, whatever lies between them."""
-    found: list[Placed] = []
+    found: list[PlacedRecord] = []
     start: int | None = RECORDS_START
     while start is not None:
         records, end = _records(data, chunk_index, start, len(data))
@@ -173,7 +175,7 @@ def _walked(
     problem: str,
     is_last: bool,
     plausibility: Callable[[], Plausible] | None,
-) -> Judged:
+) -> InspectedChunk:
     """A chunk that is not as its header says: the good records at its start."""
     records, end = _records(data, chunk_index, RECORDS_START, len(data))
     plausible = plausibility() if plausibility else None
@@ -186,12 +188,14 @@ def _walked(
     may_be_torn = is_last and not is_sealed
     is_damaged = not may_be_torn or _find_record(data, end + AOF_ALIGNMENT) is not None
     verdict = Verdict.CORRUPT if is_damaged else Verdict.TORN
-    return Judged(chunk_index, data, header, verdict, records, end, problem, is_last)
+    return InspectedChunk(chunk_index, data, header, verdict, records, end, problem, is_last)
 
 
-def _records(data: memoryview, chunk_index: int, start: int, end: int) -> tuple[list[Placed], int]:
+def _records(
+    data: memoryview, chunk_index: int, start: int, end: int
+) -> tuple[list[PlacedRecord], int]:
     """The good records of `data[start:end]`, up to the first bad one, and where they end."""
-    records: list[Placed] = []
+    records: list[PlacedRecord] = []
     values, header_bytes = RECORD_HEADER.values, RECORD_HEADER.size
     offset = start
     while (first := offset + header_bytes) <= end:
@@ -209,7 +213,7 @@ def _records(data: memoryview, chunk_index: int, start: int, end: int) -> tuple[
         except DataError:
             break
         record = ManifestRecord(decoded, segment_id, logical_offset, timestamp_ms, flags)
-        records.append(Placed(Position(chunk_index, offset), record))
+        records.append(PlacedRecord(Position(chunk_index, offset), record))
         offset = behind
     return records, offset
 

@@ -37,12 +37,12 @@ def list_files(
             continue
         try:
             with disk.open(paths.file(parsed)) as file:
-                yield _looked_at(name, parsed, file)
+                yield _manifest_file(name, parsed, file)
         except NotFound:
             continue
 
 
-def _looked_at(name: str, parsed: FileName, file: ReadableFile) -> ManifestFile:
+def _manifest_file(name: str, parsed: FileName, file: ReadableFile) -> ManifestFile:
     kind, number = parsed
     size = file.size()
     if kind is FileKind.SNAPSHOT:  # written once, as a whole

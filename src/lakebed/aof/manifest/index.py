@@ -25,7 +25,7 @@ from lakebed.aof.manifest.format import (
     SegmentOpened,
     SnapshotMarker,
 )
-from lakebed.aof.manifest.minimal import minimal_records
+from lakebed.aof.manifest.minimal_records import minimal_records
 from lakebed.aof.manifest.records import (
     ManifestRecord,
     Payload,

@@ -3,7 +3,7 @@
 A record is encoded, given its place and folded into the index in one critical section, and queued;
 the barrier makes it durable, at the latest `commit_ms` later. So the index is always ahead of the
 disk, never behind it, and a crash loses the records of that time: whoever opens the log again
-compares the index with the files (`reconcile`).
+compares the index with the files (`reconciliation`).
 
 Chunks rotate when the next record does not fit, or when their first piece of news is `rotation_ms`
 old. A snapshot is taken every `snapshot_chunks` chunks and at close; it is durable before the
@@ -35,7 +35,7 @@ from lakebed.aof.manifest.records import (
     Unknown,
     encode_record,
 )
-from lakebed.aof.manifest.replay import SEGMENT_ID_MAX, Replayed
+from lakebed.aof.manifest.replay import SEGMENT_ID_MAX, ReplayResult
 from lakebed.aof.manifest.sink import ChunkSink, Item, Nothing, OpenChunk, Seal, Write
 from lakebed.aof.manifest.snapshot import Snapshot, encode_snapshot
 from lakebed.aof.manifest.state import SegmentState
@@ -57,7 +57,7 @@ class Journal:
         self,
         disk: Disk,
         paths: ManifestPaths,
-        replayed: Replayed,
+        replayed: ReplayResult,
         tail: OpenChunk | None,
         *,
         config: ManifestConfig,
@@ -182,7 +182,7 @@ class Journal:
             if self._is_snapshot_due():
                 self.take_snapshot()
         except LakebedError as error:  # tried again at the next chunk, or at close
-            self._tell_failure("manifest_upkeep_failed", error)
+            self._log_failure("manifest_upkeep_failed", error)
         delays = [rotation_ns, self._barrier.step()]
         return min((delay for delay in delays if delay is not None), default=None)
 
@@ -338,7 +338,7 @@ class Journal:
         elif isinstance(error, DiskError):
             self._on_failure(error)
 
-    def _tell_failure(self, name: str, error: LakebedError) -> None:
+    def _log_failure(self, name: str, error: LakebedError) -> None:
         event(_log, name, level=logging.ERROR, folder=self._paths.folder, error=error)
 
     def _prune_snapshots(self) -> None:

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from lakebed.aof.manifest.chunk import Judged, Placed, Plausible, Verdict, judge
+from lakebed.aof.manifest.chunk import (
+    InspectedChunk,
+    PlacedRecord,
+    Plausible,
+    Verdict,
+    inspect_chunk,
+)
 from lakebed.aof.manifest.format import RECORDS_START
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.records import Position
@@ -45,7 +51,7 @@ class ManifestReader:
         *,
         is_last: bool = True,
         plausibility: Callable[[], Plausible] | None = None,
-    ) -> Judged:
+    ) -> InspectedChunk:
         """One chunk, judged. The writer may be at it: what looks torn is looked at again.
 
         `is_last`: no other was behind it when the chunks were listed.
@@ -55,7 +61,9 @@ class ManifestReader:
         while True:
             data = read_file(self.disk, path, size_max=CHUNK_BYTES_MAX)
             try:
-                judged = judge(memoryview(data), index, is_last=is_last, plausibility=plausibility)
+                judged = inspect_chunk(
+                    memoryview(data), index, is_last=is_last, plausibility=plausibility
+                )
             except UnknownVersion as error:
                 raise UnknownVersion(
                     error.problem, path=path, expected=error.expected, found=error.found
@@ -66,7 +74,7 @@ class ManifestReader:
 
     def records(
         self, start: Position | None = None, end: Position | None = None
-    ) -> Iterator[Placed]:
+    ) -> Iterator[PlacedRecord]:
         """The records of `[start, end)`, oldest first.
 
         `Corrupt` where a chunk is missing or damaged; what came before it was given out.

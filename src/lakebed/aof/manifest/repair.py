@@ -14,14 +14,14 @@ import os
 from lakebed.aof.manifest.chunk import Verdict
 from lakebed.aof.manifest.format import RECORDS_START
 from lakebed.aof.manifest.paths import ManifestPaths
-from lakebed.aof.manifest.replay import Replayed
+from lakebed.aof.manifest.replay import ReplayResult
 from lakebed.aof.manifest.sink import OpenChunk
 from lakebed.base.files import Disk, make_folders, remove_temporaries, replace_atomically
 from lakebed.kernels import crc64nvme
 
 
 def repair(
-    disk: Disk, paths: ManifestPaths, replayed: Replayed, *, quarantine: str
+    disk: Disk, paths: ManifestPaths, replayed: ReplayResult, *, quarantine: str
 ) -> OpenChunk | None:
     """The chunk to go on in; None if the next record begins one. `replayed.end` is made to fit."""
     if disk.exists(paths.folder):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakebed.aof.manifest.chunk import Judged, Placed, Verdict, salvage
+from lakebed.aof.manifest.chunk import InspectedChunk, PlacedRecord, Verdict, salvage
 from lakebed.aof.manifest.format import (
     MANIFEST_ITSELF,
     RECORDS_START,
@@ -45,7 +45,7 @@ class Moment:
             self.timestamp_ms is None or record.timestamp_ms <= self.timestamp_ms
         )
 
-    def is_behind(self, snapshot: Snapshot) -> bool:
+    def is_after(self, snapshot: Snapshot) -> bool:
         """Whether all that the snapshot holds is included."""
         return (self.position is None or snapshot.position <= self.position) and (
             self.timestamp_ms is None or snapshot.index.last_timestamp_ms <= self.timestamp_ms
@@ -62,7 +62,7 @@ class Damage:
 
 
 @dataclass
-class Replayed:
+class ReplayResult:
     """What a replay found."""
 
     index: ManifestIndex
@@ -72,7 +72,7 @@ class Replayed:
     news_count: int = 0  # of those, the ones that are not about the manifest log itself
     next_ordinal: int = 0
     sealed_count: int = 0  # sealed chunks that were replayed
-    last: Judged | None = None  # the newest chunk
+    last: InspectedChunk | None = None  # the newest chunk
     snapshot_id_max: int = 0  # the highest number any snapshot was given
     damages: list[Damage] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Plausibility:
         if is_complete:
             self._highest = max((state.segment_id for state in index.segments()), default=-1)
 
-    def __call__(self, placed: Placed) -> bool:
+    def __call__(self, placed: PlacedRecord) -> bool:
         position, record = placed
         if position < self._start:
             return True
@@ -116,14 +116,14 @@ class Plausibility:
         return record.segment_id == MANIFEST_ITSELF or record.segment_id <= self._highest
 
 
-def replay(reader: ManifestReader, until: Moment | None = None) -> Replayed:
+def replay(reader: ManifestReader, until: Moment | None = None) -> ReplayResult:
     """The state as of that moment; `UnknownVersion` if a newer program wrote the log."""
     until = until or Moment()
     problems: list[str] = []
     ids = reader.snapshot_ids()
     snapshot = _best_snapshot(reader, ids, until, problems)
     start = snapshot.position if snapshot else BEGINNING
-    result = Replayed(
+    result = ReplayResult(
         snapshot.index.copy() if snapshot else ManifestIndex(),
         snapshot,
         end=start,
@@ -159,13 +159,13 @@ def _best_snapshot(
         except DataError as error:
             problems.append(f"a snapshot is not used: {error}")
             continue
-        if until.is_behind(snapshot):
+        if until.is_after(snapshot):
             return snapshot
     return None
 
 
 def _check_gaps(
-    reader: ManifestReader, indexes: list[int], start: Position, result: Replayed
+    reader: ManifestReader, indexes: list[int], start: Position, result: ReplayResult
 ) -> None:
     """Chunks that should be there and are not."""
     expected = start.chunk_index
@@ -182,7 +182,11 @@ def _check_gaps(
 
 
 def _fold_chunk(
-    reader: ManifestReader, judged: Judged, start: Position, until: Moment, result: Replayed
+    reader: ManifestReader,
+    judged: InspectedChunk,
+    start: Position,
+    until: Moment,
+    result: ReplayResult,
 ) -> bool:
     """Whether the replay goes on behind this chunk."""
     result.last = judged
@@ -221,7 +225,7 @@ def _fold_chunk(
 
 
 def _check_ordinal(
-    reader: ManifestReader, judged: Judged, start: Position, result: Replayed
+    reader: ManifestReader, judged: InspectedChunk, start: Position, result: ReplayResult
 ) -> None:
     """Each chunk begins with the record behind the last of the chunk before."""
     assert judged.header is not None

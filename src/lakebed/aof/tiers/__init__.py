@@ -7,5 +7,6 @@
 - `ranges`: bytes that can be read in ranges, a file's or an object's;
 - `seek_table`, `frames`, `seekable_reader`: reading a warm file at the cost of a few frames;
 - `obstore_store` (S3 and memory), `folder_store` (a folder on our own disk): the stores;
-- `opening`: which store an address means; `retrying`, `transfer`: used with any of them.
+- `object_store_address`: which store an address means; `retrying_store`, `transfer`: used with any
+  of them.
 """

@@ -14,14 +14,14 @@ import logging
 from collections.abc import Callable, Sequence
 
 from lakebed.aof.context import LogContext
-from lakebed.aof.journaling import Journaling
 from lakebed.aof.manifest.format import CompressionStarted
 from lakebed.aof.manifest.state import Residency, SegmentState
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.tiers.budget import TierBudget, Usage
 from lakebed.aof.tiers.config import TierConfig
 from lakebed.aof.tiers.metrics import TierMetrics
-from lakebed.aof.tiers.pacing import Fill
-from lakebed.aof.tiers.planning import held_bytes
+from lakebed.aof.tiers.tier_plan import held_bytes
+from lakebed.aof.tiers.tiering_policy import Fill
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError, RetryError
 from lakebed.base.events import RareEvent
@@ -35,7 +35,7 @@ class Admission:
     def __init__(
         self,
         context: LogContext,
-        journaling: Journaling,
+        recorder: ManifestRecorder,
         *,
         config: TierConfig,
         budget: TierBudget,
@@ -46,7 +46,7 @@ class Admission:
         self._state = context.state
         self._notifier = context.notifier
         self._segment_bytes = context.config.segment_bytes
-        self._journaling = journaling
+        self._recorder = recorder
         self._config = config
         self._pacing = config.pacing()
         self._budget = budget
@@ -79,7 +79,7 @@ class Admission:
             if is_news:
                 self._is_refused = False
         if is_news:
-            self._notifier.tell()
+            self._notifier.notify()
 
     def acknowledge(self) -> None:
         """Take a rollover that was asked for, record it; acknowledge it when that is durable.
@@ -87,10 +87,10 @@ class Admission:
         A `RetryError` if that is to be tried again: at the next call whoever waits for the
         rollover is told to ask for it once more.
         """
-        chain, journal = self._state.chain, self._journaling.journal
+        chain, journal = self._state.chain, self._recorder.journal
         if self._is_rollover_failed:
             self._is_rollover_failed = False
-            self._notifier.tell()
+            self._notifier.notify()
         with self._state.mutex:
             if not chain.is_rollover_requested:
                 return
@@ -111,12 +111,12 @@ class Admission:
             if isinstance(error, RetryError):
                 self._is_rollover_failed = True
                 raise
-            self._notifier.tell()  # the log has failed, and tells it to whoever asks
+            self._notifier.notify()  # the log has failed, and tells it to whoever asks
             return
         with self._state.mutex:
             chain.acknowledge_rollover()
         self._rollover_failed.reset()
-        self._notifier.tell()
+        self._notifier.notify()
 
     def measure(self, states: Sequence[SegmentState]) -> None:
         """How much is where, by the states of now; the budget of all logs is told."""

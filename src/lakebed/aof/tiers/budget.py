@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lakebed.aof.tiers.pacing import Fill
+from lakebed.aof.tiers.tiering_policy import Fill
 from lakebed.base.runner import Mutex
 
 

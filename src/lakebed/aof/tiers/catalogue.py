@@ -16,7 +16,7 @@ from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.replay import replay
 from lakebed.aof.manifest.state import SegmentState
 from lakebed.aof.paths import LogPaths
-from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.cold_segments import ColdSegments
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import NotFound
@@ -42,7 +42,7 @@ class ColdCatalogue:
         if _is_whole(local) or not self._open():
             return tuple(local)
         here = {info.segment_id for info in local}
-        elsewhere = [info for info in self._look() if info.segment_id not in here]
+        elsewhere = [info for info in self._list_cold() if info.segment_id not in here]
         return tuple(sorted([*local, *elsewhere], key=lambda info: info.segment_id))
 
     def _open(self) -> bool:
@@ -58,7 +58,7 @@ class ColdCatalogue:
             self.cold.look_up = self._look_up
         return True
 
-    def _look(self) -> list[SegmentInfo]:
+    def _list_cold(self) -> list[SegmentInfo]:
         assert self._reader is not None
         assert self.cold is not None
         stamp = self._stamp(self._reader)

@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from lakebed.aof.manifest.chunk import Judged, Verdict, encode_header
+from lakebed.aof.manifest.chunk import InspectedChunk, Verdict, encode_header
 from lakebed.aof.manifest.format import FLAG_UPLOADED, MANIFEST_ITSELF, ChunkHeader
 from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.manifest.reader import ManifestReader
@@ -69,7 +69,7 @@ class ChunkArchive:
             self._mark(judged)
         self._uploaded.add(index)
 
-    def _put(self, journal: Journal, judged: Judged) -> None:
+    def _put(self, journal: Journal, judged: InspectedChunk) -> None:
         """Unless it is there: the same bytes, whether the chunk is marked here or not."""
         key, header = self.key(judged.chunk_index), _header(judged)
         start = _encoded_header(judged, flags=header.flags & ~FLAG_UPLOADED)
@@ -101,7 +101,7 @@ class ChunkArchive:
     def _note(self, journal: Journal, payload: UploadStarted | UploadDone | UploadFailed) -> None:
         journal.append(payload, segment_id=MANIFEST_ITSELF, logical_offset=0)
 
-    def _mark(self, judged: Judged) -> None:
+    def _mark(self, judged: InspectedChunk) -> None:
         """Set the flag in the header: a sector, which is written whole or not at all."""
         marked = _encoded_header(judged, flags=_header(judged).flags | FLAG_UPLOADED)
         path = self._reader.paths.chunk(judged.chunk_index)
@@ -127,16 +127,16 @@ class ChunkArchive:
             self._disk.sync_folder(self._reader.paths.folder)
 
 
-def _is_complete(judged: Judged) -> bool:
+def _is_complete(judged: InspectedChunk) -> bool:
     return judged.header is not None and judged.is_sealed and judged.verdict is Verdict.WHOLE
 
 
-def _header(judged: Judged) -> ChunkHeader:
+def _header(judged: InspectedChunk) -> ChunkHeader:
     assert judged.header is not None
     return judged.header
 
 
-def _encoded_header(judged: Judged, *, flags: int) -> bytes:
+def _encoded_header(judged: InspectedChunk, *, flags: int) -> bytes:
     header = _header(judged)
     return encode_header(
         chunk_index=judged.chunk_index,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakebed.aof.tiers.obstore_store import S3Options
-from lakebed.aof.tiers.pacing import Pacing
+from lakebed.aof.tiers.tiering_policy import TieringPolicy
 from lakebed.aof.tiers.warm_file import Compression
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.config import bounded, check
@@ -34,8 +34,8 @@ class TierConfig:
     def __post_init__(self) -> None:
         check(self)
 
-    def pacing(self) -> Pacing:
-        return Pacing(
+    def pacing(self) -> TieringPolicy:
+        return TieringPolicy(
             pause_ns=self.pause_ms * NS_PER_MS,
             wait_ns_max=self.wait_ms_max * NS_PER_MS,
             burst_percent=self.burst_percent,

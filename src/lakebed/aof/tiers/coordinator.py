@@ -15,12 +15,12 @@ from weakref import WeakKeyDictionary
 
 from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.services import TierServices
-from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.tiers.tier_scheduler import TierScheduler
 from lakebed.aof.tiers.upkeep import LogUpkeep
 from lakebed.base.runner import Runner, Task
-from lakebed.base.runner.failing import Failing
+from lakebed.base.runner.failure_backoff import FailureBackoff
 
-Job = Callable[[LogTiering], bool]
+Job = Callable[[TierScheduler], bool]
 Result = TypeVar("Result")
 
 
@@ -32,7 +32,7 @@ class Coordinator:
         self,
         runner: Runner,
         services: TierServices,
-        logs: Callable[[], Sequence[LogTiering]],
+        logs: Callable[[], Sequence[TierScheduler]],
         upkeeps: Callable[[], Sequence[LogUpkeep]],
     ) -> None:
         config = services.config
@@ -60,9 +60,9 @@ class Coordinator:
             self._start_keeper()
             config, spawn = self._services.config, self._runner.spawn
             kinds: list[tuple[str, int, Job]] = [
-                ("compress", config.compression_workers, LogTiering.compress_next),
-                ("upload", config.uploads, LogTiering.upload_next),
-                ("hydrate", config.downloads, LogTiering.hydrate_next),
+                ("compress", config.compression_workers, TierScheduler.compress_next),
+                ("upload", config.uploads, TierScheduler.upload_next),
+                ("hydrate", config.downloads, TierScheduler.hydrate_next),
             ]
             for name, workers, job in kinds:
                 for number in range(workers):
@@ -156,7 +156,7 @@ class Coordinator:
 
     def _upkeep(self, isolated: _Isolated) -> int | None:
         logs, upkeeps = list(self._logs()), list(self._upkeeps())
-        steps: list[tuple[LogTiering | LogUpkeep, Callable[[], int | None]]] = [
+        steps: list[tuple[TierScheduler | LogUpkeep, Callable[[], int | None]]] = [
             *((log, log.upkeep) for log in logs),
             *((upkeep, upkeep.step) for upkeep in upkeeps),
         ]
@@ -175,11 +175,13 @@ class _Isolated:
     def __init__(self, task: str, runner: Runner) -> None:
         self._task = task
         self._clock = runner.clock
-        self._failing: WeakKeyDictionary[LogTiering | LogUpkeep, Failing] = WeakKeyDictionary()
-        self._retry_at_ns: WeakKeyDictionary[LogTiering | LogUpkeep, int] = WeakKeyDictionary()
+        self._failing: WeakKeyDictionary[TierScheduler | LogUpkeep, FailureBackoff] = (
+            WeakKeyDictionary()
+        )
+        self._retry_at_ns: WeakKeyDictionary[TierScheduler | LogUpkeep, int] = WeakKeyDictionary()
 
     def run(
-        self, owner: LogTiering | LogUpkeep, work: Callable[[], Result], *, failed: Result
+        self, owner: TierScheduler | LogUpkeep, work: Callable[[], Result], *, failed: Result
     ) -> Result:
         """What it returns; `failed` if it raises, or did so a short while ago."""
         if self._retry_at_ns.get(owner, 0) > self._clock.monotonic_ns():
@@ -187,7 +189,7 @@ class _Isolated:
         try:
             result = work()
         except Exception as error:  # noqa: BLE001 - the work on other logs must go on
-            failing = self._failing.get(owner) or Failing(task=self._task, of=owner.name)
+            failing = self._failing.get(owner) or FailureBackoff(task=self._task, of=owner.name)
             self._failing[owner] = failing
             self._retry_at_ns[owner] = self._clock.monotonic_ns() + failing.failed(error)
             return failed
@@ -195,7 +197,7 @@ class _Isolated:
             self._failing[owner].succeeded()
         return result
 
-    def due_ns(self, owners: Iterable[LogTiering | LogUpkeep]) -> int | None:
+    def due_ns(self, owners: Iterable[TierScheduler | LogUpkeep]) -> int | None:
         """ns until the first of them that failed is tried again."""
         now_ns = self._clock.monotonic_ns()
         times_ns = (self._retry_at_ns.get(owner, 0) for owner in owners)

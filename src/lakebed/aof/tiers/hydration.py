@@ -19,7 +19,7 @@ class Priority(IntEnum):
     RECOVERY = 3  # its warm file failed
 
 
-class Wanted(NamedTuple):
+class HydrationRequest(NamedTuple):
     """A segment that is to come back."""
 
     segment_id: int
@@ -50,7 +50,7 @@ class HydrationQueue:
                 self._wanted[segment_id] = (priority, asked_ns)
                 heapq.heappush(self._heap, (priority, next(self._order), segment_id))
 
-    def take(self) -> Wanted | None:
+    def take(self) -> HydrationRequest | None:
         """The most urgent one."""
         with self._mutex:
             while self._heap:
@@ -58,5 +58,5 @@ class HydrationQueue:
                 wanted = self._wanted.get(segment_id)
                 if wanted is not None and wanted[0] == priority:
                     del self._wanted[segment_id]
-                    return Wanted(segment_id, *wanted)
+                    return HydrationRequest(segment_id, *wanted)
             return None

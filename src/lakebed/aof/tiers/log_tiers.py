@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakebed.aof.context import LogContext
-from lakebed.aof.journaling import Journaling
 from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.tiers.chunk_archive import ChunkArchive
-from lakebed.aof.tiers.cold import ColdSegments
-from lakebed.aof.tiers.moves import Moves, RepairOutcome
+from lakebed.aof.tiers.cold_segments import ColdSegments
 from lakebed.aof.tiers.names import manifest_prefix, segments_prefix
 from lakebed.aof.tiers.reconciliation import doubtful
+from lakebed.aof.tiers.segment_tiering import RepairOutcome, SegmentTiering
 from lakebed.aof.tiers.warm_file import Compression
 from lakebed.base.errors import BadConfig, Busy, NotFound
 
@@ -61,7 +61,7 @@ class LogTiers:
     def __init__(
         self,
         context: LogContext,
-        journaling: Journaling,
+        recorder: ManifestRecorder,
         cold: ColdSegments,
         *,
         stream_id: int,
@@ -71,16 +71,16 @@ class LogTiers:
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._state = context.state
-        self._journaling = journaling
+        self._recorder = recorder
         self._is_pinned = is_pinned
         self._stream_id = stream_id
         self._prefix = prefix
         self._chunks: ChunkArchive | None = None
         self.cold = cold
         cold.look_up = self._look_up
-        self.moves = Moves(
+        self.moves = SegmentTiering(
             context,
-            journaling,
+            recorder,
             cold,
             stream_id=stream_id,
             prefix=prefix,
@@ -93,7 +93,7 @@ class LogTiers:
         done = []
         for segment_id in self._chosen(segment_ids):
             with self.moves.claim(segment_id):
-                if not self._known(segment_id).residency & Residency.TIER2:
+                if not self._known_state(segment_id).residency & Residency.TIER2:
                     self.moves.upload(segment_id)
                     done.append(segment_id)
         return done
@@ -117,7 +117,7 @@ class LogTiers:
         done = []
         for segment_id in self._chosen(segment_ids):
             with self.moves.claim(segment_id):
-                if not self._known(segment_id).residency & Residency.TIER0:
+                if not self._known_state(segment_id).residency & Residency.TIER0:
                     self.moves.hydrate(segment_id)
                     done.append(segment_id)
         return done
@@ -167,7 +167,7 @@ class LogTiers:
 
     def states(self) -> list[SegmentState]:
         """The same, as the manifest log has it; none while that is switched off."""
-        journal = self._journaling.journal
+        journal = self._recorder.journal
         return [] if journal is None else list(journal.index().segments())
 
     def _chosen(self, segment_ids: Iterable[int] | None) -> Sequence[int]:
@@ -177,13 +177,13 @@ class LogTiers:
             return [info.segment_id for info in self._state.chain.sealed]
 
     def _look_up(self, segment_id: int) -> SegmentState | None:
-        journal = self._journaling.journal
+        journal = self._recorder.journal
         return None if journal is None else journal.state(segment_id)
 
-    def _known(self, segment_id: int) -> SegmentState:
-        if self._journaling.journal is None:
+    def _known_state(self, segment_id: int) -> SegmentState:
+        if self._recorder.journal is None:
             raise BadConfig(f"{self._state.name}: without its manifest log nothing is moved")
-        state = self._journaling.journal.state(segment_id)
+        state = self._recorder.journal.state(segment_id)
         if state is None or not state.is_sealed:
             raise NotFound(f"{self._state.name}: there is no sealed segment {segment_id}")
         return state
@@ -191,7 +191,7 @@ class LogTiers:
     def _may_evict(self, segment_id: int, *, is_asked_for: bool) -> bool:
         if is_asked_for and self._is_pinned(segment_id):
             raise Busy(f"{self._state.name}: segment {segment_id} is pinned")
-        state = self._known(segment_id)
+        state = self._known_state(segment_id)
         is_stored = bool(state.residency & Residency.TIER2) and not state.pending & Pending.DELETE
         return is_asked_for or (is_stored and not self._is_pinned(segment_id))
 

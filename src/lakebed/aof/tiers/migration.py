@@ -48,7 +48,7 @@ _DRAWN = "drawn"  # metadata of the probe
 
 
 @dataclass
-class Migrated:
+class MigrationReport:
     """What was done."""
 
     before: str  # the address; the same as `after` if the log was there already
@@ -62,7 +62,7 @@ class Migrated:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownKeys:
     """The keys that a log's own files speak of."""
 
     segments: frozenset[str]  # its objects in Tier 2
@@ -90,11 +90,11 @@ class Migration:
 
     def run(
         self, address: str, *, delete: bool = False, progress: Progress = no_progress
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Have the log's Tier 2 at that address; `delete` what is left at the one before."""
         check_address(address)
         identity = load_identity(self._disk, self._paths)
-        done = Migrated(identity.tier2, address)
+        done = MigrationReport(identity.tier2, address)
         if address != identity.tier2:
             self._copy(identity, address, done, progress)
             identity = dataclasses.replace(identity, tier2=address, tier2_before=identity.tier2)
@@ -111,11 +111,11 @@ class Migration:
     # Copying.
 
     def _copy(
-        self, identity: LogIdentity, address: str, done: Migrated, progress: Progress
+        self, identity: LogIdentity, address: str, done: MigrationReport, progress: Progress
     ) -> None:
         old, new = self._open_store(identity.tier2), self._open_store(address)
         self._check_apart(old, new, identity, address)
-        known = self._known(identity)
+        known = self._known_keys(identity)
         keys = sorted(self._listed(old, identity) | known.segments | known.others)
         for count, key in enumerate(keys, start=1):
             try:
@@ -126,7 +126,7 @@ class Migration:
             progress(count, len(keys))
 
     def _copy_object(
-        self, old: ObjectStore, new: ObjectStore, info: ObjectInfo, done: Migrated
+        self, old: ObjectStore, new: ObjectStore, info: ObjectInfo, done: MigrationReport
     ) -> None:
         """What arrives damaged is sent again: damage on the way looks like damage of the object."""
         source = ObjectSource(old, info.key, size=info.size)
@@ -151,11 +151,11 @@ class Migration:
 
     # Deleting.
 
-    def _delete(self, identity: LogIdentity, done: Migrated, progress: Progress) -> None:
+    def _delete(self, identity: LogIdentity, done: MigrationReport, progress: Progress) -> None:
         """What the new address does not have, though it should, is kept at the old one."""
         old, new = self._open_store(identity.tier2_before), self._open_store(identity.tier2)
         self._check_apart(old, new, identity, identity.tier2_before)
-        known = self._known(identity)
+        known = self._known_keys(identity)
         needed = known.segments | known.others
         keys = sorted(self._listed(old, identity) | needed)
         for count, key in enumerate(keys, start=1):
@@ -180,7 +180,7 @@ class Migration:
         listed = {info.key for prefix in prefixes for info in store.list(prefix)}
         return listed - {self._probe_key(identity)}
 
-    def _known(self, identity: LogIdentity) -> _Known:
+    def _known_keys(self, identity: LogIdentity) -> _KnownKeys:
         paths = ManifestPaths(f"{self._paths.manifest}/{identity.stream}")
         replayed = replay(ManifestReader(self._disk, paths))
         states = list(replayed.index.segments())
@@ -195,7 +195,7 @@ class Migration:
             for index in range(replayed.end.chunk_index)
         }
         uploads = {state.upload_key for state in states if state.upload_key}
-        return _Known(frozenset(stored), frozenset(chunks | uploads))
+        return _KnownKeys(frozenset(stored), frozenset(chunks | uploads))
 
     def _check_apart(
         self, old: ObjectStore, new: ObjectStore, identity: LogIdentity, address: str

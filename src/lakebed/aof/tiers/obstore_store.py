@@ -1,7 +1,7 @@
 """Object stores reached through `obstore`: S3 and its likes, and one in memory for tests.
 
 The library repeats nothing by itself and gives up after the time-outs below: how often something
-is tried again is decided in one place, by whoever uses the store (`retrying`).
+is tried again is decided in one place, by whoever uses the store (`retrying_store`).
 
 Up to `part_bytes` an object is sent in one request, above it in parts, two at a time and three in
 memory. A crash in the middle of such an upload leaves its parts behind, invisible: a bucket should

@@ -9,13 +9,13 @@ from random import Random
 
 from lakebed.aof.identity import OWN_FOLDER, OWN_STORE
 from lakebed.aof.paths import LogPaths
-from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.cold_segments import ColdSegments
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Cancelled
 from lakebed.aof.tiers.folder_store import FolderStore
 from lakebed.aof.tiers.object_store import ObjectStore
-from lakebed.aof.tiers.opening import open_object_store
-from lakebed.aof.tiers.retrying import RetryingStore
+from lakebed.aof.tiers.object_store_address import open_object_store
+from lakebed.aof.tiers.retrying_store import RetryingStore
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
 from lakebed.base.errors import BadConfig, LakebedError

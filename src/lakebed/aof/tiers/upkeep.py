@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 from random import Random
 
-from lakebed.aof.archiving import Archiving
+from lakebed.aof.archiver import Archiver
 from lakebed.aof.context import LogContext
-from lakebed.aof.journaling import Journaling
 from lakebed.aof.manifest.format import MANIFEST_ITSELF
 from lakebed.aof.manifest.state import Pending
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.tiers.errors import Cancelled
-from lakebed.aof.tiers.moves import Moves
+from lakebed.aof.tiers.segment_tiering import SegmentTiering
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
 from lakebed.base.retry import Backoff, RetryPolicy
@@ -32,27 +32,27 @@ class LogUpkeep:
     def __init__(
         self,
         context: LogContext,
-        journaling: Journaling,
-        moves: Moves,
-        archiving: Archiving,
+        recorder: ManifestRecorder,
+        moves: SegmentTiering,
+        archiver: Archiver,
         *,
         random: Random,
     ) -> None:
         self.name = context.state.name
-        self._journaling = journaling
+        self._recorder = recorder
         self._moves = moves
-        self._archiving = archiving
+        self._archiver = archiver
         self._backoff = Backoff(RETRY, random)
 
     @property
     def is_owed(self) -> bool:
         """Whether there is anything to do."""
-        return self._archiving.is_owed or bool(self._owed_deletes())
+        return self._archiver.is_owed or bool(self._owed_deletes())
 
     def step(self) -> int | None:
         """Do what is owed; ns until what failed of it is tried again, or None."""
         failures: list[LakebedError] = []
-        for work in (self._archiving.step, self.delete):
+        for work in (self._archiver.step, self.delete):
             try:
                 work()
             except Cancelled:
@@ -75,7 +75,7 @@ class LogUpkeep:
                 moves.delete(key, segment_id=segment_id)
 
     def _owed_deletes(self) -> list[tuple[str, int]]:
-        journal = self._journaling.journal
+        journal = self._recorder.journal
         if journal is None:
             return []
         index = journal.index()

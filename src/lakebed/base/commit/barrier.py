@@ -339,7 +339,7 @@ class Barrier(Generic[Item, Result]):
         finally:
             self._pass_lead()
             for batch in ended:
-                batch.tell()
+                batch.notify()
 
     def _commit_next(self, ended: list[Batch[Item, Result]]) -> None:
         with self._mutex:
@@ -427,7 +427,7 @@ class Barrier(Generic[Item, Result]):
         if is_room_wanted:
             self._on_room()
         for batch in refused:
-            batch.tell()
+            batch.notify()
 
     def _end(self, batch: Batch[Item, Result]) -> None:
         """Nothing about the batch changes any more. Under the mutex."""

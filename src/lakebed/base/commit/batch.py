@@ -64,7 +64,7 @@ class Batch(Generic[Item, Result]):
             raise result
         return result
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake those who wait and call those who asked; none who fails harms the others."""
         self.done.set()
         if self.turn is not None:
@@ -76,7 +76,7 @@ class Batch(Generic[Item, Result]):
                 _log.exception("a completion callback failed")
 
 
-class Waits(Protocol):
+class BatchWaiter(Protocol):
     """What a ticket needs of its barrier."""
 
     def wait_for(self, batch: Batch[Any, Any], timeout: float | None) -> bool: ...
@@ -89,7 +89,7 @@ class Ticket(Generic[Result]):
 
     __slots__ = ("_barrier", "_index", "batch")
 
-    def __init__(self, barrier: Waits, batch: Batch[Any, Result], index: int) -> None:
+    def __init__(self, barrier: BatchWaiter, batch: Batch[Any, Result], index: int) -> None:
         self._barrier = barrier
         self._index = index
         self.batch = batch

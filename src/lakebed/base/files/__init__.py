@@ -6,7 +6,7 @@
 - `durable`: what is built from those calls and used everywhere: `replace_atomically` and its kin;
 - `notice`: a small file for other processes, overwritten in place;
 - `writing`: the one loop that writes all of a buffer;
-- `forking`: what must not outlive a fork.
+- `fork_guard`: what must not outlive a fork.
 """
 
 from lakebed.base.files.durable import (

@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeVar
 from weakref import ReferenceType
 
 from lakebed.base.errors import LakebedError
-from lakebed.base.files import forking
+from lakebed.base.files import fork_guard
 
 LOW_LIMIT: Final = 4096  # below it whoever runs a node is warned
 FILES_MAX: Final = 16_384
@@ -77,7 +77,7 @@ class Descriptors:
         self._files: dict[ReferenceType[Parkable], str] = {}  # guarded by _mutex, as all of it
         self._by_path: dict[str, list[ReferenceType[Parkable]]] = {}
         self._open_count = 0
-        forking.hold(self)
+        fork_guard.hold(self)
 
     def drop(self) -> None:
         """In a forked child: files opened before the fork are refused."""

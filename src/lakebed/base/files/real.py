@@ -30,7 +30,7 @@ from lakebed.base.errors import (
     Poisoned,
     from_os_error,
 )
-from lakebed.base.files import forking
+from lakebed.base.files import fork_guard
 from lakebed.base.files.descriptors import DESCRIPTORS, Parkable
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
 from lakebed.base.files.writing import WriteOutcome
@@ -110,7 +110,7 @@ class RealFile:
         self._writers = writers
         self._flags = flags
         self._failure: str | None = None
-        self._generation = forking.generation()
+        self._generation = fork_guard.generation()
         facts = os.fstat(fd)
         self._identity = (facts.st_dev, facts.st_ino)
         self._lock = threading.Lock()
@@ -183,7 +183,7 @@ class RealFile:
         return self._fd
 
     def close(self) -> None:
-        if self._generation != forking.generation():
+        if self._generation != fork_guard.generation():
             self._is_closed = True
             return
         with self._lock:
@@ -207,7 +207,7 @@ class RealFile:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_is_closed", True) and self._generation == forking.generation():
+        if not getattr(self, "_is_closed", True) and self._generation == fork_guard.generation():
             warnings.warn(f"{self._path} was not closed", ResourceWarning, stacklevel=2)
             with contextlib.suppress(LakebedError):
                 self.close()
@@ -245,7 +245,7 @@ class RealFile:
     # Every use is between `_begin` and `_end`: meanwhile the descriptor stays what it is.
 
     def _begin(self) -> int:
-        forking.check(self._generation, self._path)
+        fork_guard.check(self._generation, self._path)
         with self._lock:
             if self._fd < 0:
                 self._fd = self._opened_again()
@@ -312,10 +312,10 @@ class RealLock:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        forking.hold(self)
+        fork_guard.hold(self)
 
     def release(self) -> None:
-        forking.let_go(self)
+        fork_guard.release(self)
         self.drop()
 
     def drop(self) -> None:

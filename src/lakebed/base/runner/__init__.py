@@ -2,7 +2,7 @@
 
 - `protocol`: `Runner`, `Task`, `Event`, `Mutex`, `Computation`;
 - `threads`: the real one: a named thread per task;
-- `drive`: one task for many things, of which few have something to do;
+- `step_driver`: one task for many things, of which few have something to do;
 - `together`: several things opened at the same time;
 - `lakebed.base.simulation.scheduler`: the deterministic one, driven by a seed.
 """

@@ -11,7 +11,7 @@ A module is a station, or what stations share:
 4. `tiers` rolls a log through all three tiers and reads it back from the last one;
 5. `landing` makes a Delta table of the topic with Spark, on the node's own S3, and queries it;
 6. `crash` kills the node under a producer, and starts it again;
-7. `verifying` checks every checksum of the store when the node has stopped;
+7. `verification` checks every checksum of the store when the node has stopped;
 8. `power_cut` cuts the power of a simulated disk at every I/O step;
 9. `checks` and `summary` are what it all comes to, `plot` draws it, and `tour` walks through it.
 """

@@ -15,8 +15,8 @@ from lakebed.node.demo.checks import tally
 from lakebed.node.demo.events import Moment, ids_in
 
 if TYPE_CHECKING:
-    from lakebed.node.demo.events import Producing
-    from lakebed.node.demo.ground import Ground
+    from lakebed.node.demo.context import DemoContext
+    from lakebed.node.demo.events import Production
     from lakebed.node.demo.node_process import NodeProcess
 
 BATCH_COUNT: Final = 500  # few, so that the kill comes in the middle of something
@@ -33,34 +33,34 @@ class Outage(NamedTuple):
     acknowledged_ns: int
 
 
-def crash(ground: Ground, node: NodeProcess, producing: Producing) -> Outage:
+def crash(context: DemoContext, node: NodeProcess, producing: Production) -> Outage:
     """Kill, start again, and look for every event that was acknowledged."""
-    ledger, more = producing.ledger, ground.scale.more_events
-    ground.watcher.begin("kill -9", unit="events")
-    ledger.moments.append(Moment(ground.now_ns(), ledger.event_count))
-    producer = _Producer(ground, producing)
-    task = ground.runner.spawn("demo-producer", producer.step)
+    ledger, more = producing.ledger, context.scale.more_events
+    context.watcher.begin("kill -9", unit="events")
+    ledger.moments.append(Moment(context.now_ns(), ledger.event_count))
+    producer = _Producer(context, producing)
+    task = context.runner.spawn("demo-producer", producer.step)
     try:
         producer.wait_for(ledger.event_count + more)
-        killed_ns = ground.now_ns()
+        killed_ns = context.now_ns()
         node.kill()
         acknowledged_count = ledger.event_count
         node.start()
-        back_ns = ground.now_ns()
+        back_ns = context.now_ns()
         producer.wait_for(acknowledged_count + more)
     finally:
         producer.ends = True  # who closes the client ends what it waits for
     task.stop()
     producer.raise_error()
     outage = Outage(killed_ns, back_ns, first_from(ledger.moments, back_ns))
-    ground.tell(
+    context.report(
         "killed",
         f"the node, with -9, when {acknowledged_count:,} events were acknowledged; it served again "
         f"after {(back_ns - killed_ns) / NS_PER_S:.1f} s, and the producer, who did not notice, "
         f"went on after {(outage.acknowledged_ns - killed_ns) / NS_PER_S:.1f} s "
         f"to {ledger.event_count:,}",
     )
-    look_for_all(ground, producing)
+    look_for_all(context, producing)
     return outage
 
 
@@ -69,15 +69,15 @@ def first_from(moments: Sequence[Moment], at_ns: int) -> int:
     return next(moment.at_ns for moment in moments if moment.at_ns >= at_ns)
 
 
-def look_for_all(ground: Ground, producing: Producing) -> None:
+def look_for_all(context: DemoContext, producing: Production) -> None:
     """Every event that was acknowledged is there, by its id, and no other."""
     count = producing.ledger.event_count
-    ground.watcher.begin("look for all ids", unit="events")
+    context.watcher.begin("look for all ids", unit="events")
     found = tally(ids_in(producing.topic), acknowledged_count=count)
-    ground.check("acknowledged events there, by id", expected=count, found=found.present)
-    ground.check("events stored twice", expected=0, found=found.repeated)
-    ground.check("events nobody acknowledged", expected=0, found=found.strange)
-    ground.tell(
+    context.check("acknowledged events there, by id", expected=count, found=found.present)
+    context.check("events stored twice", expected=0, found=found.repeated)
+    context.check("events nobody acknowledged", expected=0, found=found.strange)
+    context.report(
         "found",
         f"{found.present:,} of {count:,} acknowledged events by their ids, "
         f"{found.repeated} of them twice",
@@ -87,8 +87,8 @@ def look_for_all(ground: Ground, producing: Producing) -> None:
 class _Producer:
     """Goes on in a thread of its own until it is told to end, or fails."""
 
-    def __init__(self, ground: Ground, producing: Producing) -> None:
-        self._ground = ground
+    def __init__(self, context: DemoContext, producing: Production) -> None:
+        self._ground = context
         self._producing = producing
         self._error: LakebedError | None = None
         self.ends = False
@@ -104,17 +104,17 @@ class _Producer:
 
     def wait_for(self, event_count: int) -> None:
         """Until so many events were acknowledged."""
-        ground, ledger = self._ground, self._producing.ledger
-        until_ns = ground.now_ns() + round(_WAIT_S * NS_PER_S)
+        context, ledger = self._ground, self._producing.ledger
+        until_ns = context.now_ns() + round(_WAIT_S * NS_PER_S)
         while ledger.event_count < event_count:
             self.raise_error()
-            if ground.now_ns() > until_ns:
+            if context.now_ns() > until_ns:
                 raise Busy(
                     f"the producer got no further than {ledger.event_count} of {event_count} "
                     f"events in {_WAIT_S:.0f} s"
                 )
-            ground.runner.sleep_ns(_LOOK_NS)
-            ground.watcher.advance(ledger.event_count)
+            context.runner.sleep_ns(_LOOK_NS)
+            context.watcher.advance(ledger.event_count)
 
     def raise_error(self) -> None:
         if self._error is not None:

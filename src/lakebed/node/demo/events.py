@@ -18,7 +18,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from lakebed.client.topic import RemoteTopic
-    from lakebed.node.demo.ground import Ground
+    from lakebed.node.demo.context import DemoContext
     from lakebed.store.topics import StoreTopic
 
 TOPIC: Final = "events"
@@ -91,33 +91,33 @@ class Ledger:
         self.moments.append(Moment(at_ns, self.event_count))
 
 
-class Producing(NamedTuple):
+class Production(NamedTuple):
     """Where events come from and go to, and the ledger of what was acknowledged."""
 
     source: EventSource
     topic: RemoteTopic
     ledger: Ledger
 
-    def some(self, count: int, ground: Ground) -> None:
+    def some(self, count: int, context: DemoContext) -> None:
         """Produce one batch; it is durable when this returns."""
         batch = self.source.batch(count)
         self.topic.append_batch(batch.values).result()
-        self.ledger.add(batch, at_ns=ground.now_ns())
+        self.ledger.add(batch, at_ns=context.now_ns())
 
 
-def produce(ground: Ground, producing: Producing) -> None:
+def produce(context: DemoContext, producing: Production) -> None:
     """As many as the scale says, batch by batch."""
-    ledger, total = producing.ledger, ground.scale.events
-    ground.watcher.begin("produce", total=total, unit="events")
-    began_ns = ground.now_ns()
+    ledger, total = producing.ledger, context.scale.events
+    context.watcher.begin("produce", total=total, unit="events")
+    began_ns = context.now_ns()
     ledger.moments.append(Moment(began_ns, 0))
     while ledger.event_count < total:
-        producing.some(min(BATCH_COUNT, total - ledger.event_count), ground)
-        ground.watcher.advance(ledger.event_count, size_bytes=ledger.size_bytes)
-    rate = ground.rate("events produced", total, began_ns)
+        producing.some(min(BATCH_COUNT, total - ledger.event_count), context)
+        context.watcher.advance(ledger.event_count, size_bytes=ledger.size_bytes)
+    rate = context.rate("events produced", total, began_ns)
     found = sum(one.high_watermark() for one in producing.topic.partitions)
-    ground.check("events in the topic", expected=total, found=found)
-    ground.tell(
+    context.check("events in the topic", expected=total, found=found)
+    context.report(
         "produced",
         f"{total:,} events to {PARTITIONS} partitions of a topic, each durable before it was "
         f"acknowledged: {rate:,} events/s",

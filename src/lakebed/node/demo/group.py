@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from lakebed.client.group import RemoteGroup
     from lakebed.client.topic import RemoteTopic
-    from lakebed.node.demo.ground import Ground
+    from lakebed.node.demo.context import DemoContext
     from lakebed.store.group import Group
     from lakebed.store.topics import StoreTopic
 
@@ -17,7 +17,7 @@ LEASE_COUNT: Final = 2_000
 Place = tuple[int, int]  # partition and offset
 
 
-class Settled(NamedTuple):
+class SettledMessages(NamedTuple):
     """What a group did."""
 
     places: frozenset[Place]
@@ -26,24 +26,26 @@ class Settled(NamedTuple):
     repeated: int  # settled messages that were delivered again: there may be none
 
 
-def settle(ground: Ground, topic: RemoteTopic | StoreTopic, *, event_count: int) -> Settled:
+def settle(
+    context: DemoContext, topic: RemoteTopic | StoreTopic, *, event_count: int
+) -> SettledMessages:
     """As many as the scale says, or a few more; of `event_count` in the topic."""
-    ground.watcher.begin("consume", total=ground.scale.settled, unit="messages")
-    began_ns = ground.now_ns()
+    context.watcher.begin("consume", total=context.scale.settled, unit="messages")
+    began_ns = context.now_ns()
     group = topic.group(GROUP)
     done = _first(group)
-    while len(done.places) < ground.scale.settled or not done.came_again:
+    while len(done.places) < context.scale.settled or not done.came_again:
         more = _next(group, done)
         if len(more.places) == len(done.places):
             break  # nothing is left
         done = more
-        ground.watcher.advance(len(done.places))
+        context.watcher.advance(len(done.places))
     count = len(done.places)
-    rate = ground.rate("messages consumed", count, began_ns)
+    rate = context.rate("messages consumed", count, began_ns)
     left = sum(group.lag().values())
-    ground.check("messages settled by the group", expected=count, found=event_count - left)
-    ground.check("a message given back came again", expected=1, found=done.came_again)
-    ground.tell(
+    context.check("messages settled by the group", expected=count, found=event_count - left)
+    context.check("a message given back came again", expected=1, found=done.came_again)
+    context.report(
         "consumed",
         f"{count:,} messages leased and acked by a group, {rate:,} messages/s; "
         "one was given back, and came again",
@@ -51,23 +53,25 @@ def settle(ground: Ground, topic: RemoteTopic | StoreTopic, *, event_count: int)
     return done
 
 
-def lease_again(ground: Ground, topic: RemoteTopic | StoreTopic, settled: Settled) -> None:
+def lease_again(
+    context: DemoContext, topic: RemoteTopic | StoreTopic, settled: SettledMessages
+) -> None:
     """After a restart: what is delivered then was not settled before."""
     done = _next(topic.group(GROUP), settled)
-    ground.check("settled messages delivered again", expected=0, found=done.repeated)
+    context.check("settled messages delivered again", expected=0, found=done.repeated)
 
 
-def _first(group: RemoteGroup | Group) -> Settled:
+def _first(group: RemoteGroup | Group) -> SettledMessages:
     """The consumer fails at one message, and gives it back."""
     messages = group.lease(max_messages=LEASE_COUNT)
     failing, *rest = messages
     group.nack(failing)
     group.ack_all(rest)
     places = frozenset((message.partition, message.offset) for message in rest)
-    return Settled(places, (failing.partition, failing.offset), came_again=0, repeated=0)
+    return SettledMessages(places, (failing.partition, failing.offset), came_again=0, repeated=0)
 
 
-def _next(group: RemoteGroup | Group, done: Settled) -> Settled:
+def _next(group: RemoteGroup | Group, done: SettledMessages) -> SettledMessages:
     messages = group.lease(max_messages=LEASE_COUNT)
     group.ack_all(messages)
     places = {(message.partition, message.offset) for message in messages}

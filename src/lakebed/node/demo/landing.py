@@ -19,8 +19,8 @@ from lakebed.spark.backends import Backend
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakebed.node.demo.context import DemoContext
     from lakebed.node.demo.events import Ledger
-    from lakebed.node.demo.ground import Ground
 
 BUCKET: Final = "lake"
 TABLE: Final = "lake/events"
@@ -33,7 +33,7 @@ QUERY: Final = (
 
 
 @dataclass(frozen=True)
-class Queried:
+class QueryResult:
     """What SQL counted, by kind."""
 
     counts: Counter[str]
@@ -53,7 +53,7 @@ class Lake:
     source: Backend
     s3: Mapping[str, str] = field(repr=False)  # it has a secret
 
-    def land(self, ground: Ground, *, when: str = "") -> int:
+    def land(self, context: DemoContext, *, when: str = "") -> int:
         """What is in the topic and not in the table yet; how many rows."""
         from lakebed.spark.jobs.land import LandConfig, land
 
@@ -61,18 +61,18 @@ class Lake:
             source=self.source, topics=(TOPIC,), table=TABLE, s3=self.s3, values="json",
             schema=SCHEMA, creates_bucket=True,
         )  # fmt: skip
-        report = land(self.spark, config, ground.watcher)
+        report = land(self.spark, config, context.watcher)
         dead = report.facts["dead_letters"]
         assert isinstance(dead, int), "a count"
-        ground.check(f"events that are no row of the table{when}", expected=0, found=dead)
+        context.check(f"events that are no row of the table{when}", expected=0, found=dead)
         return report.row_count
 
-    def query(self) -> Queried:
+    def query(self) -> QueryResult:
         """By SQL, over the files that the table has now."""
         frame = self.spark.read.format("lakebed.table").options(**self.s3, table=TABLE).load()
         frame.createOrReplaceTempView("events")
         rows = self.spark.sql(QUERY).collect()
-        return Queried(
+        return QueryResult(
             Counter({row.kind: row.events for row in rows}),
             sum(row.ids for row in rows),
             Counter({row.kind: row.amount for row in rows}),
@@ -80,23 +80,25 @@ class Lake:
 
 
 @contextmanager
-def open_lake(ground: Ground, s3: Mapping[str, str]) -> Iterator[Lake]:
+def open_lake(context: DemoContext, s3: Mapping[str, str]) -> Iterator[Lake]:
     """`SparkUnavailable` if pyspark or a Java is missing."""
     from lakebed.spark.session import session
 
-    ground.watcher.begin("starting Spark")
-    began_ns = ground.now_ns()
+    context.watcher.begin("starting Spark")
+    began_ns = context.now_ns()
     with _handler_kept():
         spark = session(
-            log=ground.folder / SPARK_LOG,
+            log=context.folder / SPARK_LOG,
             **{
                 "spark.sql.shuffle.partitions": "2",
-                "spark.sql.warehouse.dir": str(ground.folder / "warehouse"),
+                "spark.sql.warehouse.dir": str(context.folder / "warehouse"),
             },
         )
     try:
-        ground.tell("spark", f"{spark.version} started in {ground.seconds_since(began_ns):.1f} s")
-        yield Lake(spark, Backend(path=str(ground.root)), s3)
+        context.report(
+            "spark", f"{spark.version} started in {context.seconds_since(began_ns):.1f} s"
+        )
+        yield Lake(spark, Backend(path=str(context.root)), s3)
     except BaseException:
         # Of a call of Java's that was cut off the answer is still on its way, and another call
         # takes it for its own: then it cannot be stopped, and ends with this process.
@@ -106,44 +108,44 @@ def open_lake(ground: Ground, s3: Mapping[str, str]) -> Iterator[Lake]:
     spark.stop()
 
 
-def land_and_query(ground: Ground, lake: Lake, ledger: Ledger) -> None:
+def land_and_query(context: DemoContext, lake: Lake, ledger: Ledger) -> None:
     """All that was produced; the table must add up to the same."""
-    began_ns = ground.now_ns()
-    rows = lake.land(ground)
-    rate = ground.rate("rows landed", rows, began_ns)
-    ground.check("rows landed", expected=ledger.event_count, found=rows)
-    ground.tell("landed", f"{rows:,} rows in a Delta table on the node's S3: {rate:,} rows/s")
-    ground.watcher.begin("query")
-    began_ns = ground.now_ns()
+    began_ns = context.now_ns()
+    rows = lake.land(context)
+    rate = context.rate("rows landed", rows, began_ns)
+    context.check("rows landed", expected=ledger.event_count, found=rows)
+    context.report("landed", f"{rows:,} rows in a Delta table on the node's S3: {rate:,} rows/s")
+    context.watcher.begin("query")
+    began_ns = context.now_ns()
     found = lake.query()
-    compare(ground, found, ledger, when="")
+    compare(context, found, ledger, when="")
     orders = found.counts["order"]
-    ground.tell(
+    context.report(
         "queried",
-        f"by SQL in {ground.seconds_since(began_ns):.1f} s: {found.rows:,} rows, "
+        f"by SQL in {context.seconds_since(began_ns):.1f} s: {found.rows:,} rows, "
         f"{orders:,} of them orders worth {found.amounts['order'] / 100:,.2f}",
     )
 
 
-def land_the_rest(ground: Ground, lake: Lake, ledger: Ledger, *, landed_count: int) -> None:
+def land_the_rest(context: DemoContext, lake: Lake, ledger: Ledger, *, landed_count: int) -> None:
     """What came since; each event is in the table once then."""
-    rows = lake.land(ground, when=AFTER)
-    ground.check(
+    rows = lake.land(context, when=AFTER)
+    context.check(
         "rows landed after the restart", expected=ledger.event_count - landed_count, found=rows
     )
-    ground.watcher.begin("query")
+    context.watcher.begin("query")
     found = lake.query()
-    ground.check("ids in the table", expected=ledger.event_count, found=found.ids)
-    compare(ground, found, ledger, when=AFTER)
-    ground.tell(
+    context.check("ids in the table", expected=ledger.event_count, found=found.ids)
+    compare(context, found, ledger, when=AFTER)
+    context.report(
         "landed", f"the other {rows:,} rows; SQL finds {found.rows:,}, and as many different ids"
     )
 
 
-def compare(ground: Ground, found: Queried, ledger: Ledger, *, when: str) -> None:
+def compare(context: DemoContext, found: QueryResult, ledger: Ledger, *, when: str) -> None:
     """Rows, cents, and both by kind."""
-    ground.check(f"rows that SQL counts{when}", expected=ledger.event_count, found=found.rows)
-    ground.check(
+    context.check(f"rows that SQL counts{when}", expected=ledger.event_count, found=found.rows)
+    context.check(
         f"cents that SQL adds up{when}",
         expected=ledger.amounts.total(),
         found=found.amounts.total(),
@@ -152,7 +154,7 @@ def compare(ground: Ground, found: Queried, ledger: Ledger, *, when: str) -> Non
         found.counts[kind] == count and found.amounts[kind] == ledger.amounts[kind]
         for kind, count in ledger.counts.items()
     )
-    ground.check(f"kinds that agree by SQL{when}", expected=len(ledger.counts), found=kinds)
+    context.check(f"kinds that agree by SQL{when}", expected=len(ledger.counts), found=kinds)
 
 
 @contextmanager

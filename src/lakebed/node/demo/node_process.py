@@ -39,7 +39,7 @@ class NodeFailed(LakebedError):
     exit_code = 69
 
 
-class Told(msgspec.Struct, frozen=True):
+class ReadyLine(msgspec.Struct, frozen=True):
     """What a node says when it is ready; the keys only if it has made them."""
 
     s3: str
@@ -66,7 +66,7 @@ class NodeProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self._ports = (0, 0)
-        self.told = Told("", "", "")
+        self.ready_line = ReadyLine("", "", "")
 
     def start(self) -> None:
         """Returns when it is ready; `NodeFailed` with the end of its log if it is not."""
@@ -92,7 +92,7 @@ class NodeProcess:
             raise
         self._ports = (_port(told.s3), _port(told.http))
         if self._starts == 1:
-            self.told = told
+            self.ready_line = told
 
     def kill(self) -> None:
         """By SIGKILL: it can do nothing about it."""
@@ -117,10 +117,10 @@ class NodeProcess:
     def s3_options(self) -> dict[str, str]:
         """Those of `lakebed.table` that name its S3."""
         return {
-            "s3Endpoint": self.told.s3,
-            "accessKey": self.told.access_key,
-            "secretKey": self.told.secret_key,
-            "region": self.told.region,
+            "s3Endpoint": self.ready_line.s3,
+            "accessKey": self.ready_line.access_key,
+            "secretKey": self.ready_line.secret_key,
+            "region": self.ready_line.region,
         }
 
     def _command(self) -> list[str]:
@@ -129,12 +129,12 @@ class NodeProcess:
         command += ["serve", "--s3-port", str(s3_port), "--http-port", str(http_port)]
         return [*command, "--drain-seconds", str(DRAIN_S)]
 
-    def _ready(self, process: subprocess.Popen[bytes], printed: Path, log: Path) -> Told:
+    def _ready(self, process: subprocess.Popen[bytes], printed: Path, log: Path) -> ReadyLine:
         clock = self._runner.clock
         until_ns = clock.monotonic_ns() + round(START_S * NS_PER_S)
         while True:
             has_ended = process.poll() is not None
-            told = told_in(_read(printed))
+            told = ready_line_in(_read(printed))
             if told is not None and not has_ended:
                 return told
             if has_ended:
@@ -169,10 +169,10 @@ def plain_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def told_in(printed: bytes) -> Told | None:
+def ready_line_in(printed: bytes) -> ReadyLine | None:
     """None if it is not all there yet."""
     try:
-        return msgspec.json.decode(printed, type=Told)
+        return msgspec.json.decode(printed, type=ReadyLine)
     except msgspec.DecodeError:
         return None
 

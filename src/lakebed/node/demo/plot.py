@@ -14,7 +14,7 @@ from lakebed.node.demo.tiers import TIERS
 
 if TYPE_CHECKING:
     from lakebed.node.demo.crash import Outage
-    from lakebed.node.demo.tiers import Holding
+    from lakebed.node.demo.tiers import TierSizes
 
 _STEP_NS: Final = NS_PER_S // 4
 _STEP_S: Final = _STEP_NS / NS_PER_S
@@ -26,7 +26,7 @@ def draw(
     produced: Sequence[Moment],
     crashed: Sequence[Moment],
     outage: Outage,
-    held: Sequence[Holding],
+    held: Sequence[TierSizes],
 ) -> None:
     """A PNG; `ImportError` if matplotlib is missing. `crashed`: the moments around the outage."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its caches
@@ -56,7 +56,7 @@ def _draw_rates(axes: Any, moments: Sequence[Moment], title: str) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _draw_tiers(axes: Any, held: Sequence[Holding]) -> None:
+def _draw_tiers(axes: Any, held: Sequence[TierSizes]) -> None:
     width = 0.25
     for tier in TIERS:
         sizes = [holding.sizes[tier] / MIB for holding in held]

@@ -11,7 +11,7 @@ from lakebed.node.demo.checks import Check, disagreeing
 from lakebed.node.demo.events import TOPIC
 from lakebed.node.demo.group import GROUP
 from lakebed.node.demo.landing import TABLE
-from lakebed.node.demo.tiers import LOG, Holding
+from lakebed.node.demo.tiers import LOG, TierSizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Summary:
     checks: tuple[Check, ...]
     rates: Mapping[str, int]
     sizes: Mapping[str, int]
-    tiers: tuple[Holding, ...]
+    tiers: tuple[TierSizes, ...]
     power_cuts: int = 0
     left_out: tuple[str, ...] = ()
     plot: str | None = None

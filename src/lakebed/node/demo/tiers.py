@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakebed.aof.errors import WouldBlock
 from lakebed.base.errors import LakebedError
-from lakebed.node.demo.ground import mib
+from lakebed.node.demo.context import mib
 from lakebed.store.tier_moves import Outcome
 
 if TYPE_CHECKING:
     from lakebed.aof.tiers.log_tiers import Residence
     from lakebed.client.log import RemoteLog
     from lakebed.client.store import RemoteStore
-    from lakebed.node.demo.ground import Ground
+    from lakebed.node.demo.context import DemoContext
 
 LOG: Final = "trail"
 SETTINGS: Final = (
@@ -33,7 +33,7 @@ _PAYLOAD_BYTES: Final = 120
 _WAIT_S: Final = 30.0
 
 
-class Holding(NamedTuple):
+class TierSizes(NamedTuple):
     """What each tier holds after a step."""
 
     step: str
@@ -47,27 +47,27 @@ class Holding(NamedTuple):
         return self.tier0_bytes, self.tier1_bytes, self.tier2_bytes
 
 
-def roll(ground: Ground, store: RemoteStore) -> list[Holding]:
+def roll(context: DemoContext, store: RemoteStore) -> list[TierSizes]:
     """Step by step; what each tier held after each of them."""
-    count = ground.scale.records
+    count = context.scale.records
     log = store.log(LOG)
-    began_ns = ground.now_ns()
-    _append(ground, log, count)
+    began_ns = context.now_ns()
+    _append(context, log, count)
     log.flush()
-    rate = ground.rate("log records appended", count, began_ns)
+    rate = context.rate("log records appended", count, began_ns)
     log.seal_current_segment()
-    held = [_holding("sealed", log)]
+    held = [_tier_sizes("sealed", log)]
     for step, method, arguments in MOVES:
-        ground.watcher.begin(step, unit="segments")
+        context.watcher.begin(step, unit="segments")
         move = getattr(store.maintenance, method)
-        _check_outcome(move(LOG, **arguments, progress=_telling(ground)))
-        held.append(_holding(step, log))
+        _check_outcome(move(LOG, **arguments, progress=_progress_reporter(context)))
+        held.append(_tier_sizes(step, log))
     places = [place for place in log.tiers.residency() if place.is_sealed]
     cold = sum(place.tiers == (2,) for place in places)
-    ground.check("log segments in Tier 2 alone", expected=len(places), found=cold)
-    found = _read(ground, log, count)
-    ground.check("log records read back from Tier 2", expected=count, found=found)
-    ground.tell(
+    context.check("log segments in Tier 2 alone", expected=len(places), found=cold)
+    found = _read(context, log, count)
+    context.check("log records read back from Tier 2", expected=count, found=found)
+    context.report(
         "tiers",
         f"{count:,} records appended at {rate:,}/s, segments: {len(places)}; "
         f"{mib(held[0].tier0_bytes)} in Tier 0 became {mib(held[-1].tier2_bytes)} in Tier 2 alone; "
@@ -81,7 +81,7 @@ def payload(number: int) -> bytes:
     return (b"record %d of a trail, step %d " % (number, number % 97)).ljust(_PAYLOAD_BYTES, b".")
 
 
-def holding_of(step: str, places: Sequence[Residence]) -> Holding:
+def tier_sizes_of(step: str, places: Sequence[Residence]) -> TierSizes:
     """Bytes of sealed segments, by the tiers that have them; in Tier 1 and 2 compressed."""
     sizes = [
         sum(
@@ -91,15 +91,15 @@ def holding_of(step: str, places: Sequence[Residence]) -> Holding:
         )
         for tier in TIERS
     ]
-    return Holding(step, *sizes)
+    return TierSizes(step, *sizes)
 
 
-def _holding(step: str, log: RemoteLog) -> Holding:
-    return holding_of(step, log.tiers.residency())
+def _tier_sizes(step: str, log: RemoteLog) -> TierSizes:
+    return tier_sizes_of(step, log.tiers.residency())
 
 
-def _append(ground: Ground, log: RemoteLog, count: int) -> None:
-    ground.watcher.begin("append", total=count, unit="records")
+def _append(context: DemoContext, log: RemoteLog, count: int) -> None:
+    context.watcher.begin("append", total=count, unit="records")
     for start in range(0, count, _BATCH_COUNT):
         left = [payload(number) for number in range(start, min(start + _BATCH_COUNT, count))]
         while left:
@@ -109,23 +109,23 @@ def _append(ground: Ground, log: RemoteLog, count: int) -> None:
             except WouldBlock as error:  # the next segment is not there yet
                 left = left[len(error.record_ids) :]
                 log.append_record_with_timeout(left.pop(0), _WAIT_S)
-        ground.watcher.advance(start)
+        context.watcher.advance(start)
 
 
-def _read(ground: Ground, log: RemoteLog, count: int) -> int:
+def _read(context: DemoContext, log: RemoteLog, count: int) -> int:
     """How many records are as they were appended."""
-    ground.watcher.begin("read back", total=count, unit="records")
+    context.watcher.begin("read back", total=count, unit="records")
     found = number = 0
     for batch in log.read_batches():
         for record in batch:
             found += record.payload == payload(number)
             number += 1
-        ground.watcher.advance(number)
+        context.watcher.advance(number)
     return found
 
 
-def _telling(ground: Ground) -> Callable[[int, int], None]:
-    return lambda done, _total: ground.watcher.advance(done)
+def _progress_reporter(context: DemoContext) -> Callable[[int, int], None]:
+    return lambda done, _total: context.watcher.advance(done)
 
 
 def _check_outcome(outcome: Outcome) -> None:

@@ -21,9 +21,9 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.client.store import RemoteStore
 from lakebed.host.connect import connect
 from lakebed.kernels.disk import real_disk
-from lakebed.node.demo import crash, events, group, landing, plot, tiers, verifying
-from lakebed.node.demo.events import EventSource, Ledger, Producing
-from lakebed.node.demo.ground import Ground
+from lakebed.node.demo import crash, events, group, landing, plot, tiers, verification
+from lakebed.node.demo.context import DemoContext
+from lakebed.node.demo.events import EventSource, Ledger, Production
 from lakebed.node.demo.node_process import NodeProcess
 from lakebed.node.demo.scale import default_event_count, scale_of
 from lakebed.node.demo.summary import Summary, next_steps
@@ -47,17 +47,17 @@ def run(
     with ExitStack() as stack:
         runner = stack.enter_context(ThreadRunner())
         count = event_count or default_event_count(is_compiled=kernels.COMPILED)
-        ground = Ground(
+        context = DemoContext(
             folder=stack.enter_context(_folder(scratch)),
             watcher=watcher,
             runner=runner,
             scale=scale_of(count),
             seed=seed,
         )
-        make_folders(real_disk(), ground.root)
-        settings = (ground.root / "lakebed.toml", tiers.SETTINGS.encode())
+        make_folders(real_disk(), context.root)
+        settings = (context.root / "lakebed.toml", tiers.SETTINGS.encode())
         replace_atomically(real_disk(), *settings)
-        tour = _Tour(ground, is_kept=scratch is not None)
+        tour = _Tour(context, is_kept=scratch is not None)
         tour.walk(stack)
         return tour.summary()
 
@@ -65,70 +65,73 @@ def run(
 class _Tour:
     """One walk, and what is told of it."""
 
-    def __init__(self, ground: Ground, *, is_kept: bool) -> None:
-        self._ground = ground
+    def __init__(self, context: DemoContext, *, is_kept: bool) -> None:
+        self._ground = context
         self._is_kept = is_kept
-        self._began_ns = ground.now_ns()
+        self._began_ns = context.now_ns()
         self._ledger = Ledger()
-        self._held: list[tiers.Holding] = []
+        self._held: list[tiers.TierSizes] = []
         self._sizes: dict[str, int] = {}
         self._power_cuts = 0
         self._plot: Path | None = None
 
     def walk(self, stack: ExitStack) -> None:
-        ground, ledger = self._ground, self._ledger
+        context, ledger = self._ground, self._ledger
         node = self._start_node(stack)
         store = stack.enter_context(_client(node))
-        start_ms = ground.runner.clock.wall_ns() // NS_PER_MS
+        start_ms = context.runner.clock.wall_ns() // NS_PER_MS
         topic = store.topic(events.TOPIC, partitions=events.PARTITIONS)
-        source = EventSource(seed=ground.seed, start_ms=start_ms)
-        producing = Producing(source, topic, ledger)
-        events.produce(ground, producing)
+        source = EventSource(seed=context.seed, start_ms=start_ms)
+        producing = Production(source, topic, ledger)
+        events.produce(context, producing)
         produced = list(ledger.moments)
-        settled = group.settle(ground, topic, event_count=ledger.event_count)
-        self._held = tiers.roll(ground, store)
+        settled = group.settle(context, topic, event_count=ledger.event_count)
+        self._held = tiers.roll(context, store)
         lake = self._open_lake(stack, node)
         landed_count = ledger.event_count
         if lake is not None:
-            landing.land_and_query(ground, lake, ledger)
-        outage = crash.crash(ground, node, producing)
-        group.lease_again(ground, topic, settled)
+            landing.land_and_query(context, lake, ledger)
+        outage = crash.crash(context, node, producing)
+        group.lease_again(context, topic, settled)
         if lake is not None:
-            landing.land_the_rest(ground, lake, ledger, landed_count=landed_count)
+            landing.land_the_rest(context, lake, ledger, landed_count=landed_count)
         self._measure(store, has_table=lake is not None)
         self._stop_node(node)
-        verifying.verify(ground, event_count=ledger.event_count)
+        verification.verify(context, event_count=ledger.event_count)
         self._cut_power()
         self._draw(produced, ledger.moments[len(produced) :], outage)
 
     def summary(self) -> Summary:
-        ground = self._ground
+        context = self._ground
         has_table = "table" in self._sizes
-        root = ground.root if self._is_kept else None
+        root = context.root if self._is_kept else None
         return Summary(
-            seed=ground.seed,
+            seed=context.seed,
             is_compiled=kernels.COMPILED,
-            seconds=ground.seconds_since(self._began_ns),
-            checks=tuple(ground.checks),
-            rates=ground.rates,
+            seconds=context.seconds_since(self._began_ns),
+            checks=tuple(context.checks),
+            rates=context.rates,
             sizes=self._sizes,
             tiers=tuple(self._held),
             power_cuts=self._power_cuts,
-            left_out=tuple(ground.left_out),
+            left_out=tuple(context.left_out),
             plot=None if self._plot is None else str(self._plot),
-            folder=str(ground.folder) if self._is_kept else None,
+            folder=str(context.folder) if self._is_kept else None,
             next_steps=next_steps(root, program=_program(), has_table=has_table),
         )
 
     def _start_node(self, stack: ExitStack) -> NodeProcess:
-        ground = self._ground
-        ground.watcher.begin("starting a node")
+        context = self._ground
+        context.watcher.begin("starting a node")
         node = NodeProcess(
-            ground.root, folder=ground.folder, runner=ground.runner, environment=os.environ
+            context.root, folder=context.folder, runner=context.runner, environment=os.environ
         )
         stack.enter_context(node)
         kind = "compiled" if kernels.COMPILED else "reference (slow: no compiler was there)"
-        ground.tell("node", f"S3 on {node.told.s3}, HTTP API on {node.told.http}, {kind} kernels")
+        context.report(
+            "node",
+            f"S3 on {node.ready_line.s3}, HTTP API on {node.ready_line.http}, {kind} kernels",
+        )
         return node
 
     def _stop_node(self, node: NodeProcess) -> None:
@@ -155,39 +158,39 @@ class _Tour:
             self._sizes["table"] = sum(one.size for one in objects)
 
     def _cut_power(self) -> None:
-        ground = self._ground
+        context = self._ground
         try:
             from lakebed.node.demo.power_cut import cut_power_everywhere
         except ImportError:
-            ground.leave_out("power", "the simulated disk needs lakebed[simulation]")
+            context.leave_out("power", "the simulated disk needs lakebed[simulation]")
             return
-        ground.watcher.begin("cutting the power of a simulated disk")
+        context.watcher.begin("cutting the power of a simulated disk")
         with _quiet("lakebed"):  # what recovery says of a thousand wrecks
-            self._power_cuts = cut_power_everywhere(ground.seed)
-        ground.tell(
+            self._power_cuts = cut_power_everywhere(context.seed)
+        context.report(
             "power",
-            f"cut {self._power_cuts:,} times on a simulated disk (seed {ground.seed}): "
+            f"cut {self._power_cuts:,} times on a simulated disk (seed {context.seed}): "
             "nothing acknowledged was lost",
         )
 
     def _draw(
         self, produced: list[events.Moment], crashed: list[events.Moment], outage: crash.Outage
     ) -> None:
-        ground = self._ground
-        ground.watcher.begin("drawing")
-        path = ground.folder / PLOT if self._is_kept else _new_plot()
+        context = self._ground
+        context.watcher.begin("drawing")
+        path = context.folder / PLOT if self._is_kept else _new_plot()
         try:
             plot.draw(path, produced=produced, crashed=crashed, outage=outage, held=self._held)
         except ImportError:
             if not self._is_kept:
                 real_disk().unlink(path)
-            ground.leave_out("plot", "matplotlib is not installed: install lakebed[spark]")
+            context.leave_out("plot", "matplotlib is not installed: install lakebed[spark]")
             return
         self._plot = path
 
 
 def _client(node: NodeProcess) -> RemoteStore:
-    told = node.told
+    told = node.ready_line
     store = connect(
         told.http, access_key=told.access_key, secret_key=told.secret_key, retry_s=RETRY_S
     )

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from lakebed.base.errors import BadConfig
+from lakebed.seglake.access_keys import ROOT_POLICY, AccessKeys
 from lakebed.seglake.key_ring import Credentials
-from lakebed.seglake.keys import ROOT_POLICY, Keys
 
 ACCESS_KEY_VARIABLE = "LAKEBED_ACCESS_KEY"
 SECRET_KEY_VARIABLE = "LAKEBED_SECRET_KEY"  # noqa: S105 - a variable's name
@@ -29,7 +29,7 @@ class FirstCredentials(NamedTuple):
     is_new: bool  # to be told now, or never
 
 
-def first_credentials(environment: Mapping[str, str], keys: Keys) -> FirstCredentials:
+def first_credentials(environment: Mapping[str, str], keys: AccessKeys) -> FirstCredentials:
     """Made, if the environment has none and the store has no key."""
     given = given_credentials(environment)
     if given is not None:

@@ -10,10 +10,10 @@ from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import S3Error, invalid_argument
-from lakebed.s3.message import read_message
+from lakebed.s3.request_document import read_message
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnBucket, Place, Verb
-from lakebed.s3.xml_parsing import SMALL_BYTES_MAX, parse
+from lakebed.s3.xml_parser import SMALL_BYTES_MAX, parse
 from lakebed.seglake.model import Versioning
 
 _VERSIONING_HEADER: Final = "x-seglake-versioning"

@@ -7,7 +7,7 @@ from typing import Final
 
 from lakebed.http.request import Request
 from lakebed.http.response import Response
-from lakebed.s3.addressing import Address
+from lakebed.s3.address import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import XML, invalid_argument
 from lakebed.s3.listing import (

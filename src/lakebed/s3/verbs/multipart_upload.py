@@ -19,12 +19,12 @@ from lakebed.s3 import checksums
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.conditions import write_condition
 from lakebed.s3.errors import XML, S3Error, invalid_argument
-from lakebed.s3.fields import HeaderList, content_of, told_version
-from lakebed.s3.incoming import Incoming
-from lakebed.s3.patience import answer_patiently
+from lakebed.s3.keepalive_response import respond_with_keepalive
+from lakebed.s3.object_headers import HeaderList, content_of, shown_version
 from lakebed.s3.service import Service
+from lakebed.s3.upload_body import UploadBody
 from lakebed.s3.verb import Level, OnObject, OnUpload, Place, Verb
-from lakebed.s3.xml_parsing import Node, malformed, parse
+from lakebed.s3.xml_parser import Node, malformed, parse
 from lakebed.s3.xml_text import checksum_elements, document, element, etag_element
 from lakebed.seglake.change import Change
 from lakebed.seglake.digests import multipart_etag
@@ -98,12 +98,12 @@ async def complete_multipart_upload(
     location = _location(request)
 
     def answer(info: ObjectInfo) -> tuple[HeaderList, bytes]:
-        version_id = told_version(service, info)
+        version_id = shown_version(service, info)
         response_headers = [] if version_id is None else [("x-amz-version-id", version_id)]
         return response_headers, object_document(info, location=location)
 
     completing = _complete(service, operation, parts, prepare)
-    return await answer_patiently(request, completing, answer)
+    return await respond_with_keepalive(request, completing, answer)
 
 
 async def abort_multipart_upload(
@@ -212,7 +212,7 @@ def _completed_before(
 
 async def _body_of(request: Request, identity: Identity) -> bytes:
     """Checks `Content-MD5` alone: the checksums in the headers are the object's."""
-    body = Incoming(request, identity)
+    body = UploadBody(request, identity)
     if body.length > COMPLETE_BYTES_MAX:
         raise S3Error("MaxMessageLengthExceeded", "Your request was too big.")
     data = await body.whole()

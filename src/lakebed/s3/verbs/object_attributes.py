@@ -16,7 +16,7 @@ from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.conditions import read_condition
 from lakebed.s3.errors import XML, invalid_argument
-from lakebed.s3.fields import http_date, marker_refusal, told_version
+from lakebed.s3.object_headers import http_date, marker_refusal, shown_version
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnVersion, Place, Verb
 from lakebed.s3.xml_text import STORAGE_CLASS, bool_text, checksum_elements, document, element
@@ -58,7 +58,7 @@ def get_object_attributes(
     if condition is not None:
         condition.check(etag=info.etag, modified_ms=info.modified_ms)
     headers = [XML, ("Last-Modified", http_date(info.modified_ms))]
-    version_id = told_version(service, info)
+    version_id = shown_version(service, info)
     if version_id is not None:
         headers.append(("x-amz-version-id", version_id))
     return Response(200, headers, _document(info, names, page))

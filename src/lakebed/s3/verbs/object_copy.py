@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 from lakebed.http.request import Request
 from lakebed.http.response import Response
-from lakebed.s3.addressing import decoded
+from lakebed.s3.address import decoded
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.checksums import chosen_algorithm
 from lakebed.s3.conditions import COPY_SOURCE, read_condition, write_condition
 from lakebed.s3.errors import S3Error, invalid_argument
-from lakebed.s3.fields import HeaderList, content_of, told_version
-from lakebed.s3.patience import answer_patiently
+from lakebed.s3.keepalive_response import respond_with_keepalive
+from lakebed.s3.object_headers import HeaderList, content_of, shown_version
 from lakebed.s3.ranges import copied_range
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnObject, OnPart, Place, Verb
@@ -60,8 +60,8 @@ async def copy_object(
     content: Content | None = content_of(headers) if is_replaced else None
     condition = write_condition(headers)
     source_condition = read_condition(headers, COPY_SOURCE)
-    info = _look_at(service, source)
-    source_id = told_version(service, info)  # this is copied, whatever is written meanwhile
+    info = _source_info(service, source)
+    source_id = shown_version(service, info)  # this is copied, whatever is written meanwhile
     steps = service.lake.objects.copying(
         source.bucket,
         source.key,
@@ -78,11 +78,11 @@ async def copy_object(
         return await service.commit(await service.prepared(steps))
 
     def answer(copied: ObjectInfo) -> tuple[HeaderList, bytes]:
-        version_id = told_version(service, copied)
+        version_id = shown_version(service, copied)
         found = [] if version_id is None else [("x-amz-version-id", version_id)]
         return _with_source(found, source_id), object_document(copied)
 
-    return await answer_patiently(request, work(), answer)
+    return await respond_with_keepalive(request, work(), answer)
 
 
 async def upload_part_copy(
@@ -90,8 +90,8 @@ async def upload_part_copy(
 ) -> Response:
     headers = request.headers
     source = source_of(headers)
-    info = _look_at(service, source)
-    source_id = told_version(service, info)  # this is copied, whatever is written meanwhile
+    info = _source_info(service, source)
+    source_id = shown_version(service, info)  # this is copied, whatever is written meanwhile
     steps = service.lake.uploads.part_copying(
         source.bucket,
         source.key,
@@ -108,7 +108,7 @@ async def upload_part_copy(
         change = await service.prepared(steps)
         return await service.done(await service.handed_over(change))
 
-    return await answer_patiently(
+    return await respond_with_keepalive(
         request, work(), lambda part: (_with_source([], source_id), part_document(part))
     )
 
@@ -134,7 +134,7 @@ def source_of(headers: Mapping[str, str]) -> Source:
     return Source(bucket, key, version_id)
 
 
-def _look_at(service: Service, source: Source) -> ObjectInfo:
+def _source_info(service: Service, source: Source) -> ObjectInfo:
     try:
         return service.lake.objects.head(source.bucket, source.key, version_id=source.version_id)
     except MethodNotAllowed as error:

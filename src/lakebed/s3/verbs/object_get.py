@@ -17,17 +17,17 @@ from lakebed.base.units import KIB
 from lakebed.edge.read_ahead import read_ahead
 from lakebed.http.request import Request
 from lakebed.http.response import Response
-from lakebed.s3.addressing import Address
+from lakebed.s3.address import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.checksums import checksum_headers
 from lakebed.s3.conditions import read_condition
 from lakebed.s3.errors import S3Error, invalid_argument
-from lakebed.s3.fields import (
+from lakebed.s3.object_headers import (
     HeaderList,
-    check_tellable,
+    check_encodable,
     marker_refusal,
     object_headers,
-    told_version,
+    shown_version,
     wire,
 )
 from lakebed.s3.query import Query
@@ -37,8 +37,8 @@ from lakebed.s3.verb import Level, OnVersion, Operation, Place, Verb
 from lakebed.seglake.conditions import NotModified
 from lakebed.seglake.errors import MethodNotAllowed
 from lakebed.seglake.model import ObjectInfo
+from lakebed.seglake.object_reader import ObjectReader
 from lakebed.seglake.ranges import part_range
-from lakebed.seglake.reading import ObjectReader
 
 AT_ONCE_BYTES_MAX: Final = 64 * KIB
 OVERRIDES: Final = {
@@ -130,9 +130,9 @@ def _requested_overrides(query: Query) -> Iterator[tuple[str, str]]:
 
 def _answer(service: Service, operation: GetObject, request: Request) -> _Answer:
     requested = request.headers
-    reader = _found(service, operation)
+    reader = _open_object(service, operation)
     info = reader.info
-    headers = object_headers(info, version_id=told_version(service, info))
+    headers = object_headers(info, version_id=shown_version(service, info))
     condition = read_condition(requested)
     if condition is not None:
         try:
@@ -155,7 +155,7 @@ def _answer(service: Service, operation: GetObject, request: Request) -> _Answer
     return _partial(headers, reader, spans, boundary=request.id)
 
 
-def _found(service: Service, operation: GetObject) -> ObjectReader:
+def _open_object(service: Service, operation: GetObject) -> ObjectReader:
     try:
         return service.lake.objects.get(
             operation.bucket, operation.key, version_id=operation.version_id, waits=False
@@ -170,7 +170,7 @@ def _partial(
     size = reader.info.size
     if len(spans) == 1:
         if spans[0].start < spans[0].end:  # a part without bytes has no range
-            headers.append(("Content-Range", spans[0].told(size)))
+            headers.append(("Content-Range", spans[0].content_range(size)))
         return _Answer(_PARTIAL, headers, reader, spans[0].end - spans[0].start, spans)
     content_type = next(value for name, value in headers if name.lower() == "content-type")
     sections = Sections(spans, size=size, content_type=content_type, boundary=boundary)
@@ -204,7 +204,7 @@ def _part_span(info: ObjectInfo, number: int, *, has_range: bool) -> list[Span] 
 def _overridden(headers: HeaderList, overrides: Sequence[tuple[str, str]]) -> HeaderList:
     """Replaces the headers of the same names."""
     for name, value in overrides:
-        check_tellable(name, value)
+        check_encodable(name, value)
     names = {name.lower() for name, _ in overrides}
     kept = [header for header in headers if header[0].lower() not in names]
     return kept + [(name, wire(value)) for name, value in overrides]

@@ -10,9 +10,9 @@ from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.checksums import announced, checksum_headers
 from lakebed.s3.conditions import write_condition
-from lakebed.s3.fields import HeaderList, content_of, quoted, told_version
-from lakebed.s3.incoming import Incoming, can_trail
+from lakebed.s3.object_headers import HeaderList, content_of, quoted, shown_version
 from lakebed.s3.service import Service
+from lakebed.s3.upload_body import UploadBody, can_trail
 from lakebed.s3.verb import Level, OnObject, Place, Verb
 from lakebed.seglake.model import ObjectInfo
 
@@ -30,7 +30,7 @@ async def put_object(
         has_trailer=can_trail(identity),
         needs_md5=service.config.require_content_md5,
     )
-    body = Incoming(request, identity, trailer=said.trailer)
+    body = UploadBody(request, identity, trailer=said.trailer)
     objects, expected = service.lake.objects, said.expected
     bucket, key = operation.bucket, operation.key
     content = content_of(headers)
@@ -66,7 +66,7 @@ async def put_object(
 
 def _stored_headers(service: Service, info: ObjectInfo) -> HeaderList:
     headers = [("ETag", quoted(info.etag)), *checksum_headers(info.checksums)]
-    version_id = told_version(service, info)
+    version_id = shown_version(service, info)
     if version_id is not None:
         headers.append(("x-amz-version-id", version_id))
     return headers

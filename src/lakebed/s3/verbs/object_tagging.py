@@ -9,7 +9,7 @@ from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import XML
-from lakebed.s3.fields import told_version
+from lakebed.s3.object_headers import shown_version
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnVersion, Place, Verb
 from lakebed.s3.xml_text import document
@@ -28,7 +28,7 @@ def get_object_tagging(
         operation.bucket, operation.key, version_id=operation.version_id
     )
     headers = [XML]
-    version_id = told_version(service, info)
+    version_id = shown_version(service, info)
     if version_id is not None:
         headers.append(("x-amz-version-id", version_id))
     return Response(200, headers, document("Tagging", ["<TagSet></TagSet>"]))

@@ -13,10 +13,10 @@ from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import XML, S3Error, to_s3
-from lakebed.s3.message import read_message
+from lakebed.s3.request_document import read_message
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnBucket, Place, Verb
-from lakebed.s3.xml_parsing import Node, malformed, parse
+from lakebed.s3.xml_parser import Node, malformed, parse
 from lakebed.s3.xml_text import document, element
 from lakebed.seglake.change import Change
 from lakebed.seglake.model import NO_CONDITION, Condition, Deleted, ObjectToDelete

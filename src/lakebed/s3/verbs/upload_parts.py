@@ -8,13 +8,13 @@ from typing import Final
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3 import checksums
-from lakebed.s3.addressing import Address
+from lakebed.s3.address import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import XML
-from lakebed.s3.fields import quoted
-from lakebed.s3.incoming import Incoming, can_trail
+from lakebed.s3.object_headers import quoted
 from lakebed.s3.query import Query
 from lakebed.s3.service import Service
+from lakebed.s3.upload_body import UploadBody, can_trail
 from lakebed.s3.verb import Level, OnPart, OnUpload, Operation, Place, Verb
 from lakebed.s3.xml_text import (
     INITIATOR,
@@ -63,7 +63,7 @@ async def upload_part(
         has_trailer=can_trail(identity),
         needs_md5=service.config.require_content_md5,
     )
-    body = Incoming(request, identity, trailer=said.trailer)
+    body = UploadBody(request, identity, trailer=said.trailer)
     put = service.lake.uploads.begin_part(
         operation.bucket,
         operation.key,

@@ -1,6 +1,6 @@
 """Metadata in SQLite: which buckets, objects, versions, uploads and segments there are.
 
-- `database`: the door; transactions, the pool of readers, checkpoints, failures;
+- `database`: the entry point; transactions, the pool of readers, checkpoints, failures;
 - `snapshots`: for whoever only reads, also where there is no database yet;
 - `reader`, `writer`: what can be asked and changed inside a transaction, in `rows`;
 - `statements`: all SQL; `schema`: the tables, as numbered migrations; `migration` applies them;

@@ -22,7 +22,7 @@ from lakebed.seglake.meta.connection import (
     translated,
 )
 from lakebed.seglake.meta.migration import version_of
-from lakebed.seglake.meta.new_check import NO_CHECK, NewCheck
+from lakebed.seglake.meta.new_database_check import NO_CHECK, NewCheck
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.rows import SegmentRow
 

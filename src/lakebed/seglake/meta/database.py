@@ -26,7 +26,7 @@ import apsw
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed, Corrupt, DiskError, InputError, LakebedError
-from lakebed.base.files import Disk, PathLike, forking
+from lakebed.base.files import Disk, PathLike, fork_guard
 from lakebed.base.runner import Runner
 from lakebed.seglake.meta import statements
 from lakebed.seglake.meta.connection import (
@@ -42,7 +42,7 @@ from lakebed.seglake.meta.connection import (
     translated,
 )
 from lakebed.seglake.meta.migration import check_version, migrate, version_of
-from lakebed.seglake.meta.new_check import NO_CHECK, NewCheck
+from lakebed.seglake.meta.new_database_check import NO_CHECK, NewCheck
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.wal import settle_wal, wal_bytes
 from lakebed.seglake.meta.writer import Writer
@@ -54,7 +54,7 @@ Result = TypeVar("Result")
 _left_behind: list[object] = []  # connections of a parent: closing them here could harm it
 
 
-class Together(NamedTuple, Generic[Result]):
+class GroupedOperations(NamedTuple, Generic[Result]):
     """Operations that can be carried out at once; if that fails, they are one by one."""
 
     at_once: Callable[[Writer], Sequence[Result | LakebedError]]  # one result for each
@@ -77,7 +77,7 @@ class Database:
     ) -> None:
         """Opens it, or makes it; if only reading is wanted it must be there (`NotFound`).
 
-        `new_check` raises if one that looks new cannot be.
+        `new_database_check` raises if one that looks new cannot be.
         """
         self._path = os.fspath(path)
         self._disk = disk
@@ -86,7 +86,7 @@ class Database:
         self._connector = connector
         self._read_only = read_only
         self._new_check = new_check
-        self._process = forking.generation()
+        self._process = fork_guard.generation()
         self._writing = runner.mutex()  # held for a whole transaction: writers queue up here
         self._checkpointing = runner.mutex()  # held for a whole checkpoint, taken before _writing
         self._mutex = runner.mutex()  # guards the three below
@@ -95,7 +95,7 @@ class Database:
         self._is_closed = False
         self._writer: Writer | None = None  # guarded by _writing; None: to be opened
         self._open()
-        forking.hold(self)
+        fork_guard.hold(self)
 
     @property
     def path(self) -> str:
@@ -106,16 +106,16 @@ class Database:
         """How long the write-ahead log is, for whoever decides on checkpoints."""
         return wal_bytes(self._disk, self._path)
 
-    def reading(self) -> Reading:
+    def snapshot(self) -> ReadTransaction:
         """A snapshot to read from, in a `with`. It never waits for the writer."""
-        return Reading(self)
+        return ReadTransaction(self)
 
-    def asking(self) -> Reading:
-        """As `reading`, for a single question: each has a snapshot of its own."""
-        return Reading(self, is_snapshot=False)
+    def query(self) -> ReadTransaction:
+        """As `snapshot`, for a single question: each has a snapshot of its own."""
+        return ReadTransaction(self, is_snapshot=False)
 
     def write(
-        self, operations: Sequence[Callable[[Writer], Result] | Together[Result]]
+        self, operations: Sequence[Callable[[Writer], Result] | GroupedOperations[Result]]
     ) -> list[Result | LakebedError]:
         """Carry out all of them in one transaction, in order: durable when this returns.
 
@@ -162,7 +162,7 @@ class Database:
 
     def close(self) -> None:
         """Idempotent. Checkpoints; readers that are under way end as usual."""
-        if self._is_closed or self._process != forking.generation():
+        if self._is_closed or self._process != fork_guard.generation():
             return
         try:
             if not self._read_only:
@@ -171,7 +171,7 @@ class Database:
             with self._writing:
                 self._is_closed = True
                 self._drop_connections()
-            forking.let_go(self)
+            fork_guard.release(self)
 
     def drop(self) -> None:
         """In a forked child: forget the connections, and leave them alone."""
@@ -185,7 +185,7 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What `Reading` does with it.
+    # What `ReadTransaction` does with it.
 
     def take(self) -> tuple[Reader, int]:
         """A connection that nobody else has, and the era it belongs to."""
@@ -317,12 +317,12 @@ class Database:
             connection.close(True)
 
     def _check_usable(self) -> None:
-        forking.check(self._process, self._path)
+        fork_guard.check(self._process, self._path)
         if self._is_closed:
             raise Closed(f"{self._path}: the metadata were closed")
 
 
-class Reading:
+class ReadTransaction:
     """One read transaction, for a `with`."""
 
     __slots__ = ("_database", "_era", "_is_snapshot", "_reader")
@@ -377,7 +377,7 @@ class Reading:
 
 def _transact(
     writer: Writer,
-    operations: Sequence[Callable[[Writer], Result] | Together[Result]],
+    operations: Sequence[Callable[[Writer], Result] | GroupedOperations[Result]],
     *,
     path: str,
 ) -> list[Result | LakebedError]:
@@ -385,16 +385,16 @@ def _transact(
     execute(statements.BEGIN_WRITING)
     results: list[Result | LakebedError] = []
     for operation in operations:
-        if isinstance(operation, Together):
-            results += _together(writer, operation, path=path)
+        if isinstance(operation, GroupedOperations):
+            results += _run_grouped(writer, operation, path=path)
         else:
             results.append(_apart(writer, operation, path=path))
     execute(statements.COMMIT)
     return results
 
 
-def _together(
-    writer: Writer, operations: Together[Result], *, path: str
+def _run_grouped(
+    writer: Writer, operations: GroupedOperations[Result], *, path: str
 ) -> Sequence[Result | LakebedError]:
     found = _apart(writer, operations.at_once, path=path)
     if isinstance(found, LakebedError):

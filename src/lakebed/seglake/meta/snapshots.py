@@ -20,18 +20,18 @@ from lakebed.seglake.errors import MetadataLost
 from lakebed.seglake.meta.connection import Connector, NoMetadata, connect_read_only
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.migration import migrate
-from lakebed.seglake.meta.new_check import NO_CHECK, NewCheck
+from lakebed.seglake.meta.new_database_check import NO_CHECK, NewCheck
 from lakebed.seglake.meta.reader import Reader
 
 
 class Snapshots(Protocol):
     """What a `Database` is to its readers."""
 
-    def reading(self) -> AbstractContextManager[Reader]:
+    def snapshot(self) -> AbstractContextManager[Reader]:
         """A snapshot, in a `with`."""
 
-    def asking(self) -> AbstractContextManager[Reader]:
-        """As `reading`, for a single question: each has a snapshot of its own."""
+    def query(self) -> AbstractContextManager[Reader]:
+        """As `snapshot`, for a single question: each has a snapshot of its own."""
 
 
 class ReadOnlyMetadata:
@@ -57,13 +57,13 @@ class ReadOnlyMetadata:
         self._database: Database | None = None  # guarded by _mutex
         self._is_closed = False
 
-    def reading(self) -> AbstractContextManager[Reader]:
+    def snapshot(self) -> AbstractContextManager[Reader]:
         database = self._find()
-        return _nothing() if database is None else database.reading()
+        return _empty_metadata() if database is None else database.snapshot()
 
-    def asking(self) -> AbstractContextManager[Reader]:
+    def query(self) -> AbstractContextManager[Reader]:
         database = self._find()
-        return _nothing() if database is None else database.asking()
+        return _empty_metadata() if database is None else database.query()
 
     def close(self) -> None:
         """Idempotent."""
@@ -100,7 +100,7 @@ class ReadOnlyMetadata:
 
 
 @contextlib.contextmanager
-def _nothing() -> Iterator[Reader]:
+def _empty_metadata() -> Iterator[Reader]:
     """An empty database of the current version, in memory."""
     connection = apsw.Connection(":memory:")
     try:

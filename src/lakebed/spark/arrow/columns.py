@@ -75,7 +75,7 @@ def joined(arrays: Sequence[pa.Array]) -> pa.Array:
 
 def timestamps_of_ms(columns: Sequence[Column]) -> pa.Array:
     """Milliseconds, signed or not; one too far for microseconds becomes the farthest possible."""
-    numbers = np.concatenate([_signed(column) for column in columns])
+    numbers = np.concatenate([_as_int64(column) for column in columns])
     if numbers.max() > _MS_MAX or numbers.min() < -_MS_MAX:
         numbers = np.clip(numbers, -_MS_MAX, _MS_MAX)
     return integers((numbers * _US_PER_MS).data, TIMESTAMP)
@@ -86,7 +86,7 @@ def timestamps_of_ns(column: Column) -> pa.Array:
     return integers((np.asarray(column) // _NS_PER_US).data, TIMESTAMP)
 
 
-def _signed(column: Column) -> np.ndarray:
+def _as_int64(column: Column) -> np.ndarray:
     numbers = np.asarray(column)
     if numbers.dtype == np.uint64 and numbers.max() > I64_MAX:
         numbers = np.minimum(numbers, np.uint64(I64_MAX))

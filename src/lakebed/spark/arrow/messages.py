@@ -27,7 +27,7 @@ from lakebed.spark.arrow.columns import (
     repeated,
     timestamps_of_ms,
 )
-from lakebed.spark.arrow.places import Places, Slices, places_of
+from lakebed.spark.arrow.message_slices import MessageSlices, Slices, message_slices_of
 
 _HEADER = pa.struct({"name": pa.string(), "value": pa.binary()})
 _HEADERS = pa.list_(pa.field("element", _HEADER))
@@ -69,7 +69,7 @@ def record_batch(
     The columns are those that are asked for, in that order, or all; the others cost nothing.
     """
     names = FIELDS.checked(columns)
-    found = [places_of(batch, names) for batch in batches]
+    found = [message_slices_of(batch, names) for batch in batches]
     row_count = sum(map(len, batches))
     made: list[pa.Array] = []
     for name in names:
@@ -123,7 +123,9 @@ def _within_limits(
             yield from _within_limits([part], topic, partition, names)
 
 
-def _column(name: str, batches: Sequence[MessageBatch], places: Sequence[Places]) -> pa.Array:
+def _column(
+    name: str, batches: Sequence[MessageBatch], places: Sequence[MessageSlices]
+) -> pa.Array:
     if name == "offset":
         return joined([integers(batch.offsets, pa.int64()) for batch in batches])
     if name == "timestamp":
@@ -148,7 +150,7 @@ def _no_headers(count: int) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pa.array([], _HEADER), type=_HEADERS)
 
 
-def _headers(batch: MessageBatch, places: Places) -> pa.Array:
+def _headers(batch: MessageBatch, places: MessageSlices) -> pa.Array:
     headers, buffer = places.headers, places.buffer
     if headers is None:
         return _no_headers(len(batch))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lakebed.aof.batch import RecordBatch
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import TooLarge
 from lakebed.kernels import gather

@@ -27,7 +27,7 @@ from lakebed.base.errors import (
 )
 from lakebed.base.units import MIB
 from lakebed.kernels.disk import real_disk
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,11 +55,11 @@ class WrittenFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FilesPlace:
+class FilesLocation:
     """One of both is given: a folder that all workers share, or a prefix in a bucket."""
 
     folder: str = ""
-    prefix: TablePlace | None = None
+    prefix: TableLocation | None = None
 
     def __str__(self) -> str:
         return self.folder if self.prefix is None else self.prefix.uri
@@ -75,12 +75,12 @@ class FilesPlace:
 
         return LocalFileSystem() if self.prefix is None else self.prefix.file_system()
 
-    def found(self) -> list[FoundFile]:
+    def list_files(self) -> list[FoundFile]:
         """All files below it, by their paths; a single file is one. `NotFound` if it is missing."""
         from pyarrow.fs import FileSelector, FileType
 
         files = self.file_system()
-        with _told(self):
+        with _naming_place(self):
             here = files.get_file_info(self.base)
             if here.type is FileType.File:
                 return [FoundFile(here.path, here.size)]
@@ -94,7 +94,7 @@ class FilesPlace:
         """Make room: `AlreadyExists` if there is something. To overwrite removes what an export
         wrote, and nothing else."""
         try:
-            found = self.found()
+            found = self.list_files()
         except NotFound:
             found = []
         if found and not overwrite:
@@ -104,13 +104,13 @@ class FilesPlace:
             if not _OURS.fullmatch(name):
                 raise AlreadyExists(f"{self}: {name} is there, which no export wrote")
         self.remove(one.path for one in found)
-        with _told(self):
+        with _naming_place(self):
             if self.prefix is None:
                 self.file_system().create_dir(self.base)
 
     def remove(self, paths: Iterable[str]) -> None:
         wanted = list(paths)
-        with _told(self):
+        with _naming_place(self):
             if self.prefix is None:
                 for path in wanted:
                     real_disk().unlink(path)
@@ -122,13 +122,16 @@ class FilesPlace:
 
     def mark_whole(self) -> None:
         """Write `_SUCCESS`."""
-        with _told(self), self.file_system().open_output_stream(f"{self.base}/{SUCCESS}") as stream:
+        with (
+            _naming_place(self),
+            self.file_system().open_output_stream(f"{self.base}/{SUCCESS}") as stream,
+        ):
             stream.write(b"")
 
 
-def parquet_files(place: FilesPlace) -> list[FoundFile]:
+def parquet_files(place: FilesLocation) -> list[FoundFile]:
     """In the order of their names; what begins with a dot or an underscore is left out."""
-    found = [one for one in place.found() if not _is_hidden(one.path, place)]
+    found = [one for one in place.list_files() if not _is_hidden(one.path, place)]
     found = [one for one in found if one.path.endswith(SUFFIX) or one.path == place.base]
     if not found:
         raise NotFound(f"{place}: there is no file that ends with {SUFFIX}")
@@ -136,7 +139,7 @@ def parquet_files(place: FilesPlace) -> list[FoundFile]:
 
 
 def write_file(
-    place: FilesPlace,
+    place: FilesLocation,
     number: int,
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
@@ -151,7 +154,7 @@ def write_file(
     path = f"{place.base}/part-{number:05d}{SUFFIX}"
     temporary = path if place.prefix is not None else f"{path}.{uuid4().hex}.tmp"
     files = place.file_system()
-    with _told(place):
+    with _naming_place(place):
         try:
             row_count = _write(files, temporary, chain([first], groups), schema, compression)
         except BaseException:
@@ -165,7 +168,7 @@ def write_file(
 
 
 def read_batches(
-    place: FilesPlace,
+    place: FilesLocation,
     path: str,
     *,
     part: int,
@@ -177,7 +180,7 @@ def read_batches(
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    with _told(place), place.file_system().open_input_file(path) as stream:
+    with _naming_place(place), place.file_system().open_input_file(path) as stream:
         try:
             file = parquet.ParquetFile(stream)
             columns = list(columns_of(file.schema_arrow))
@@ -189,12 +192,12 @@ def read_batches(
             raise Corrupt(f"no Parquet: {_first_line(error)}", path=path) from error
 
 
-def schema_of(place: FilesPlace, path: str) -> pa.Schema:
+def schema_of(place: FilesLocation, path: str) -> pa.Schema:
     """Of one file."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    with _told(place), place.file_system().open_input_file(path) as stream:
+    with _naming_place(place), place.file_system().open_input_file(path) as stream:
         try:
             return parquet.ParquetFile(stream).schema_arrow
         except pa.ArrowInvalid as error:
@@ -235,13 +238,13 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
         yield pa.Table.from_batches(held, schema=schema)
 
 
-def _is_hidden(path: str, place: FilesPlace) -> bool:
+def _is_hidden(path: str, place: FilesLocation) -> bool:
     names = path.removeprefix(place.base).split("/")
     return any(name.startswith((".", "_")) for name in names)
 
 
 @contextmanager
-def _told(place: FilesPlace) -> Iterator[None]:
+def _naming_place(place: FilesLocation) -> Iterator[None]:
     """What the system or an S3 refuses, as errors of ours."""
     try:
         yield

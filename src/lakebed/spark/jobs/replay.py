@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakebed.spark.backends import Backend
-from lakebed.spark.jobs.publishing import Publishing, publish
+from lakebed.spark.jobs.publication import Publication, publish
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.span import Origin, Span, resolve
-from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
-from lakebed.spark.watching import watched
+from lakebed.spark.jobs.watcher import NullWatcher, Watcher
+from lakebed.spark.query_watch import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,13 +30,13 @@ def replay(
     spark: SparkSession,
     backend: Backend,
     origin: Origin,
-    to: Publishing,
+    to: Publication,
     *,
     span: Span | None = None,
     watcher: Watcher | None = None,
 ) -> Report:
     """`NotFound` if one of both is missing; `DataLost` if something of the range is gone."""
-    watcher = watcher or NobodyWatches()
+    watcher = watcher or NullWatcher()
     found = resolve(backend, origin, span or Span())
     if to.keeps_partitions and to.creates_topic and to.partitions is None:
         to = replace(to, partitions=found.partition_count)

@@ -114,12 +114,12 @@ class Resolved:
 def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
     """`NotFound` if there is no such topic or log, or no such partition of it."""
     from lakebed.spark.sources.feed import LaneRange, hold, size_bytes
-    from lakebed.spark.sources.settings import look_at
+    from lakebed.spark.sources.settings import feed_state
 
     kind = origin.kind
     feed = kind.open_feed(backend)
     with feed.store:
-        look = look_at(feed, kind, origin.name)
+        look = feed_state(feed, kind, origin.name)
         _check_numbers(span, origin, count=len(look.bounds))
         ranges, wanted = {}, []
         times: Mapping[Lane, int] = {}
@@ -127,7 +127,7 @@ def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
             times = feed.at_time(origin.name, span.time_start_us)
         for lane, bounds in look.bounds.items():
             start, end = _range(feed, lane, span, bounds, since=times.get(lane, 0))
-            ranges[lane.number] = _told(start, origin), _told(end, origin)
+            ranges[lane.number] = _shown_position(start, origin), _shown_position(end, origin)
             if start < end:
                 wanted.append(LaneRange(lane, start, end))
         held = hold(feed, wanted, duration_ms=0, owner="Spark")
@@ -162,7 +162,7 @@ def _position(feed: Feed, positions: Positions, lane: Lane, otherwise: int) -> i
     return otherwise if said is None else feed.parse(said)
 
 
-def _told(position: int, origin: Origin) -> int | str:
+def _shown_position(position: int, origin: Origin) -> int | str:
     """As an option has it: numbers of more than 53 bits are no friends of JSON."""
     return str(position) if origin.is_log else position
 

@@ -30,8 +30,8 @@ from lakebed.spark.jobs.tier_history_fold import (
     spans_of,
 )
 from lakebed.spark.jobs.tier_history_output import table_lines, write_plots, write_tables
-from lakebed.spark.jobs.tier_history_tables import Found, found_in
-from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
+from lakebed.spark.jobs.tier_history_tables import HistoryTables, tables_of
+from lakebed.spark.jobs.watcher import NullWatcher, Watcher
 from lakebed.store.manifest_moments import history_beginning
 
 if TYPE_CHECKING:
@@ -75,21 +75,21 @@ def tier_history(
 ) -> Report:
     """Of these logs, or of all. Without `output` the tables are only told. `is_good` is False if
     part of a manifest log is damaged."""
-    watcher = watcher or NobodyWatches()
+    watcher = watcher or NullWatcher()
     watcher.begin("list")
     [beginnings] = in_tasks(spark, partial(beginnings_in_task, tuple(logs)), [backend])
     watcher.begin("fold")
-    found = Found({}, 0, [])
+    found = HistoryTables({}, 0, [])
     if beginnings:
         spans = _spans(_rows(spark, backend, beginnings)).cache()
-        found = found_in(spark, spans)
+        found = tables_of(spark, spans)
         spans.unpersist()
     written: list[str] = []
     if output is not None and found.tables:
         watcher.begin("write")
         written = write_tables(found.tables, output)
         written += write_plots(found.tables, output) if plots else []
-    return _told(beginnings, found, written)
+    return _report(beginnings, found, written)
 
 
 # In the tasks.
@@ -196,7 +196,9 @@ def _spans(rows: DataFrame) -> DataFrame:
     return rows.groupBy("log", "segment_id").applyInArrow(spans_in_task, _SPANS)
 
 
-def _told(beginnings: Sequence[Beginning], found: Found, written: Sequence[str]) -> Report:
+def _report(
+    beginnings: Sequence[Beginning], found: HistoryTables, written: Sequence[str]
+) -> Report:
     uploads = _column_sums(found.tables.get("upload_retries"), ("uploads", "retries", "failures"))
     hydrations = _column_sums(found.tables.get("hydration_latency"), ("done", "failed"))
     return Report(
@@ -218,7 +220,7 @@ def _told(beginnings: Sequence[Beginning], found: Found, written: Sequence[str])
     )
 
 
-def _lines(beginnings: Sequence[Beginning], found: Found) -> Iterator[str]:
+def _lines(beginnings: Sequence[Beginning], found: HistoryTables) -> Iterator[str]:
     yield from found.problems
     yield from (f"note: {note}" for note in found.notes)
     for beginning in beginnings:

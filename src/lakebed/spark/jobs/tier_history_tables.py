@@ -28,14 +28,14 @@ PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Found(NamedTuple):
+class HistoryTables(NamedTuple):
     tables: Mapping[str, pa.Table]
     record_count: int
     problems: Sequence[str]
     notes: Sequence[str] = ()  # torn ends, which a crash leaves
 
 
-def found_in(spark: SparkSession, spans: DataFrame) -> Found:
+def tables_of(spark: SparkSession, spans: DataFrame) -> HistoryTables:
     """`spans` are read twice, and once more if there is damage."""
     groups = _groups(spans)
     told: list[tuple[str, str]] = []
@@ -51,7 +51,7 @@ def found_in(spark: SparkSession, spans: DataFrame) -> Found:
         "bytes_per_tier": _bytes_over_time(spark, spans, groups),
     }
     record_count = sum(row.tries for row in groups if row.kind == RECORDS)
-    return Found(tables, record_count, problems, notes)
+    return HistoryTables(tables, record_count, problems, notes)
 
 
 def _groups(spans: DataFrame) -> list[Row]:

@@ -19,18 +19,18 @@ from lakebed.base.errors import InputError, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.parquet_files import (
-    FilesPlace,
+    FilesLocation,
     FoundFile,
     parquet_files,
     read_batches,
     schema_of,
     write_file,
 )
-from lakebed.spark.jobs.publishing import Publishing, publish
+from lakebed.spark.jobs.publication import Publication, publish
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.span import Origin, Span, resolve
-from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
-from lakebed.spark.watching import watched
+from lakebed.spark.jobs.watcher import NullWatcher, Watcher
+from lakebed.spark.query_watch import watched
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ def export_topic(
     spark: SparkSession,
     backend: Backend,
     topic: str,
-    to: FilesPlace,
+    to: FilesLocation,
     *,
     span: Span | None = None,
     overwrite: bool = False,
@@ -60,14 +60,14 @@ def export_topic(
     left, and `_SUCCESS` is not among them."""
     if compression not in COMPRESSIONS:
         raise InputError(f"compression must be one of {', '.join(COMPRESSIONS)}")
-    watcher = watcher or NobodyWatches()
+    watcher = watcher or NullWatcher()
     found = resolve(backend, Origin(topic), span or Span())
     to.prepare(overwrite=overwrite)
     rows = found.read(spark, partitionBytes=str(file_bytes))
     writing = partial(_write_rows, to, compression)
     with watched(spark, watcher, EXPORT, total=found.row_count, size_bytes=found.size_bytes):
         written = rows.mapInArrow(writing, _WRITTEN).collect()
-    there = {one.path for one in to.found()}
+    there = {one.path for one in to.list_files()}
     missing = [one.path for one in written if one.path not in there]
     if missing:
         raise NotFound(f"{missing[0]}: a worker wrote it and it is not there: is {to} shared?")
@@ -87,13 +87,13 @@ def export_topic(
 
 def import_topic(
     spark: SparkSession,
-    origin: FilesPlace,
-    to: Publishing,
+    origin: FilesLocation,
+    to: Publication,
     *,
     watcher: Watcher | None = None,
 ) -> Report:
     """`NotFound` if there is no file; `InputError` if their columns are no messages'."""
-    watcher = watcher or NobodyWatches()
+    watcher = watcher or NullWatcher()
     files = parquet_files(origin)
     columns = importable_columns(schema_of(origin, files[0].path), files[0].path)
     if to.keeps_partitions and "partition" not in columns:
@@ -157,7 +157,7 @@ def importable_columns(schema: pa.Schema, path: str) -> tuple[str, ...]:
 
 
 def _write_rows(
-    to: FilesPlace, compression: str, batches: Iterator[pa.RecordBatch]
+    to: FilesLocation, compression: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """In a task: its rows as a file, of which one row tells."""
     import pyarrow as pa
@@ -175,7 +175,7 @@ def _write_rows(
 
 
 def _read_rows(
-    origin: FilesPlace,
+    origin: FilesLocation,
     pieces: Sequence[Sequence[FilePiece]],
     columns: Sequence[str],
     numbers: Iterator[pa.RecordBatch],

@@ -22,8 +22,8 @@ from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.tasks import grouped, in_tasks
 from lakebed.spark.jobs.verify_remote import UNSEEN, check_remote
-from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
-from lakebed.spark.watching import watched
+from lakebed.spark.jobs.watcher import NullWatcher, Watcher
+from lakebed.spark.query_watch import watched
 from lakebed.store.damage_marks import MarkReport, versions_to_mark
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store_check import (
@@ -44,7 +44,7 @@ NAME = "verify"
 PIECE_BYTES = 64 * MIB  # of objects
 
 
-class Checked(NamedTuple):
+class CheckedStore(NamedTuple):
     """What was found, and how many bytes were read for it, about."""
 
     report: StoreReport
@@ -61,7 +61,7 @@ def verify(
     watcher: Watcher | None = None,
 ) -> Report:
     """`tier2`: read all objects of logs as well. `is_good` is False if there is any damage."""
-    watcher = watcher or NobodyWatches()
+    watcher = watcher or NullWatcher()
     checked = check(spark, backend, tier2=tier2, watcher=watcher)
     versions = versions_to_mark(checked.report.objects) if mark else []
     marks = MarkReport()
@@ -73,7 +73,7 @@ def verify(
             marks = store.maintenance.mark_objects(
                 versions, progress=lambda done, _total: watcher.advance(done)
             )
-    return _told(checked, marks)
+    return _report(checked, marks)
 
 
 def check(
@@ -83,12 +83,12 @@ def check(
     tier2: bool = True,
     piece_bytes: int = PIECE_BYTES,
     watcher: Watcher | None = None,
-) -> Checked:
+) -> CheckedStore:
     """Only the check: nothing is marked."""
-    watcher = watcher or NobodyWatches()
+    watcher = watcher or NullWatcher()
     if not backend.path:
         report, size_bytes = check_remote(spark, backend, tier2=tier2, watcher=watcher)
-        return Checked(report, size_bytes, (f"note: {UNSEEN}",))
+        return CheckedStore(report, size_bytes, (f"note: {UNSEEN}",))
     watcher.begin("list")
     listing = partial(plan_in_task, tier2, piece_bytes)
     [plan] = in_tasks(spark, listing, [backend.path])
@@ -99,7 +99,7 @@ def check(
     with watched(spark, watcher, "verify", total=len(pieces), size_bytes=size_bytes, unit="pieces"):
         outputs = in_tasks(spark, partial(check_in_task, backend.path), inputs)
     found = [finding for output in outputs for finding in output]
-    return Checked(join_store(plan, found), size_bytes)
+    return CheckedStore(join_store(plan, found), size_bytes)
 
 
 # In the tasks.
@@ -116,7 +116,7 @@ def check_in_task(path: str, pieces: Sequence[Piece]) -> list[Finding]:
         return [checking.run(piece) for piece in pieces]
 
 
-def _told(checked: Checked, marks: MarkReport) -> Report:
+def _report(checked: CheckedStore, marks: MarkReport) -> Report:
     report, objects = checked.report, checked.report.objects
     logs = [log.report for log in report.logs]
     topics = [topic.report for topic in report.topics]

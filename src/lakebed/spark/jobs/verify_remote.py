@@ -33,7 +33,7 @@ from lakebed.spark.jobs.verify_remote_segments import (
     check_topic_segment,
 )
 from lakebed.spark.jobs.watcher import Watcher
-from lakebed.spark.watching import watched
+from lakebed.spark.query_watch import watched
 from lakebed.store.log_check import LogFinding, LogPlan, join_log
 from lakebed.store.store_check import CheckedLog, CheckedTopic, StoreReport, Unchecked
 from lakebed.store.topic_report import PartitionFindings, TopicFinding, join_topic

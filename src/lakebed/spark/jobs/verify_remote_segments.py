@@ -20,12 +20,12 @@ from lakebed.client.partition import RemotePartition
 from lakebed.client.segment_range import SegmentRange
 from lakebed.keratin.format import ManifestSegment
 from lakebed.keratin.log_bytes import LogBytes
-from lakebed.keratin.verify import SegmentPiece as PartitionPiece
-from lakebed.keratin.verify import SegmentVerification, inspect_piece
+from lakebed.keratin.partition_verification import SegmentPiece as PartitionPiece
+from lakebed.keratin.partition_verification import SegmentVerification, inspect_piece
 from lakebed.keratin.view import PartitionSegment
 from lakebed.store.copy_content import read_copy
 from lakebed.store.log_check import LogFinding
-from lakebed.store.neighbours import outline_of
+from lakebed.store.segment_continuity import outline_of
 from lakebed.store.topic_report import TopicFinding, finding_of
 from lakebed.store.verification import Problem, SegmentPiece, judge_content
 

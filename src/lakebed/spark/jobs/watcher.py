@@ -14,15 +14,15 @@ class Watcher(Protocol):
     def advance(self, done: int, *, size_bytes: int = 0) -> None:
         """So much of it is done now, in all; with the bytes that were read for it."""
 
-    def say(self, text: str) -> None:
+    def report_line(self, text: str) -> None:
         """One line that stays."""
 
 
-class NobodyWatches:
+class NullWatcher:
     """The default."""
 
     def begin(self, what: str, *, total: int = 0, unit: str = "rows") -> None: ...
 
     def advance(self, done: int, *, size_bytes: int = 0) -> None: ...
 
-    def say(self, text: str) -> None: ...
+    def report_line(self, text: str) -> None: ...

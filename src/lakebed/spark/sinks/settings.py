@@ -22,7 +22,7 @@ from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
 from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.options import Options
-from lakebed.spark.sinks.encoding import Spread, Target
+from lakebed.spark.sinks.encoder import Spread, Target
 from lakebed.spark.staging import Inline, Staging
 from lakebed.spark.staging_bucket import BucketStaging
 from lakebed.spark.staging_folder import FolderStaging
@@ -116,7 +116,7 @@ def writing(backend: Backend) -> Iterator[Store | RemoteStore]:
 
 def _opened(backend: Backend, runner: ThreadRunner) -> Store | RemoteStore:
     if not backend.path:
-        return _patient(backend)
+        return _connect_with_retries(backend)
     return first_of(
         lambda: _served(backend),
         lambda: Store.open(backend.path),
@@ -131,10 +131,10 @@ def _served(backend: Backend) -> RemoteStore | None:
     if probe is None:
         return None
     probe.close()
-    return _patient(backend)
+    return _connect_with_retries(backend)
 
 
-def _patient(backend: Backend) -> RemoteStore:
+def _connect_with_retries(backend: Backend) -> RemoteStore:
     return RemoteStore.open(
         backend.endpoint or backend.path,
         access_key=backend.access_key or None,
@@ -156,7 +156,7 @@ def _target(options: Options, backend: Backend) -> Target:
         raise options.wrong("batchBytes", f"a size of {_BATCH_BYTES_MAX} bytes at most")
     compression = options.choice("compression", _COMPRESSIONS, default="none")
     try:
-        partition_count, config = _found(backend, topic)
+        partition_count, config = _existing_topic(backend, topic)
         if partitions not in (None, partition_count):
             raise BadConfig(
                 f"{NAME}: the topic {topic} has {partition_count} partitions, not {partitions}"
@@ -177,7 +177,7 @@ def _target(options: Options, backend: Backend) -> Target:
     )
 
 
-def _found(backend: Backend, name: str) -> tuple[int, TopicConfig]:
+def _existing_topic(backend: Backend, name: str) -> tuple[int, TopicConfig]:
     """`NotFound` if there is no such topic, or no store in the folder."""
     with backend.open() as store:
         topic = store.topics.open(name)

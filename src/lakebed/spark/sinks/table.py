@@ -37,7 +37,7 @@ from lakebed.spark.tables.files import (
     WrittenFile,
     remove_files,
 )
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.schemas import arrow_schema
 from lakebed.spark.tables.snapshot import UnsupportedTable, find_table
 
@@ -102,7 +102,7 @@ class TableWriter(DataSourceArrowWriter):
     """Made where the write is planned; it travels to the tasks, and to whoever commits."""
 
     def __init__(
-        self, place: TablePlace, schema: StructType, options: WriteOptions, *, overwrites: bool
+        self, place: TableLocation, schema: StructType, options: WriteOptions, *, overwrites: bool
     ) -> None:
         self._place = place
         self._options = options
@@ -126,7 +126,7 @@ class TableWriter(DataSourceArrowWriter):
             remove_written(self._place, messages, job=self._job)
 
 
-def plan_write(place: TablePlace, target: Target, options: WriteOptions) -> Plan:
+def plan_write(place: TableLocation, target: Target, options: WriteOptions) -> Plan:
     """Whether such rows can go there, and how, before any is written."""
     if options.creates_bucket:
         _ensure_bucket(place)
@@ -134,7 +134,7 @@ def plan_write(place: TablePlace, target: Target, options: WriteOptions) -> Plan
 
 
 def write_files(
-    place: TablePlace,
+    place: TableLocation,
     plan: Plan,
     options: WriteOptions,
     batches: Iterator[pa.RecordBatch],
@@ -159,7 +159,7 @@ def write_files(
 
 
 def commit_messages(
-    place: TablePlace,
+    place: TableLocation,
     target: Target,
     messages: Sequence[WriterCommitMessage | None],
     *,
@@ -208,7 +208,7 @@ def is_failed_task(messages: Sequence[WriterCommitMessage | None]) -> bool:
 
 
 def remove_written(
-    place: TablePlace, messages: Sequence[WriterCommitMessage | None], *, job: str | None
+    place: TableLocation, messages: Sequence[WriterCommitMessage | None], *, job: str | None
 ) -> None:
     """What tasks wrote; of a `job` also what is in no message, by its name."""
     from pyarrow.fs import FileSelector
@@ -229,6 +229,6 @@ def _named(uris: Sequence[str]) -> set[str]:
     return {uri.rpartition("/")[2] for uri in uris}
 
 
-def _ensure_bucket(place: TablePlace) -> None:
+def _ensure_bucket(place: TableLocation) -> None:
     source = place.file_system(creates_buckets=True)
     source.create_dir(place.bucket)

@@ -24,7 +24,7 @@ from lakebed.spark.sinks.table import (
     write_files,
 )
 from lakebed.spark.tables.commit import Transaction
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
     """Spark makes one for the tasks of a batch, and another one that commits it."""
 
     def __init__(
-        self, place: TablePlace, schema: StructType, options: WriteOptions, *, overwrites: bool
+        self, place: TableLocation, schema: StructType, options: WriteOptions, *, overwrites: bool
     ) -> None:
         self._place = place
         self._options = options

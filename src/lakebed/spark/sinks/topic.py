@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakebed.base.errors import InputError
-from lakebed.spark.sinks import committing
+from lakebed.spark.sinks import staged_commit
 from lakebed.spark.sinks.columns import checked_columns
 from lakebed.spark.sinks.settings import SinkSettings, settings_of
 from lakebed.spark.staging import Run
@@ -59,10 +59,10 @@ class TopicWriter(DataSourceArrowWriter):
         self._run = Run(settings.target.topic, application, settings.version or 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return committing.stage(self._settings, self._columns, iterator, self._run)
+        return staged_commit.stage(self._settings, self._columns, iterator, self._run)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        committing.commit(self._settings, messages)
+        staged_commit.commit(self._settings, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        committing.abort(self._settings, messages)
+        staged_commit.abort(self._settings, messages)

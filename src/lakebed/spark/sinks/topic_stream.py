@@ -25,7 +25,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakebed.base.errors import InputError
-from lakebed.spark.sinks import committing
+from lakebed.spark.sinks import staged_commit
 from lakebed.spark.sinks.columns import checked_columns
 from lakebed.spark.sinks.query import BATCH_PROPERTY, QUERY_PROPERTY
 from lakebed.spark.sinks.settings import SinkSettings, settings_of
@@ -54,14 +54,14 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         self._columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return committing.stage(self._settings, self._columns, iterator, self._run())
+        return staged_commit.stage(self._settings, self._columns, iterator, self._run())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._check(messages, batchId)
-        committing.commit(self._settings, messages)
+        staged_commit.commit(self._settings, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        committing.abort(self._settings, messages)
+        staged_commit.abort(self._settings, messages)
 
     def _run(self) -> Run:
         """Of the task that is running."""
@@ -81,7 +81,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
     def _check(self, messages: list[WriterCommitMessage | None], batch: int) -> None:
         for message in messages:
-            if isinstance(message, committing.StagedRows) and message.run.version != batch:
+            if isinstance(message, staged_commit.StagedRows) and message.run.version != batch:
                 raise InputError(
                     f"lakebed.topic: a task staged rows of batch {message.run.version}, "
                     f"and batch {batch} is committed"

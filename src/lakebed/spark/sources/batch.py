@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from lakebed.spark.conditions import check_columns, kept
-from lakebed.spark.filters import Wanted, narrow
-from lakebed.spark.sources.planning import Split, plan_batch
-from lakebed.spark.sources.reading import read_split
+from lakebed.spark.filters import ReadFilter, narrow
 from lakebed.spark.sources.settings import Kind, ReadSettings
+from lakebed.spark.sources.split_plan import Split, plan_batch
+from lakebed.spark.sources.split_reader import read_split
 
 
 class FeedReader(DataSourceReader):
@@ -26,7 +26,7 @@ class FeedReader(DataSourceReader):
 
     def __init__(self, settings: ReadSettings) -> None:
         self.settings = settings
-        self.wanted, self.left = Wanted(), list[Filter]()
+        self.wanted, self.left = ReadFilter(), list[Filter]()
         if settings.filters:
             self.narrow(settings.filters)
 

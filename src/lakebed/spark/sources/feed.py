@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from lakebed.api.reading import ReadableStore
+from lakebed.api.read_surface import ReadableStore
 from lakebed.spark.filters import Interval
 from lakebed.store.read_plan import (
     LATEST,
@@ -37,7 +37,7 @@ class LaneRange(NamedTuple):
     end: int
 
 
-class Look(NamedTuple):
+class FeedState(NamedTuple):
     """A topic or a log as it stood at one moment."""
 
     identity: str  # empty if it cannot be told
@@ -60,7 +60,7 @@ class Feed(Protocol):
     def names(self) -> Sequence[str]:
         """Of all topics, or logs, that there are."""
 
-    def look(self, name: str) -> Look:
+    def state(self, name: str) -> FeedState:
         """`NotFound` if there is no such topic or log."""
 
     def base(self, lane: Lane, position: int) -> int | None:
@@ -98,13 +98,15 @@ class Feed(Protocol):
         """In order; batches without a row of those times may be left out."""
 
 
-def looks(feed: Feed, names: Iterable[str]) -> dict[str, Look]:
+def feed_states(feed: Feed, names: Iterable[str]) -> dict[str, FeedState]:
     """All of them in one call; `NotFound` if there is no such topic or log."""
     known = list(names)
     nothing = [WantedRead(name, start=LATEST) for name in known]
     reads = feed.plan(nothing, duration_ms=0, owner="Spark") if known else []
     return {
-        name: Look(read.identity, {Lane(name, each.partition): each.bounds for each in read.ranges})
+        name: FeedState(
+            read.identity, {Lane(name, each.partition): each.bounds for each in read.ranges}
+        )
         for name, read in zip(known, reads, strict=True)
     }
 

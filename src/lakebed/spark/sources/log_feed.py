@@ -7,17 +7,17 @@ from functools import partial
 
 import numpy as np
 
-from lakebed.aof.batch import RecordBatch
 from lakebed.aof.format import next_base_offset
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
-from lakebed.api.reading import ReadableLog, ReadableStore
+from lakebed.api.read_surface import ReadableLog, ReadableStore
 from lakebed.base.errors import InputError
 from lakebed.base.oldest_first import Chunk, Items, Limit, advance
 from lakebed.base.units import US_NS, shown
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.arrow import records
 from lakebed.spark.filters import Interval
-from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows, hold, size_bytes
+from lakebed.spark.sources.feed import FeedState, Lane, LaneRange, Rows, hold, size_bytes
 from lakebed.store.read_plan import PlannedRead, WantedRead
 from lakebed.store.read_planner import log_identity
 from lakebed.store.split_points import log_bounds
@@ -35,10 +35,10 @@ class LogFeed:
     def names(self) -> Sequence[str]:
         return self.store.logs()
 
-    def look(self, name: str) -> Look:
+    def state(self, name: str) -> FeedState:
         log = self.store.open_log(name)
         bounds = log_bounds(*log.segments_and_end())
-        return Look(log_identity(log.stream_id), {Lane(name, 0): bounds})
+        return FeedState(log_identity(log.stream_id), {Lane(name, 0): bounds})
 
     def base(self, lane: Lane, position: int) -> int | None:
         """Where the position's segment begins in the log."""
@@ -52,7 +52,7 @@ class LogFeed:
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         if moment_us <= 0:
-            return {lane: bounds.start for lane, bounds in self.look(name).bounds.items()}
+            return {lane: bounds.start for lane, bounds in self.state(name).bounds.items()}
         found = self.store.open_log(name).seek_timestamp(moment_us * US_NS)
         return {Lane(name, 0): int(found)}
 

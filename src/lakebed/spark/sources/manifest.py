@@ -69,7 +69,7 @@ from pyspark.sql.types import StructType
 
 from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.replay import Moment
-from lakebed.api.reading import ReadableManifestLog, ReadableStore
+from lakebed.api.read_surface import ReadableManifestLog, ReadableStore
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import BadConfig, Busy, InputError
 from lakebed.base.units import MIB
@@ -78,7 +78,7 @@ from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.options import Options
 from lakebed.spark.sources import manifest_records, manifest_state
 from lakebed.spark.sources.manifest_records import Reading, gap_batch, missing_chunks, recorded
-from lakebed.spark.sources.manifest_state import position_behind, state_batches
+from lakebed.spark.sources.manifest_state import position_after, state_batches
 from lakebed.store.manifest_moments import looks_like_position, parse_position
 
 NAME = "lakebed.manifest"
@@ -253,4 +253,4 @@ def _as_of(options: Options) -> tuple[Moment | None, int | None]:
 def _moment(request: Request, found: ReadableManifestLog) -> Moment | None:
     if request.record is None:
         return request.moment
-    return Moment(position=position_behind(found.reader, request.record))
+    return Moment(position=position_after(found.reader, request.record))

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lakebed.aof.manifest.chunk import Judged, Placed, Verdict
+from lakebed.aof.manifest.chunk import InspectedChunk, PlacedRecord, Verdict
 from lakebed.aof.manifest.format import MANIFEST_ITSELF, HydrationStarted, SnapshotMarker
 from lakebed.aof.manifest.records import CustomEvent, Position, Unknown, UploadFailed
 from lakebed.aof.manifest.replay import Moment
-from lakebed.api.reading import ReadableManifestLog, ReadableStore
+from lakebed.api.read_surface import ReadableManifestLog, ReadableStore
 from lakebed.base.errors import Busy, Corrupt, UnknownVersion
 from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, parts, repeated
 from lakebed.spark.sources.cells import batch_of, moments, numbers, small_numbers, texts, unsigned
-from lakebed.store.manifest_survey import Damaged, Entry, Looked, entries_of, look_at_chunk
+from lakebed.store.manifest_survey import Damaged, Entry, SurveyedChunk, entries_of, survey_chunk
 
 _BIGINT = ("bigint", pa.int64())
 _STRING = ("string", pa.string())
@@ -117,8 +117,8 @@ def record_batches(
     schema = FIELDS.schema(columns)
     rows: list[Row] = []
     for index in indexes:
-        looked = look_at_chunk(found.reader, index, is_last=index >= last)
-        rows += _wanted(found, index, looked, reading)
+        looked = survey_chunk(found.reader, index, is_last=index >= last)
+        rows += _selected(found, index, looked, reading)
         if len(rows) >= rows_max:
             yield from parts(_batch(found, rows, schema), rows_max)
             rows = []
@@ -143,8 +143,8 @@ def _missing(found: ReadableManifestLog, first: int, end: int) -> Damaged:
     return Damaged(Position(first, 0), "missing", found.reader.paths.chunk(first), problem)
 
 
-def _wanted(
-    found: ReadableManifestLog, index: int, looked: Looked | None, reading: Reading
+def _selected(
+    found: ReadableManifestLog, index: int, looked: SurveyedChunk | None, reading: Reading
 ) -> Iterator[Row]:
     if looked is None:
         if not reading.is_damage_told:
@@ -172,7 +172,7 @@ def _is_record(row: Row) -> bool:
     return not isinstance(row.entry, Damaged)
 
 
-def _require_good(looked: Looked) -> None:
+def _require_good(looked: SurveyedChunk) -> None:
     facts, judged = looked
     if facts.state == "newer":
         raise UnknownVersion(facts.problem, path=facts.path)
@@ -181,7 +181,7 @@ def _require_good(looked: Looked) -> None:
         raise Corrupt(facts.problem, path=facts.path, offset=end)
 
 
-def _numbered(looked: Looked) -> Iterator[Row]:
+def _numbered(looked: SurveyedChunk) -> Iterator[Row]:
     """Those up to the first damage follow the number that the chunk begins with."""
     judged = looked.judged
     number = _base_record(judged)
@@ -195,7 +195,7 @@ def _numbered(looked: Looked) -> Iterator[Row]:
             number += 1
 
 
-def _base_record(judged: Judged | None) -> int | None:
+def _base_record(judged: InspectedChunk | None) -> int | None:
     return None if judged is None or judged.header is None else judged.header.base_record
 
 
@@ -221,7 +221,7 @@ def _problem(entry: Entry) -> str | None:
 def _of_records(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, pa.Array]:
     """The columns that only records have a value in."""
     count = len(entries)
-    placed = [(row, one) for row, one in enumerate(entries) if isinstance(one, Placed)]
+    placed = [(row, one) for row, one in enumerate(entries) if isinstance(one, PlacedRecord)]
     places = np.fromiter((row for row, _ in placed), np.int64, len(placed))
     records = [one.record for _, one in placed]
     is_record = np.zeros(count, bool)
@@ -262,7 +262,7 @@ def _scattered(values: Sequence[Any], places: np.ndarray, count: int) -> list[An
 
 
 def _of_payloads(
-    placed: Sequence[tuple[int, Placed]], wanted: set[str], count: int
+    placed: Sequence[tuple[int, PlacedRecord]], wanted: set[str], count: int
 ) -> dict[str, pa.Array]:
     """One type after the other, each of its fields at once."""
     rows: dict[type, list[int]] = defaultdict(list)

@@ -16,9 +16,9 @@ import pyarrow as pa
 from lakebed.aof.manifest.chunk import Verdict
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.records import Position
-from lakebed.aof.manifest.replay import Moment, Replayed
+from lakebed.aof.manifest.replay import Moment, ReplayResult
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
-from lakebed.api.reading import ReadableManifestLog
+from lakebed.api.read_surface import ReadableManifestLog
 from lakebed.base.errors import Corrupt, NotFound
 from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, repeated
 from lakebed.spark.sources.cells import batch_of, flags, moments, numbers, texts, unsigned
@@ -99,7 +99,7 @@ def state_batches(
         yield _batch(found, replayed, some, schema)
 
 
-def position_behind(reader: ManifestReader, record: int) -> Position:
+def position_after(reader: ManifestReader, record: int) -> Position:
     """Where the state with that record, and none behind it, is; `NotFound` if it is not there."""
     indexes = reader.chunk_indexes()
     for index in reversed(indexes):
@@ -122,7 +122,7 @@ def position_behind(reader: ManifestReader, record: int) -> Position:
     raise NotFound(f"record {record} is before the history, which begins at {beginning.position}")
 
 
-def _require_whole(found: ReadableManifestLog, replayed: Replayed) -> None:
+def _require_whole(found: ReadableManifestLog, replayed: ReplayResult) -> None:
     for damage in replayed.damages:
         raise Corrupt(damage.problem, path=found.reader.paths.chunk(damage.chunk_index))
     last = replayed.last
@@ -133,7 +133,7 @@ def _require_whole(found: ReadableManifestLog, replayed: Replayed) -> None:
 
 def _batch(
     found: ReadableManifestLog,
-    replayed: Replayed,
+    replayed: ReplayResult,
     states: Sequence[SegmentState],
     schema: pa.Schema,
 ) -> pa.RecordBatch:
@@ -165,7 +165,7 @@ def _batch(
     return batch_of(made, schema)
 
 
-def _doubts(replayed: Replayed, segment_ids: Sequence[int]) -> list[bool]:
+def _doubts(replayed: ReplayResult, segment_ids: Sequence[int]) -> list[bool]:
     """A chunk that was left out may have been about any segment, unless it can be told which."""
     last = replayed.last
     is_cut = last is not None and last.verdict is Verdict.CORRUPT and last.is_usable

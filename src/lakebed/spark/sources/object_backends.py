@@ -15,7 +15,7 @@ from lakebed.api.objects import LIST_BUCKETS
 from lakebed.base.runner import ThreadRunner
 from lakebed.client.address import address_of
 from lakebed.client.caller import ANSWER_S, Caller
-from lakebed.client.patience import RETRY_S
+from lakebed.client.retry_schedule import RETRY_S
 from lakebed.client.stored_objects import RemoteStoredObjects
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.reader import key_bytes

@@ -17,7 +17,7 @@ from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.meta.reader import key_bytes
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.meta.snapshots import Snapshots
-from lakebed.seglake.stored_pages import KeyRange, parts_behind, versions_behind, with_manifest
+from lakebed.seglake.stored_pages import KeyRange, parts_after, versions_after, with_manifest
 from lakebed.seglake.stored_rows import ListedPart, StoredVersion, VersionPlace
 from lakebed.seglake.upload_rows import part_manifest
 
@@ -49,7 +49,7 @@ def object_pages(
     """The newest versions, by key; delete markers are none."""
     start = one.start
     while True:
-        with metadata.reading() as reader:
+        with metadata.snapshot() as reader:
             rows = list(islice(reader.current_from(one.bucket, start=start, end=one.end), rows_max))
         if rows:
             yield rows
@@ -64,8 +64,8 @@ def version_pages(
     """All versions and delete markers, by key and then the newest first."""
     last = None
     while True:
-        with metadata.reading() as reader:
-            page = versions_behind(reader, one, last, count_max=rows_max)
+        with metadata.snapshot() as reader:
+            page = versions_after(reader, one, last, count_max=rows_max)
         if page:
             yield page
             last = place_of(page[-1])
@@ -79,8 +79,8 @@ def manifest_pages(
     """As `version_pages`, each with its manifest of the same time; decoded after the reading."""
     last = None
     while True:
-        with metadata.reading() as reader:
-            page = versions_behind(reader, one, last, count_max=rows_max)
+        with metadata.snapshot() as reader:
+            page = versions_after(reader, one, last, count_max=rows_max)
             found = [with_manifest(reader, each) for each in page]
         if page:
             yield [stored(each) for each in found]
@@ -95,8 +95,8 @@ def part_pages(
     """The parts of uploads under way to these keys."""
     last = None
     while True:
-        with metadata.reading() as reader:
-            page = parts_behind(reader, one, last, count_max=rows_max)
+        with metadata.snapshot() as reader:
+            page = parts_after(reader, one, last, count_max=rows_max)
         if page.parts:
             yield [stored_part(one.bucket, each) for each in page.parts]
         last = page.next

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import Filter
 
-from lakebed.api.reading import ReadableStore
+from lakebed.api.read_surface import ReadableStore
 from lakebed.base.errors import BadConfig, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
@@ -20,7 +20,7 @@ from lakebed.spark.filters import Narrowing
 from lakebed.spark.options import Options, milliseconds
 from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
-from lakebed.spark.sources.feed import Feed, Look, looks
+from lakebed.spark.sources.feed import Feed, FeedState, feed_states
 from lakebed.store.pins import DURATION_MS_MAX
 
 PARTITION_BYTES = 256 * MIB  # a task costs as much as to read some tens of them
@@ -138,18 +138,18 @@ def parallelism() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def look_at(feed: Feed, kind: Kind, name: str) -> Look:
+def feed_state(feed: Feed, kind: Kind, name: str) -> FeedState:
     """`NotFound`, saying what there is."""
     try:
-        return feed.look(name)
+        return feed.state(name)
     except NotFound as error:
         raise not_found(kind, error, feed.names()) from None
 
 
-def look_at_all(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, Look]:
+def all_feed_states(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, FeedState]:
     """In one call; `NotFound`, saying what there is."""
     try:
-        return looks(feed, names)
+        return feed_states(feed, names)
     except NotFound as error:
         raise not_found(kind, error, feed.names()) from None
 

@@ -28,11 +28,11 @@ from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, Lane, LaneRange, Look, looks
-from lakebed.spark.sources.planning import Portion, Split, plan, release
+from lakebed.spark.sources.feed import Feed, FeedState, Lane, LaneRange, feed_states
 from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress
-from lakebed.spark.sources.reading import read_split
-from lakebed.spark.sources.settings import Kind, ReadSettings, look_at_all
+from lakebed.spark.sources.settings import Kind, ReadSettings, all_feed_states
+from lakebed.spark.sources.split_plan import Portion, Split, plan, release
+from lakebed.spark.sources.split_reader import read_split
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -84,7 +84,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts |= moved
         open_lanes = [lane for lane in open_lanes if starts[lane] < ends[lane]]
         if isinstance(limit, ReadMinRows) and self._target is None:
-            counts = [self._want(lane, starts, ends) for lane in open_lanes]
+            counts = [self._target_position(lane, starts, ends) for lane in open_lanes]
             if sum(counts) < limit.min_rows:
                 return start
         if not open_lanes and not moved:
@@ -96,7 +96,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
         begun, ended = decode_progress(start), decode_progress(end)
         portions = []
-        now = self._found({lane.name for lane in ended.positions})
+        now = self._feed_states({lane.name for lane in ended.positions})
         starts = self._starts(begun, ended, now)
         for lane, stop in sorted(ended.positions.items()):
             identity = ended.identities.get(lane.name, "")
@@ -147,7 +147,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return None, limit.max_bytes
         return None, None
 
-    def _want(self, lane: Lane, starts: Mapping[Lane, int], ends: Mapping[Lane, int]) -> int:
+    def _target_position(
+        self, lane: Lane, starts: Mapping[Lane, int], ends: Mapping[Lane, int]
+    ) -> int:
         count = self._feed().row_count(lane, starts[lane], ends[lane])
         return I64_MAX if count is None else count
 
@@ -162,22 +164,24 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Where.
 
-    def _now(self) -> dict[str, Look]:
+    def _now(self) -> dict[str, FeedState]:
         """`NotFound` if one of them is missing."""
-        return look_at_all(self._feed(), self.kind, self.settings.names)
+        return all_feed_states(self._feed(), self.kind, self.settings.names)
 
-    def _found(self, names: Iterable[str]) -> dict[str, Look]:
+    def _feed_states(self, names: Iterable[str]) -> dict[str, FeedState]:
         """Those that there are."""
         names = list(names)
         with contextlib.suppress(NotFound):
-            return looks(self._feed(), names)
+            return feed_states(self._feed(), names)
         found = {}
         for name in names:
             with contextlib.suppress(NotFound):
-                found[name] = self._feed().look(name)
+                found[name] = self._feed().state(name)
         return found
 
-    def _starts(self, begun: Progress, ended: Progress, now: Mapping[str, Look]) -> dict[Lane, int]:
+    def _starts(
+        self, begun: Progress, ended: Progress, now: Mapping[str, FeedState]
+    ) -> dict[Lane, int]:
         """Where each lane is read from: lanes that are new from their beginning."""
         found = {}
         for lane, end in ended.positions.items():
@@ -209,7 +213,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lanes: Sequence[Lane],
         starts: Mapping[Lane, int],
         ends: Mapping[Lane, int],
-        now: Mapping[str, Look],
+        now: Mapping[str, FeedState],
     ) -> dict[Lane, int]:
         """Where those go on whose start is gone; `DataLost` if that is an error."""
         feed, found = self._feed(), {}
@@ -221,7 +225,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found[lane] = min(first, ends[lane])
         return found
 
-    def _is_same(self, name: str, identity: str, look: Look | None) -> bool:
+    def _is_same(self, name: str, identity: str, look: FeedState | None) -> bool:
         """Whether it is still the one that the micro-batch was made of; `DataLost` if not."""
         now = "gone" if look is None else look.identity
         if not identity or not now or now == identity:
@@ -239,16 +243,16 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
 
-def _identities(now: Mapping[str, Look]) -> dict[str, str]:
+def _identities(now: Mapping[str, FeedState]) -> dict[str, str]:
     return {name: look.identity for name, look in now.items()}
 
 
-def _latest(now: Mapping[str, Look]) -> Progress:
+def _latest(now: Mapping[str, FeedState]) -> Progress:
     ends = {lane: bounds.end for look in now.values() for lane, bounds in look.bounds.items()}
     return Progress(_identities(now), ends)
 
 
-def _first(lane: Lane, now: Mapping[str, Look]) -> int:
+def _first(lane: Lane, now: Mapping[str, FeedState]) -> int:
     """Where it begins; 0 if there is no such lane any more."""
     look = now.get(lane.name)
     bounds = None if look is None else look.bounds.get(lane)

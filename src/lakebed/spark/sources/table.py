@@ -48,8 +48,8 @@ from lakebed.spark.sinks.table import TableWriter, WriteOptions
 from lakebed.spark.sinks.table_stream import TableStreamWriter
 from lakebed.spark.sources.table_reader import TableReader
 from lakebed.spark.sources.table_stream import StreamOptions, TableStreamReader
+from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
 from lakebed.spark.tables.parts import SPLIT_BYTES
-from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
 from lakebed.spark.tables.schemas import arrow_schema, only
 from lakebed.spark.tables.snapshot import check_readable, load_table, schema_of
 
@@ -89,7 +89,7 @@ class TableSource(DataSource):
         """`columns` of the table, at the version that is asked for."""
         options = self._options(_READ + _STREAM)
         table = load_table(
-            table_place(options),
+            table_location(options),
             version=options.number("versionAsOf"),
             moment_us=options.moment_us("timestampAsOf"),
         )
@@ -100,7 +100,7 @@ class TableSource(DataSource):
         options = self._options(_READ)
         options.at_most_one_of("versionAsOf", "timestampAsOf")
         return TableReader(
-            table_place(options),
+            table_location(options),
             schema,
             version=options.number("versionAsOf"),
             moment_us=options.moment_us("timestampAsOf"),
@@ -110,12 +110,12 @@ class TableSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options(("columns", "partitionBytes", *_STREAM))
-        return TableStreamReader(table_place(options), schema, StreamOptions.of(options))
+        return TableStreamReader(table_location(options), schema, StreamOptions.of(options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._options(_WRITE)
         return TableWriter(
-            table_place(options),
+            table_location(options),
             schema,
             WriteOptions.of(options, is_stream=False),
             overwrites=overwrite,
@@ -124,7 +124,7 @@ class TableSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         options = self._options([name for name in _WRITE if name != "txnVersion"])
         return TableStreamWriter(
-            table_place(options),
+            table_location(options),
             schema,
             WriteOptions.of(options, is_stream=True),
             overwrites=overwrite,

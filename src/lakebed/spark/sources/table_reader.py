@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from lakebed.base.events import event
 from lakebed.spark.conditions import kept
+from lakebed.spark.tables.location import TableLocation
+from lakebed.spark.tables.parquet_reader import read_parts
 from lakebed.spark.tables.parts import FilePart, splits_of
-from lakebed.spark.tables.place import TablePlace
-from lakebed.spark.tables.reading import read_parts
 from lakebed.spark.tables.schemas import arrow_schema
 from lakebed.spark.tables.snapshot import check_readable, files_of, load_table
 
@@ -41,7 +41,7 @@ class TableReader(DataSourceReader):
 
     def __init__(
         self,
-        place: TablePlace,
+        place: TableLocation,
         schema: StructType,
         *,
         version: int | None,

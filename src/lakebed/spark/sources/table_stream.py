@@ -30,9 +30,9 @@ from lakebed.base.errors import InputError, LakebedError
 from lakebed.spark.options import Options
 from lakebed.spark.sources.table_reader import TableSplit
 from lakebed.spark.tables.changes import ChangePolicy, Changes
+from lakebed.spark.tables.location import TableLocation
+from lakebed.spark.tables.parquet_reader import read_parts
 from lakebed.spark.tables.parts import SPLIT_BYTES, splits_of
-from lakebed.spark.tables.place import TablePlace
-from lakebed.spark.tables.reading import read_parts
 from lakebed.spark.tables.schemas import arrow_schema
 from lakebed.spark.tables.snapshot import DataFile, check_readable, load_table
 
@@ -106,7 +106,7 @@ class Position:
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """In one process of the driver's machine, but for `read`."""
 
-    def __init__(self, place: TablePlace, schema: StructType, options: StreamOptions) -> None:
+    def __init__(self, place: TableLocation, schema: StructType, options: StreamOptions) -> None:
         self._place = place
         self._schema = schema
         self._options = options

@@ -7,14 +7,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from lakebed.api.reading import ReadableStore, ReadableTopic
+from lakebed.api.read_surface import ReadableStore, ReadableTopic
 from lakebed.base.errors import InputError
 from lakebed.base.units import shown
 from lakebed.keratin.backlog import bytes_of
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.arrow import messages
 from lakebed.spark.filters import Interval
-from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
+from lakebed.spark.sources.feed import FeedState, Lane, LaneRange, Rows
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 
 _US_PER_MS = 1000
@@ -35,9 +35,9 @@ class TopicFeed:
     def names(self) -> Sequence[str]:
         return self.store.topics.names()
 
-    def look(self, name: str) -> Look:
+    def state(self, name: str) -> FeedState:
         self._topics[name] = topic = self.store.topics.open(name)
-        return Look(topic.topic_id, _by_lane(name, topic.bounds()))
+        return FeedState(topic.topic_id, _by_lane(name, topic.bounds()))
 
     def base(self, lane: Lane, position: int) -> int | None:  # noqa: ARG002 - see Feed
         return None
@@ -47,7 +47,7 @@ class TopicFeed:
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         if moment_us <= 0:
-            return {lane: bounds.start for lane, bounds in self.look(name).bounds.items()}
+            return {lane: bounds.start for lane, bounds in self.state(name).bounds.items()}
         timestamp_ms = -(-moment_us // _US_PER_MS)
         return _by_lane(name, self._topic(name).offsets_for_time(timestamp_ms))
 
@@ -89,7 +89,7 @@ class TopicFeed:
     def _topic(self, name: str) -> ReadableTopic:
         """As it was looked at last."""
         if name not in self._topics:
-            self.look(name)
+            self.state(name)
         return self._topics[name]
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructType
 
 from lakebed.base.errors import InputError, LakebedError
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.log import Change, read_change
 from lakebed.spark.tables.partition_values import from_text
-from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.schemas import arrow_schema, is_readable_as
 from lakebed.spark.tables.snapshot import (
     DataFile,
@@ -39,7 +39,12 @@ class Changes:
     """`schema` is what the reader gives rows in."""
 
     def __init__(
-        self, place: TablePlace, schema: StructType, policy: ChangePolicy, *, has_all_columns: bool
+        self,
+        place: TableLocation,
+        schema: StructType,
+        policy: ChangePolicy,
+        *,
+        has_all_columns: bool,
     ) -> None:
         self._place = place
         self._schema = schema

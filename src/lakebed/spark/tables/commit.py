@@ -33,8 +33,8 @@ from lakebed.base.events import event
 from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Runner
 from lakebed.spark.tables.files import WrittenFile
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.log import read_change
-from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.schemas import as_table_schema, check_partitioning, evolved
 from lakebed.spark.tables.snapshot import (
     UnsupportedTable,
@@ -108,7 +108,7 @@ class Plan:
     partition_columns: tuple[str, ...]
 
 
-def planned(place: TablePlace, target: Target) -> Plan:
+def planned(place: TableLocation, target: Target) -> Plan:
     """An error if such rows cannot go there."""
     table = find_table(place)
     if table is None:
@@ -122,7 +122,7 @@ def planned(place: TablePlace, target: Target) -> Plan:
 
 
 def commit_files(
-    place: TablePlace,
+    place: TableLocation,
     files: Sequence[WrittenFile],
     plan: Plan,
     target: Target,
@@ -144,7 +144,7 @@ def commit_files(
     conflicts = failures = 0
     while True:
         try:
-            table, done = _looked_at(place, files, transaction, tried_from)
+            table, done = _current_table(place, files, transaction, tried_from)
             if done is not None:
                 return done
             if table is not None and are_made(advances, table.transaction_version, place):
@@ -173,7 +173,7 @@ def commit_files(
 
 
 def replace_files(
-    place: TablePlace,
+    place: TableLocation,
     files: Sequence[WrittenFile],
     schema: StructType,
     *,
@@ -212,7 +212,7 @@ def replace_files(
 
 
 def are_made(
-    advances: Sequence[Advance], number_of: Callable[[str], int | None], place: TablePlace
+    advances: Sequence[Advance], number_of: Callable[[str], int | None], place: TableLocation
 ) -> bool:
     """Whether all advances were made before; `Busy` if a part of them was."""
     numbers = {one: number_of(one.application) for one in advances}
@@ -227,8 +227,8 @@ def are_made(
     )
 
 
-def _looked_at(
-    place: TablePlace,
+def _current_table(
+    place: TableLocation,
     files: Sequence[WrittenFile],
     transaction: Transaction | None,
     tried_from: int | None,
@@ -250,7 +250,7 @@ def _looked_at(
 
 def _was_committed(
     table: DeltaTable,
-    place: TablePlace,
+    place: TableLocation,
     files: Sequence[WrittenFile],
     transaction: Transaction | None,
     tried_from: int | None,
@@ -271,7 +271,7 @@ def _was_committed(
 
 
 def _version_of(
-    file: WrittenFile, table: DeltaTable, place: TablePlace, tried_from: int
+    file: WrittenFile, table: DeltaTable, place: TableLocation, tried_from: int
 ) -> int | None:
     """Which of the versions since then added the file."""
     source = place.file_system()
@@ -281,7 +281,7 @@ def _version_of(
     return None
 
 
-def _check_files(place: TablePlace, files: Sequence[WrittenFile], clock: Clock) -> None:
+def _check_files(place: TableLocation, files: Sequence[WrittenFile], clock: Clock) -> None:
     """`InputError` if files are gone that were written so long ago that a vacuum, of whatever
     program, may have taken them for left over."""
     written_before_ms = clock.wall_ns() // NS_PER_MS - UNCOMMITTED_MS_MAX
@@ -296,7 +296,7 @@ def _check_files(place: TablePlace, files: Sequence[WrittenFile], clock: Clock) 
         )
 
 
-def _create(place: TablePlace, plan: Plan) -> None:
+def _create(place: TableLocation, plan: Plan) -> None:
     from deltalake import DeltaTable, Schema
 
     with place.trusted():
@@ -309,7 +309,7 @@ def _create(place: TablePlace, plan: Plan) -> None:
         )
 
 
-def _evolve(table: DeltaTable, place: TablePlace, plan: Plan, target: Target) -> bool:
+def _evolve(table: DeltaTable, place: TableLocation, plan: Plan, target: Target) -> bool:
     """Whether a commit was made for it, after which the table is to be loaded again."""
     from deltalake import CommitProperties, Schema
 
@@ -391,7 +391,7 @@ def _schema_for(
     return evolved(schema_of(table), rows, may_add=target.may_add_columns, may_widen=may_widen)
 
 
-def _otherwise_partitioned(place: TablePlace, columns: Sequence[str]) -> InputError:
+def _otherwise_partitioned(place: TableLocation, columns: Sequence[str]) -> InputError:
     by = ", ".join(columns) or "no column"
     return InputError(f"{place} is partitioned by {by}, and the rows are otherwise (partitionBy)")
 

@@ -22,9 +22,9 @@ from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import InputError
 from lakebed.base.events import event
 from lakebed.base.units import MIB
+from lakebed.spark.tables.location import TableLocation
+from lakebed.spark.tables.parquet_reader import conformed
 from lakebed.spark.tables.partition_values import as_text, folder_of
-from lakebed.spark.tables.place import TablePlace
-from lakebed.spark.tables.reading import conformed
 from lakebed.spark.tables.stats import Path, leaf_paths, stats_json
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class TableFiles:
 
     def __init__(
         self,
-        place: TablePlace,
+        place: TableLocation,
         schema: pa.Schema,
         options: FileOptions,
         *,
@@ -244,7 +244,7 @@ def by_partition(
         yield key, moved.slice(start, end - start)
 
 
-def remove_files(place: TablePlace, paths: Sequence[str]) -> None:
+def remove_files(place: TableLocation, paths: Sequence[str]) -> None:
     """Files that no commit named; what cannot be removed is left to a vacuum, and logged."""
     import obstore
     from obstore.exceptions import BaseError

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakebed.base.errors import DataError, NotFound
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.snapshot import relative
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def log_path(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
-def read_change(files: FileSystem, place: TablePlace, version: int) -> Change:
+def read_change(files: FileSystem, place: TableLocation, version: int) -> Change:
     """`NotFound` if the log does not reach back so far, or not yet that far."""
     path = place.key(log_path(version))
     try:

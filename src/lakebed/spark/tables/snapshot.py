@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from lakebed.api.problems import Unreachable
 from lakebed.base.errors import InputError, LakebedError, NotFound
-from lakebed.spark.tables.place import TablePlace
-from lakebed.spark.tables.skipping import FileStats, columns_of, may_match
+from lakebed.spark.tables.location import TableLocation
+from lakebed.spark.tables.stats_filter import FileStats, columns_of, may_match
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -52,7 +52,7 @@ class DataFile:
     partition: dict[str, Any]
 
 
-def find_table(place: TablePlace) -> DeltaTable | None:
+def find_table(place: TableLocation) -> DeltaTable | None:
     """The table as it is now; None if there is none.
 
     `NotFound` if there is no such bucket, `InputError` if the key is refused, `Unreachable` if
@@ -73,7 +73,7 @@ def find_table(place: TablePlace) -> DeltaTable | None:
 
 
 def load_table(
-    place: TablePlace, *, version: int | None = None, moment_us: int | None = None
+    place: TableLocation, *, version: int | None = None, moment_us: int | None = None
 ) -> DeltaTable:
     """The table at a version, or as it was at a moment; `NotFound` if there is no such."""
     from deltalake.exceptions import DeltaError
@@ -94,7 +94,7 @@ def load_table(
     return table
 
 
-def newest_version(place: TablePlace) -> int:
+def newest_version(place: TableLocation) -> int:
     table = find_table(place)
     return -1 if table is None else table.version()
 
@@ -218,7 +218,7 @@ def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
     return found
 
 
-def _version_as_of(place: TablePlace, moment_us: int) -> int:
+def _version_as_of(place: TableLocation, moment_us: int) -> int:
     """As everywhere in Delta, a version is as old as its file in the log."""
     from pyarrow.fs import FileSelector
 
@@ -240,7 +240,7 @@ def _has_deletion_vectors(table: DeltaTable) -> bool:
     return bool(pa.table(table.deletion_vectors().read_all()).num_rows)
 
 
-def _unreachable(place: TablePlace, error: OSError) -> LakebedError:
+def _unreachable(place: TableLocation, error: OSError) -> LakebedError:
     text = str(error)
     if "NoSuchBucket" in text:
         return NotFound(f"there is no bucket {place.bucket}")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lakebed.base.errors import InputError
 from lakebed.base.units import MIB
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.snapshot import check_writable, load_table
 
 TARGET_BYTES: Final = 128 * MIB
@@ -25,7 +25,7 @@ class Optimized:
 
 
 def optimize(
-    place: TablePlace,
+    place: TableLocation,
     *,
     target_bytes: int = TARGET_BYTES,
     partition_filters: list[tuple[str, str, Any]] | None = None,
@@ -54,7 +54,7 @@ def check_retention(retention_h: float) -> None:
 
 
 def vacuum(
-    place: TablePlace, *, retention_h: float = RETENTION_H, dry_run: bool = False
+    place: TableLocation, *, retention_h: float = RETENTION_H, dry_run: bool = False
 ) -> list[str]:
     """Remove files that no version of the last `retention_h` hours needs, and files that no version
     ever named, if they are older than that.

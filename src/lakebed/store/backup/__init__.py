@@ -2,15 +2,15 @@
 
     with ReadOnlyStore(root) as store:
         vault = open_vault("/backups/orders", disk=store.disk, runner=store.runner)
-        taken = take_backup(store, vault)
-        restore(vault, taken.snapshot, "/new", disk=store.disk)
+        backup = create_backup(store, vault)
+        restore(vault, backup.snapshot, "/new", disk=store.disk)
 
 - `catalogue`: what one snapshot holds, as bytes and back; no I/O;
 - `vault`: where snapshots and their parts are kept: a folder, or a bucket;
-- `copying`: files of the store become parts of the vault, those that are there already are not
+- `copy`: files of the store become parts of the vault, those that are there already are not
   copied again;
 - `groups`, `topics`, `logs`, `objects`: what of each engine is copied, and in which order;
-- `taking`: all of it, one behind the other; `restoring`, `checking`, `retaining`: the rest.
+- `create`: all of it, one behind the other; `restore`, `check`, `retention`: the rest.
 
 The order is what makes a snapshot of a store that is being written to consistent. Nothing that is
 copied refers to something that is copied before it:
@@ -24,24 +24,24 @@ What may be missing: what was acknowledged after the backup began, of each part 
 """
 
 from lakebed.store.backup.catalogue import BackedFile, Snapshot
-from lakebed.store.backup.checking import Checked, check_snapshot
-from lakebed.store.backup.restoring import DamagedBackup, Restored, restore
-from lakebed.store.backup.retaining import Removed, keep_snapshots
-from lakebed.store.backup.taking import Taken, take_backup
+from lakebed.store.backup.check import CheckReport, check_snapshot
+from lakebed.store.backup.create import CreatedBackup, create_backup
+from lakebed.store.backup.restore import DamagedBackup, RestoreReport, restore
+from lakebed.store.backup.retention import RemovedSnapshots, keep_snapshots
 from lakebed.store.backup.vault import Vault, open_vault
 
 __all__ = [
     "BackedFile",
-    "Checked",
+    "CheckReport",
+    "CreatedBackup",
     "DamagedBackup",
-    "Removed",
-    "Restored",
+    "RemovedSnapshots",
+    "RestoreReport",
     "Snapshot",
-    "Taken",
     "Vault",
     "check_snapshot",
+    "create_backup",
     "keep_snapshots",
     "open_vault",
     "restore",
-    "take_backup",
 ]

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, UnknownVersion
 from lakebed.base.units import GIB, KIB, MIB, VALUE_MAX
+from lakebed.kernels.checksum import blake3
 
 FORMAT = "lakebed backup snapshot"
 VERSION = 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from lakebed.base.errors import DataError, DiskError, NotFound
 from lakebed.base.files import Disk, read_file
-from lakebed.store.backup.copying import Copier, Unreadable, copy_as_it_is
+from lakebed.store.backup.copy import Copier, Unreadable, copy_as_it_is
 from lakebed.store.group_verification import unnamed_files
 from lakebed.stroma.delta import decode_header
 from lakebed.stroma.paths import GroupPaths, list_groups

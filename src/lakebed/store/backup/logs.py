@@ -28,7 +28,7 @@ from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Busy, DataError, NotFound, UnknownVersion
 from lakebed.base.files import TEMPORARY_SUFFIX, Disk, read_file
 from lakebed.base.units import MIB
-from lakebed.store.backup.copying import Copier, SourceChanged
+from lakebed.store.backup.copy import Copier, SourceChanged
 from lakebed.store.manifest_logs import stream_folders
 from lakebed.store.read_only import ReadOnlyStore
 

@@ -3,7 +3,7 @@
 The metadata are copied first, from one snapshot. What they refer to was durable before they said
 so, and stays where it is: a segment that is still written only grows, and is copied as far as the
 metadata know it. The files of manifests are not copied: all of them are in the metadata, too, and
-are written again from there (`restoring`).
+are written again from there (`restore`).
 
 If the metadata are damaged, that is told, and everything is copied as it lies there: their file,
 all segments, and the files of manifests.
@@ -25,7 +25,7 @@ from lakebed.kernels.disk import real_disk
 from lakebed.seglake.errors import MetadataLost
 from lakebed.seglake.paths import LakePaths
 from lakebed.seglake.segment_id import segment_path
-from lakebed.store.backup.copying import (
+from lakebed.store.backup.copy import (
     Copier,
     SourceChanged,
     Unreadable,

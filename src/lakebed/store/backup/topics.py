@@ -28,8 +28,8 @@ from lakebed.keratin.manifest import decode_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile, TopicPaths
 from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import PartitionSegment
-from lakebed.store.backup.copying import Copier, SourceChanged, Unreadable
-from lakebed.store.backup.holding import Holding
+from lakebed.store.backup.copy import Copier, SourceChanged, Unreadable
+from lakebed.store.backup.pins import BackupPins
 
 TRIES_MAX = 10
 _FILE_BYTES_MAX = GIB
@@ -47,7 +47,7 @@ def topic_id(disk: Disk, root: str, topic: str) -> str | None:
 
 
 def copy_topic(
-    copier: Copier, disk: Disk, root: str, topic: str, *, runner: Runner, holding: Holding
+    copier: Copier, disk: Disk, root: str, topic: str, *, runner: Runner, holding: BackupPins
 ) -> bool:
     """All partitions; False, and nothing, if the topic was deleted meanwhile."""
     paths = TopicPaths(root, topic)
@@ -66,7 +66,7 @@ def copy_topic(
 
 
 def _copy_partition(
-    copier: Copier, disk: Disk, paths: PartitionPaths, *, runner: Runner, holding: Holding
+    copier: Copier, disk: Disk, paths: PartitionPaths, *, runner: Runner, holding: BackupPins
 ) -> None:
     """Again, if something was removed, or finished, while it was looked at."""
     if not disk.is_folder(paths.segments):

@@ -22,15 +22,15 @@ import msgspec
 from lakebed.aof.tiers.errors import Missing
 from lakebed.aof.tiers.folder_store import FolderStore
 from lakebed.aof.tiers.object_store import ANSWERS_MAX, ObjectSource, ObjectStore
+from lakebed.aof.tiers.object_store_address import open_object_store
 from lakebed.aof.tiers.obstore_store import S3Options
-from lakebed.aof.tiers.opening import open_object_store
 from lakebed.aof.tiers.ranges import BytesSource
-from lakebed.aof.tiers.retrying import RetryingStore
-from lakebed.base.checksum import blake3
+from lakebed.aof.tiers.retrying_store import RetryingStore
 from lakebed.base.errors import Corrupt, InputError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, make_folders
 from lakebed.base.runner import Runner
 from lakebed.base.units import KIB
+from lakebed.kernels.checksum import blake3
 from lakebed.store.backup.catalogue import (
     CATALOGUE_BYTES_MAX,
     Snapshot,

@@ -16,7 +16,7 @@ from lakebed.base.units import GIB, MIB
 from lakebed.spark.backends import Backend
 from lakebed.spark.sinks.table import COMPRESSIONS
 from lakebed.spark.tables.files import FILE_BYTES
-from lakebed.spark.tables.place import bucket_and_prefix
+from lakebed.spark.tables.location import bucket_and_prefix
 from lakebed.spark.tables.upkeep import check_retention
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.spark.filters import Interval
 from lakebed.spark.jobs.land.config import Landing
-from lakebed.spark.jobs.land.decoding import BadDocument, generic
-from lakebed.spark.jobs.land.landed import LandedRange, advances_of, as_landed, lane_id
+from lakebed.spark.jobs.land.json_decoder import BadDocument, generic
+from lakebed.spark.jobs.land.landed_range import LandedRange, advances_of, as_landed, lane_id
 from lakebed.spark.jobs.land.rows import DEAD_LETTER, MessageRows, spark_schema
 from lakebed.spark.jobs.land.shapes import Shape
 from lakebed.spark.jobs.land.target import Target, target_of
@@ -41,10 +41,10 @@ from lakebed.spark.options import Options
 from lakebed.spark.sinks.query import QUERY_PROPERTY
 from lakebed.spark.sources.batch import FeedReader
 from lakebed.spark.sources.feed import Lane
-from lakebed.spark.sources.planning import Split
 from lakebed.spark.sources.progress import decode_progress, encode_progress
-from lakebed.spark.sources.reading import read_split
 from lakebed.spark.sources.settings import ReadSettings, settings_of
+from lakebed.spark.sources.split_plan import Split
+from lakebed.spark.sources.split_reader import read_split
 from lakebed.spark.sources.stream import FeedStreamReader
 from lakebed.spark.tables.commit import Transaction
 
@@ -66,14 +66,14 @@ ROW: Final = pa.schema(
 _log = logging.getLogger(__name__)
 
 
-class Places(msgspec.Struct, frozen=True):
+class SourceOptions(msgspec.Struct, frozen=True):
     """Options of the source and of the S3. There are secrets in it."""
 
     feed: dict[str, str]
     s3: dict[str, str]
 
 
-def landing_options(landing: Landing, places: Places) -> dict[str, str]:
+def landing_options(landing: Landing, places: SourceOptions) -> dict[str, str]:
     """Spark shows no value of an option whose name says that it is a secret."""
     return {
         "landing": msgspec.json.encode(landing).decode(),
@@ -104,18 +104,18 @@ class LandingSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> LandingWriter:  # noqa: ARG002, N802
         return LandingWriter(*self._given())
 
-    def _given(self) -> tuple[Landing, Places]:
+    def _given(self) -> tuple[Landing, SourceOptions]:
         options = Options(NAME, self.options, known=("landing", "secretPlaces"))
         return (
             msgspec.json.decode(options.required("landing"), type=Landing),
-            msgspec.json.decode(options.required("secretPlaces"), type=Places),
+            msgspec.json.decode(options.required("secretPlaces"), type=SourceOptions),
         )
 
 
 class LandingReader(FeedStreamReader):
     """The tasks of a stream do all the work."""
 
-    def __init__(self, landing: Landing, places: Places, settings: ReadSettings) -> None:
+    def __init__(self, landing: Landing, places: SourceOptions, settings: ReadSettings) -> None:
         super().__init__(settings)
         self._landing = landing
         self._places = places
@@ -208,7 +208,7 @@ def see_value(shape: Shape, value: bytes | None) -> None:
     except BadDocument:
         return
     if isinstance(document, dict):
-        shape.see(document)
+        shape.add_value(document)
 
 
 @dataclass
@@ -222,7 +222,7 @@ class LandedFiles(WriterCommitMessage):
 class LandingWriter(DataSourceStreamArrowWriter):
     """The dead letters first, then the rows: each of both once for the query and the batch."""
 
-    def __init__(self, landing: Landing, places: Places) -> None:
+    def __init__(self, landing: Landing, places: SourceOptions) -> None:
         self._landing = landing
         self._places = places
 
@@ -277,7 +277,9 @@ def files_in(messages: list[WriterCommitMessage | None]) -> list[TaskFiles]:
     ]
 
 
-def targets(landing: Landing, places: Places, messages: MessageRows) -> tuple[Target, Target]:
+def targets(
+    landing: Landing, places: SourceOptions, messages: MessageRows
+) -> tuple[Target, Target]:
     """Of the rows, and of the dead letters."""
     columns = messages.partition_columns
     return (
@@ -306,7 +308,7 @@ def keep_up(landing: Landing, tables: tuple[Target, Target]) -> tuple[int, int]:
 
 
 def _settings(
-    landing: Landing, places: Places, columns: tuple[str, ...], *, is_stream: bool
+    landing: Landing, places: SourceOptions, columns: tuple[str, ...], *, is_stream: bool
 ) -> ReadSettings:
     kind = landing.kind
     given = {**places.feed, kind.nouns: ",".join(landing.names)}

@@ -27,9 +27,9 @@ from lakebed.spark.jobs.land.task import LandTask, TaskFiles
 from lakebed.spark.tables import snapshot
 from lakebed.spark.tables.commit import Transaction, replace_files
 from lakebed.spark.tables.files import WrittenFile, remove_files
+from lakebed.spark.tables.location import TableLocation
+from lakebed.spark.tables.parquet_reader import read_parts
 from lakebed.spark.tables.parts import splits_of
-from lakebed.spark.tables.place import TablePlace
-from lakebed.spark.tables.reading import read_parts
 
 ATTEMPTS_MAX: Final = 5
 _SEGMENT_SHIFT: Final = 32
@@ -98,7 +98,7 @@ def as_messages(letters: pa.RecordBatch, landing: Landing) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _finish(landing: Landing, s3: Mapping[str, str], place: TablePlace, retry: Retry) -> int:
+def _finish(landing: Landing, s3: Mapping[str, str], place: TableLocation, retry: Retry) -> int:
     """Both commits, each once; then nothing is left to be decided."""
     columns = MessageRows(landing).partition_columns
     schema = StructType.fromJson(msgspec.json.decode(retry.files.schema_json))
@@ -111,7 +111,7 @@ def _finish(landing: Landing, s3: Mapping[str, str], place: TablePlace, retry: R
     raise Busy(f"{place}: others added dead letters {ATTEMPTS_MAX} times meanwhile")
 
 
-def _take_out(landing: Landing, place: TablePlace, retry: Retry) -> bool:
+def _take_out(landing: Landing, place: TableLocation, retry: Retry) -> bool:
     """Whether the dead letters are now those that are left, and those that came since."""
     table = snapshot.load_table(place)
     if table.transaction_version(retry.application) is not None:
@@ -136,7 +136,7 @@ def _take_out(landing: Landing, place: TablePlace, retry: Retry) -> bool:
     return False
 
 
-def _letters(place: TablePlace, version: int) -> Iterator[pa.RecordBatch]:
+def _letters(place: TableLocation, version: int) -> Iterator[pa.RecordBatch]:
     table = snapshot.load_table(place, version=version)
     parts = [part for split in splits_of(snapshot.files_of(table)) for part in split]
     return read_parts(place, parts, DEAD_LETTER)
@@ -147,11 +147,11 @@ def _keys(batch: pa.RecordBatch) -> list[Letter]:
     return list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
 
 
-def _path(place: TablePlace) -> str:
+def _path(place: TableLocation) -> str:
     return f"{FOLDER}/{place.prefix}/retry.json"
 
 
-def _begun(place: TablePlace) -> Retry | None:
+def _begun(place: TableLocation) -> Retry | None:
     import obstore
 
     try:
@@ -164,7 +164,7 @@ def _begun(place: TablePlace) -> Retry | None:
         raise DataError(f"no such document: {error}", path=_path(place)) from error
 
 
-def _decide(place: TablePlace, retry: Retry) -> None:
+def _decide(place: TableLocation, retry: Retry) -> None:
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
@@ -176,7 +176,7 @@ def _decide(place: TablePlace, retry: Retry) -> None:
         raise Busy(f"{place}: another job lands these dead letters at the same time") from error
 
 
-def _remove_decision(place: TablePlace) -> None:
+def _remove_decision(place: TableLocation) -> None:
     import obstore
 
     obstore.delete(place.object_store(), _path(place))

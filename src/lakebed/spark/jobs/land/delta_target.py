@@ -15,7 +15,7 @@ from lakebed.spark.tables import upkeep
 from lakebed.spark.tables.commit import Advance, Plan, Transaction
 from lakebed.spark.tables.commit import Target as RowsTarget
 from lakebed.spark.tables.files import TableFiles, WrittenFile, remove_files
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.schemas import SchemaMismatch, as_table_schema, evolved
 from lakebed.spark.tables.snapshot import find_table, schema_of
 
@@ -32,7 +32,7 @@ class DeltaTarget:
 
     def __init__(
         self,
-        place: TablePlace,
+        place: TableLocation,
         landing: Landing,
         partition_columns: tuple[str, ...],
         *,

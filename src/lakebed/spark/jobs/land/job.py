@@ -10,26 +10,26 @@ from pyspark.sql.types import StructType
 
 from lakebed.base.units import MIB
 from lakebed.spark.backends import backend_options
-from lakebed.spark.jobs.land.asking import ask
 from lakebed.spark.jobs.land.config import LandConfig, Landing
 from lakebed.spark.jobs.land.data_source import (
     NAME,
     LandingSource,
-    Places,
+    SourceOptions,
     keep_up,
     landing_options,
     targets,
 )
 from lakebed.spark.jobs.land.dead_letter_retry import retry_dead_letters
-from lakebed.spark.jobs.land.decoding import check_decodable
-from lakebed.spark.jobs.land.following import METRICS, Landed, Tally, follow, sum_of
+from lakebed.spark.jobs.land.executor_call import call_on_executor
+from lakebed.spark.jobs.land.json_decoder import check_decodable
+from lakebed.spark.jobs.land.query_progress import METRICS, LandedCounts, Tally, follow, sum_of
 from lakebed.spark.jobs.land.rows import MessageRows
 from lakebed.spark.jobs.land.shapes import Shape
 from lakebed.spark.jobs.land.target import ensure_buckets
 from lakebed.spark.jobs.land.task import first_schema, taken_names
 from lakebed.spark.jobs.land.wider_columns import widen
 from lakebed.spark.jobs.report import Report
-from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
+from lakebed.spark.jobs.watcher import NullWatcher, Watcher
 from lakebed.spark.options import milliseconds
 from lakebed.spark.tables.schemas import as_table_schema
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SAMPLE_SPLITS: Final = 8
 SAMPLE_SPLIT_BYTES: Final = 256 * MIB
-_NOBODY: Final = NobodyWatches()
+_NOBODY: Final = NullWatcher()
 
 
 def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) -> Report:
@@ -48,7 +48,7 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) ->
     Several tables are landed one after the other, and streams side by side.
     """
     spark.dataSource.register(LandingSource)
-    places = Places(feed=_feed_options(config), s3=dict(config.s3))
+    places = SourceOptions(feed=_feed_options(config), s3=dict(config.s3))
     landings = [
         _prepared(spark, landing, places, watcher)
         for landing in config.landings(schema_json=_schema_json(config))
@@ -60,13 +60,15 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) ->
         repaired["columns_widened"] = names
     if config.retries_dead_letters:
         watcher.begin("land dead letters again")
-        retries = [ask(spark, partial(retry_dead_letters, one, places.s3)) for one in landings]
+        retries = [
+            call_on_executor(spark, partial(retry_dead_letters, one, places.s3)) for one in landings
+        ]
         repaired["dead_letters_landed"] = sum(retries)
     watcher.begin(f"land {', '.join(one.table for one in landings)}")
     tallies: list[Tally] = []
     if config.is_stream:
         tallies = [Tally(_started(spark, config, one, places)) for one in landings]
-        follow(tallies, watcher, Landed())
+        follow(tallies, watcher, LandedCounts())
     else:
         for landing in landings:
             done = sum_of([one.total() for one in tallies])
@@ -76,22 +78,24 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) ->
     upkeep = (0, 0)
     if config.keeps_up_at_end:
         for landing in landings:
-            found = ask(spark, partial(_keep_up, landing, places))
+            found = call_on_executor(spark, partial(_keep_up, landing, places))
             upkeep = (upkeep[0] + found[0], upkeep[1] + found[1])
     return _report(landings, tallies, upkeep, repaired)
 
 
-def _prepared(spark: SparkSession, landing: Landing, places: Places, watcher: Watcher) -> Landing:
+def _prepared(
+    spark: SparkSession, landing: Landing, places: SourceOptions, watcher: Watcher
+) -> Landing:
     """The table is there then; and the schema is in the landing."""
-    if ask(spark, partial(_prepare, landing, places, True)):
+    if call_on_executor(spark, partial(_prepare, landing, places, True)):
         return landing
     watcher.begin(f"look at {', '.join(landing.names)}")
     landing = msgspec.structs.replace(landing, schema_json=_sampled(spark, landing, places))
-    ask(spark, partial(_prepare, landing, places, False))
+    call_on_executor(spark, partial(_prepare, landing, places, False))
     return landing
 
 
-def _sampled(spark: SparkSession, landing: Landing, places: Places) -> str:
+def _sampled(spark: SparkSession, landing: Landing, places: SourceOptions) -> str:
     options = {
         name: text
         for name, text in places.feed.items()
@@ -103,7 +107,7 @@ def _sampled(spark: SparkSession, landing: Landing, places: Places) -> str:
         "failOnDataLoss": "false",
         "pinSeconds": "0",
     }
-    chosen = landing_options(landing, Places(options, places.s3))
+    chosen = landing_options(landing, SourceOptions(options, places.s3))
     shape = Shape()
     for row in spark.read.format(NAME).options(**chosen).load().select("files").collect():
         shape.add(msgspec.json.decode(bytes(row[0]), type=Shape))
@@ -113,7 +117,7 @@ def _sampled(spark: SparkSession, landing: Landing, places: Places) -> str:
 
 
 def _started(
-    spark: SparkSession, config: LandConfig, landing: Landing, places: Places
+    spark: SparkSession, config: LandConfig, landing: Landing, places: SourceOptions
 ) -> StreamingQuery:
     from pyspark.sql import functions
 
@@ -124,7 +128,7 @@ def _started(
     frame = spark.readStream.format(NAME).options(**options).load()
     frame = frame.observe(
         METRICS,
-        *(functions.sum(name).alias(name) for name in Landed._fields),
+        *(functions.sum(name).alias(name) for name in LandedCounts._fields),
     )
     writer = frame.writeStream.format(NAME).options(**options)
     writer = writer.option("checkpointLocation", config.checkpoint_of(landing))
@@ -191,7 +195,7 @@ def _report(
 # These run in a process of Spark's.
 
 
-def _prepare(landing: Landing, places: Places, is_first: bool) -> bool:
+def _prepare(landing: Landing, places: SourceOptions, is_first: bool) -> bool:
     """Make the table, or look whether it takes such rows; False if a sample is needed first."""
     if landing.creates_bucket:
         ensure_buckets(landing, places.s3)
@@ -204,5 +208,5 @@ def _prepare(landing: Landing, places: Places, is_first: bool) -> bool:
     return True
 
 
-def _keep_up(landing: Landing, places: Places) -> tuple[int, int]:
+def _keep_up(landing: Landing, places: SourceOptions) -> tuple[int, int]:
     return keep_up(landing, targets(landing, places, MessageRows(landing)))

@@ -34,8 +34,8 @@ from lakebed.spark.jobs.land.shapes import extended
 from lakebed.spark.jobs.land.target import files_of
 from lakebed.spark.tables.commit import Advance, Transaction, are_made
 from lakebed.spark.tables.files import TableFiles, WrittenFile, remove_files
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.partition_values import folder_of
-from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.schemas import (
     as_table_schema,
     check_partitioning,
@@ -86,7 +86,7 @@ class ParquetTarget:
 
     def __init__(
         self,
-        place: TablePlace,
+        place: TableLocation,
         landing: Landing,
         partition_columns: tuple[str, ...],
         *,

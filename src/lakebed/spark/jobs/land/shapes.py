@@ -42,7 +42,7 @@ class Shape(msgspec.Struct):
     fields: dict[str, Shape] = {}
     element: Shape | None = None
 
-    def see(self, value: object) -> None:
+    def add_value(self, value: object) -> None:
         match value:
             case None:
                 return
@@ -58,12 +58,12 @@ class Shape(msgspec.Struct):
                 kind = "array"
                 self.element = self.element or Shape()
                 for one in value:
-                    self.element.see(one)
+                    self.element.add_value(one)
             case _:
                 assert isinstance(value, dict), "JSON has no other types"
                 kind = "struct"
                 for name, one in value.items():
-                    self.fields.setdefault(name, Shape()).see(one)
+                    self.fields.setdefault(name, Shape()).add_value(one)
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def add(self, other: Shape) -> None:

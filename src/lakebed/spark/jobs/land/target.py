@@ -10,7 +10,7 @@ from lakebed.base.clock import Clock, SystemClock
 from lakebed.spark.options import Options
 from lakebed.spark.tables.commit import Advance, Transaction
 from lakebed.spark.tables.files import FileOptions, TableFiles, WrittenFile
-from lakebed.spark.tables.place import PLACE_OPTIONS, TablePlace, table_place
+from lakebed.spark.tables.location import PLACE_OPTIONS, TableLocation, table_location
 from lakebed.spark.tables.schemas import arrow_schema
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Target(Protocol):
         """For the rows of a task; nobody sees them before the commit."""
 
     def landed(self, lanes: Collection[str]) -> dict[str, int]:
-        """Up to which position each of these lanes is in the table; see `landed`."""
+        """Up to which position each of these lanes is in the table; see `landed_range`."""
 
     def commit(
         self,
@@ -59,7 +59,7 @@ class Target(Protocol):
 
 
 def files_of(
-    place: TablePlace,
+    place: TableLocation,
     landing: Landing,
     schema: StructType,
     *,
@@ -99,5 +99,5 @@ def ensure_buckets(landing: Landing, s3: Mapping[str, str]) -> None:
         place.file_system(creates_buckets=True).create_dir(place.bucket)
 
 
-def place_of_table(table: str, s3: Mapping[str, str]) -> TablePlace:
-    return table_place(Options("land", {**s3, "table": table}, known=PLACE_OPTIONS))
+def place_of_table(table: str, s3: Mapping[str, str]) -> TableLocation:
+    return table_location(Options("land", {**s3, "table": table}, known=PLACE_OPTIONS))

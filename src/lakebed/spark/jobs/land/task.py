@@ -16,8 +16,8 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakebed.spark.jobs.land.decoding import BadDocument, Documents, JsonDecoder, generic
-from lakebed.spark.jobs.land.landed import LandedRange
+from lakebed.spark.jobs.land.json_decoder import BadDocument, Documents, JsonDecoder, generic
+from lakebed.spark.jobs.land.landed_range import LandedRange
 from lakebed.spark.jobs.land.rows import DEAD_LETTER, MessageRows, spark_schema
 from lakebed.spark.jobs.land.shapes import Shape, extended, leaf_count, left_over
 from lakebed.spark.tables.files import TableFiles, WrittenFile
@@ -90,7 +90,7 @@ class LandTask:
         )
         schema = pa.schema([*self._messages.arrow, *fields])
         if found.errors:
-            self._bury(batch, found)
+            self._dead_letter(batch, found)
             kept = [index for index in range(len(values)) if index not in found.errors]
             columns = [column.take(pa.array(kept, pa.int64())) for column in columns]
         self._write(columns, schema)
@@ -122,7 +122,7 @@ class LandTask:
         self._files.write(rows)
         self.row_count += rows.num_rows
 
-    def _bury(self, batch: pa.RecordBatch, found: Documents) -> None:
+    def _dead_letter(self, batch: pa.RecordBatch, found: Documents) -> None:
         if self._dead_files is None:
             schema = self._dead_target.agree(spark_schema(DEAD_LETTER), is_given=False)
             self._dead_files = self._dead_target.open_files(schema)
@@ -160,7 +160,7 @@ class LandTask:
             except BadDocument as error:  # within what was passed over
                 found.errors[index], found.objects[index] = str(error), None
                 continue
-            shape.see(documents[index])
+            shape.add_value(documents[index])
         if self._grow(shape.struct()):
             again = self._decoder.decode(values)
             again.errors.update(found.errors)

@@ -26,15 +26,15 @@ from pyspark.sql.types import (
 
 from lakebed.base.clock import SystemClock
 from lakebed.base.errors import Busy, InputError
-from lakebed.spark.jobs.land.asking import ask, ask_each
-from lakebed.spark.jobs.land.decoding import FIELDS
+from lakebed.spark.jobs.land.executor_call import call_on_executor, call_on_executors
+from lakebed.spark.jobs.land.json_decoder import FIELDS
 from lakebed.spark.jobs.land.target import files_of, place_of_table
 from lakebed.spark.jobs.land.task import rescue_field
 from lakebed.spark.tables import snapshot
 from lakebed.spark.tables.commit import replace_files
 from lakebed.spark.tables.files import WrittenFile, remove_files
+from lakebed.spark.tables.parquet_reader import read_parts
 from lakebed.spark.tables.parts import FilePart, splits_of
-from lakebed.spark.tables.reading import read_parts
 from lakebed.spark.tables.schemas import arrow_schema
 
 if TYPE_CHECKING:
@@ -65,15 +65,15 @@ class Rewrite(msgspec.Struct, frozen=True):
 def widen(spark: SparkSession, landing: Landing, s3: Mapping[str, str]) -> list[str]:
     """The names of the columns that were made wider."""
     for _ in range(ATTEMPTS_MAX):
-        found = ask(spark, partial(_plan, landing, s3))
+        found = call_on_executor(spark, partial(_plan, landing, s3))
         if found is None:
             return []
         rewrite = msgspec.convert(found, Rewrite)
-        written = ask_each(
+        written = call_on_executors(
             spark, partial(_write_split, landing, s3, rewrite), count=rewrite.split_count
         )
         files = [one for part in written for one in msgspec.convert(part, list[WrittenFile])]
-        if ask(spark, partial(_replace, landing, s3, rewrite, files)):
+        if call_on_executor(spark, partial(_replace, landing, s3, rewrite, files)):
             return rewrite.names
     raise Busy(f"{landing.table}: others changed the table {ATTEMPTS_MAX} times meanwhile")
 

@@ -1,0 +1,188 @@
+"""Appending: records are encoded, given their ids and queued for the flush.
+
+It never waits and touches no disk, unless a time-out is given: what it would wait for is told by
+`WouldBlock`. Records that do not fit into the active segment go to the next one, which is rolled
+to if the one before was sealed.
+
+Invariants:
+- ids are handed out in the order of the queue, both under the log's mutex, and never twice;
+- a record that was queued is counted: whatever a caller's values could fail is done before, and
+  an append that is interrupted in between ends the log's writing;
+- a batch of an append may be split between segments and flushes, but stays in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from lakebed.aof.change_waiter import ChangeWaiter
+from lakebed.aof.context import LogContext
+from lakebed.aof.errors import BackpressureKind, WouldBlock
+from lakebed.aof.flusher import Flusher
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.segment import (
+    FirstRecord,
+    Numbers,
+    RecordIds,
+    fits_empty_segment,
+    largest,
+    payload_bytes_max,
+)
+from lakebed.aof.transitions import Transitions
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import Busy, LakebedError, Poisoned, TooLarge
+from lakebed.base.layout import Buffer
+from lakebed.kernels import AofBatch
+
+SET_BACK_NS_MAX = NS_PER_S
+"""Automatic timestamps do not fall when the clock is set back by so much at most. One that is
+further in the future, from a wrong clock or a caller, holds up none that follow."""
+
+
+class Appender:
+    """Thread-safe: an append holds the log's mutex from its first record to its last."""
+
+    def __init__(
+        self, context: LogContext, transitions: Transitions, flusher: Flusher, waiting: ChangeWaiter
+    ) -> None:
+        self._state = context.state
+        self._clock = context.clock
+        self._metrics = context.metrics
+        self._segment_bytes = context.config.segment_bytes
+        self._flush_bytes = context.config.flush.flush_bytes
+        self._transitions = transitions
+        self._flusher = flusher
+        self._waiter = waiting
+
+    def append(
+        self, payloads: Sequence[Buffer], *, ext_ids: Numbers, timestamps: Numbers | None
+    ) -> Sequence[RecordId]:
+        """See `Aof.append_records`."""
+        if not payloads:
+            return ()
+        started_ns = self._clock.monotonic_ns()
+        parts: list[RecordIds] = []
+        done = 0
+        with self._state.mutex:
+            stamps = self._stamp() if timestamps is None else timestamps
+            try:
+                while done < len(payloads):
+                    parts.append(
+                        self._append_some(
+                            payloads[done:] if done else payloads,
+                            timestamps=_rest(stamps, done),
+                            ext_ids=_rest(ext_ids, done),
+                        )
+                    )
+                    done += len(parts[-1])
+            except WouldBlock as error:
+                self._metrics.would_block[error.kind].add()
+                error.record_ids = _joined(parts)
+                raise
+        self._metrics.append_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
+        return _joined(parts)
+
+    def append_with_timeout(
+        self, payload: Buffer, timeout: float, *, ext_id: int, timestamp: int | None
+    ) -> RecordId:
+        """See `Aof.append_record_with_timeout`."""
+        started_ns = self._clock.monotonic_ns()
+        deadline_ns = self._waiter.deadline_ns(timeout)
+        while True:
+            seen = self._waiter.next_change()
+            try:
+                record_id = self.append([payload], ext_ids=ext_id, timestamps=timestamp)[0]
+            except WouldBlock as error:
+                if not self._waiter.wait(error.kind, seen, deadline_ns):
+                    raise
+            else:
+                now_ns = self._clock.monotonic_ns()
+                self._metrics.admission_latency_ns.observe(now_ns - started_ns)
+                return record_id
+
+    def wait_for_segment(self, timeout: float | None) -> None:
+        """See `Aof.wait_for_writable_segment`."""
+        state = self._state
+        deadline_ns = self._waiter.deadline_ns(timeout)
+        while True:
+            seen = self._waiter.next_change()
+            with state.mutex:
+                state.check_writable()
+                has_room = not state.is_tail_full or self._transitions.may_roll
+                if state.error is None and (has_room or self._transitions.is_asking_useful):
+                    return
+            if not self._waiter.wait(BackpressureKind.ROLLOVER, seen, deadline_ns):
+                raise WouldBlock(BackpressureKind.ADMISSION, f"{state.name}: no writable segment")
+
+    def _append_some(
+        self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
+    ) -> RecordIds:
+        """As many as fit the segment that is written; the next one if none do. With the mutex."""
+        state = self._state
+        state.check_writable()
+        if state.error is not None:
+            raise WouldBlock(BackpressureKind.FLUSH, f"{state.name}: flushing fails: {state.error}")
+        batch = self._encode(payloads, timestamps, ext_ids)
+        if not len(batch.offsets):
+            self._check_fits(payloads[0])
+            self._transitions.roll()
+            batch = self._encode(payloads, timestamps, ext_ids)
+        segment = state.chain.active
+        # Everything that the caller's values could fail is done before the chunk is queued.
+        first = FirstRecord(timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
+        max_timestamp = largest(timestamps, len(batch.offsets))
+        chunk = segment.chunk(batch, first)
+        if not segment.record_count:
+            self._transitions.open(segment)
+        try:
+            self._flusher.submit(chunk)
+            ids = segment.accept(batch, first, max_timestamp=max_timestamp)
+        except Busy:
+            raise WouldBlock(
+                BackpressureKind.FLUSH, f"{state.name}: too much is not durable yet"
+            ) from None
+        except BaseException as error:
+            # Interrupted in between: queued, but not counted. The next would get the same place.
+            if not isinstance(error, LakebedError):
+                state.failure = Poisoned("append", state.folder, why=repr(error))
+            raise
+        self._metrics.appended_records.add(len(ids))
+        self._metrics.appended_bytes.add(batch.size)
+        return ids
+
+    def _encode(
+        self, payloads: Sequence[Buffer], timestamps: Numbers, ext_ids: Numbers
+    ) -> AofBatch:
+        """No more at once than a flush takes, so that no batch is too large for the queue."""
+        segment, limit = self._state.chain.active, self._flush_bytes
+        batch = segment.encode(payloads, timestamps=timestamps, ext_ids=ext_ids, limit=limit)
+        if len(batch.offsets) or segment.room <= limit:
+            return batch
+        first = payloads[:1]
+        return segment.encode(first, timestamps=_at(timestamps, 0), ext_ids=_at(ext_ids, 0))
+
+    def _stamp(self) -> int:
+        """Now; or the last one, if the clock was set back a little since. With the mutex."""
+        state, now_ns = self._state, self._clock.wall_ns()
+        if not now_ns < state.last_timestamp <= now_ns + SET_BACK_NS_MAX:
+            state.last_timestamp = now_ns
+        return state.last_timestamp
+
+    def _check_fits(self, payload: Buffer) -> None:
+        size = memoryview(payload).nbytes
+        if not fits_empty_segment(size, self._segment_bytes):
+            limit = payload_bytes_max(self._segment_bytes)
+            raise TooLarge(f"{self._state.name}: the payload", size=size, limit=limit)
+
+
+def _rest(numbers: Numbers, start: int) -> Numbers:
+    return numbers if isinstance(numbers, int) or not start else numbers[start:]
+
+
+def _at(numbers: Numbers, index: int) -> int:
+    return numbers if isinstance(numbers, int) else numbers[index]
+
+
+def _joined(parts: Sequence[RecordIds]) -> Sequence[RecordId]:
+    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))

@@ -1,0 +1,73 @@
+"""The durability cursor of a log, as JSON for people and tools: how far it was asked to be durable,
+and how far it is.
+
+Advice only: it is written now and then, never between a write and its acknowledgement, and
+recovery trusts the segments.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from lakebed.aof.paths import LogPaths
+from lakebed.aof.record_id import RecordId
+from lakebed.base.clock import NS_PER_S, Clock
+from lakebed.base.errors import LakebedError
+from lakebed.base.files import Disk, make_folders, replace_atomically
+
+_log = logging.getLogger(__name__)
+PERIOD_NS = 10 * NS_PER_S
+
+
+class DurabilityCursor:
+    """The cursor file of one log: written when asked to, and now and then while the log moves."""
+
+    def __init__(self, disk: Disk, paths: LogPaths, clock: Clock) -> None:
+        self._disk = disk
+        self._paths = paths
+        self._clock = clock
+        self._written: RecordId | None = None
+        self._is_fresh = True
+        self._due_ns = 0
+
+    @property
+    def is_fresh(self) -> bool:
+        """Nobody has taken on to write it again: whoever moves the log asks for a `step`."""
+        return self._is_fresh
+
+    def step(self, *, requested: RecordId, durable: RecordId) -> int | None:
+        """Write it if that is due; ns until it is, or None while nothing moves."""
+        if durable == self._written:
+            self._is_fresh = True
+            return None
+        self._is_fresh = False
+        delay_ns = self._due_ns - self._clock.monotonic_ns()
+        if delay_ns > 0:
+            return delay_ns
+        self.write(requested=requested, durable=durable)
+        return None
+
+    def write(self, *, requested: RecordId, durable: RecordId) -> None:
+        """Replace the file; a failure is logged and harms nothing."""
+        self._written = durable
+        self._is_fresh = True
+        self._due_ns = self._clock.monotonic_ns() + PERIOD_NS
+        document = {
+            "instance": self._paths.name,
+            "requested": _position(requested),
+            "durable": _position(durable),
+            "written_at_ns": self._clock.wall_ns(),
+        }
+        folder = self._paths.cursors
+        try:
+            if not self._disk.is_folder(folder):
+                make_folders(self._disk, folder)
+            path = f"{folder}/{self._paths.name}.json"
+            replace_atomically(self._disk, path, json.dumps(document).encode() + b"\n")
+        except LakebedError as error:
+            _log.warning("the durability cursor was not written: %s", error)
+
+
+def _position(position: RecordId) -> dict[str, int]:
+    return {"segment_id": position.segment_index, "offset": position.segment_offset}

@@ -1,0 +1,177 @@
+"""Making a log's appended bytes durable: the barrier, its sink, and what comes of a failure.
+
+Chunks are queued in the order of their ids. A flush that finds the disk full is tried again with
+growing delays, and appends are held back meanwhile; a failed sync ends the log's writing for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from random import Random
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.durable_end import DurableEndFile
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.segment import Chunk, Segment
+from lakebed.aof.spares import Spares
+from lakebed.aof.writer import SegmentSink
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.commit import Barrier, SpaceReserve, Ticket
+from lakebed.base.errors import DiskError, LakebedError, NotFound, RetryError
+from lakebed.base.events import RareEvent
+from lakebed.base.retry import Backoff, RetryPolicy
+
+_log = logging.getLogger(__name__)
+
+
+class Flusher:
+    """The state's mutex guards what is queued; it is never held during I/O."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        spares: Spares,
+        *,
+        random: Random,
+        writer_epoch: int,
+        wake: Callable[[], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        disk, paths, config = context.disk, context.paths, context.config.flush
+        self._state = context.state
+        self._clock = context.clock
+        self._metrics = context.metrics
+        self._failed = RareEvent(
+            _log, "flush_failed", level=logging.ERROR, clock=context.clock, every_ns=60 * NS_PER_S
+        )
+        self._backoff = Backoff(RetryPolicy(), random)
+        self._wake = wake
+        self._on_change = on_change
+        self._sink = SegmentSink(
+            disk,
+            paths,
+            spares,
+            reserve=SpaceReserve(disk, paths.folder, reserve_bytes=config.reserve_bytes),
+            on_durable=self._on_durable,
+            on_failure=self._on_failure,
+        )
+        self._barrier: Barrier[Chunk, None] = Barrier(
+            self._sink,
+            name=paths.folder,
+            runner=context.runner,
+            wake=wake,
+            config=config.commit_config(),
+            counters=context.counters,
+            on_room=on_change,  # behind `_on_durable`, whose hearers may have come too early
+        )
+        self._end_file = DurableEndFile(disk, paths.durable_end, writer_epoch=writer_epoch)
+        self._ticket: Ticket[None] | None = None  # guarded by the mutex, as is the next
+        self._retry_at_ns = 0
+
+    @property
+    def failure(self) -> LakebedError | None:
+        """Why nothing is written any more."""
+        return self._state.failure or self._barrier.failure
+
+    def start(self) -> None:
+        """Publish the durable end; called once, before anything else."""
+        state = self._state
+        self._end_file.start(
+            segment_id=state.durable.segment_index,
+            offset=state.durable.segment_offset,
+            coordinator_watermark=state.coordinator_watermark,
+        )
+
+    def submit(self, chunk: Chunk) -> None:
+        """Queue a chunk; `Busy` if too much is queued. With the mutex."""
+        self._ticket = self._barrier.submit(chunk, size=chunk.size, timeout=0)
+
+    def flush(self, record_id: RecordId | None, timeout: float | None) -> None:
+        """Until that record, or everything appended so far, is durable. See `Aof.flush`."""
+        state = self._state
+        with state.mutex:
+            if record_id is not None and record_id >= state.appended_end():
+                raise NotFound(f"{state.name}: no record {record_id} was appended yet")
+            if state.is_durable(record_id):
+                return
+            if state.failure is not None:
+                state.check_writable()
+        self.flush_queued(timeout)
+
+    def flush_queued(self, timeout: float | None) -> None:
+        """Until everything queued so far is durable, or failed to become so."""
+        with self._state.mutex:
+            ticket = None if self._state.error is not None else self._ticket
+        started_ns = self._clock.monotonic_ns()
+        if ticket is None or ticket.is_done:
+            self._barrier.commit(self._empty_chunk(), size=0, timeout=timeout)
+        else:
+            ticket.wait(timeout)
+        self._metrics.flush_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
+
+    def step(self) -> int | None:
+        """Commit what is due, try again what failed; ns to the next time, or None."""
+        if self._state.error is not None:
+            delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
+            if delay_ns > 0:
+                return delay_ns
+            with contextlib.suppress(LakebedError):
+                self._barrier.commit(self._empty_chunk(), size=0)
+            if self._state.error is not None:
+                return max(1, self._retry_at_ns - self._clock.monotonic_ns())
+        return self._barrier.step()
+
+    def close(self) -> None:
+        """Commit what is queued, and let go of the files. Nothing is lost by an error here."""
+        self._barrier.close()
+        if self._state.error is not None:
+            with contextlib.suppress(LakebedError):
+                self._sink.commit(())
+        self._publish(self._state.durable)
+        self._end_file.close()
+        self._sink.close()
+
+    def _empty_chunk(self) -> Chunk:
+        """A chunk without bytes: makes the sink write what it still has."""
+        with self._state.mutex:
+            return Chunk(self._state.chain.active, 0, b"", None, 0)
+
+    def _publish(self, durable: RecordId) -> None:
+        self._end_file.publish(
+            segment_id=durable.segment_index,
+            offset=durable.segment_offset,
+            coordinator_watermark=self._state.coordinator_watermark,
+        )
+
+    def _on_durable(self, segment: Segment, end: int) -> None:
+        """The leader's: bytes up to `end` of the segment were synced."""
+        self._metrics.flush_operations.add()
+        self._metrics.durable_bytes.add(end - segment.durable)
+        state = self._state
+        with state.mutex:
+            state.chain.note_durable(segment, end)
+            state.durable = durable = segment.position(end)
+            had_failed, state.error = state.error is not None, None
+            if had_failed:
+                self._backoff.reset()
+                self._failed.reset()
+        self._publish(durable)
+        self._on_change()
+        if had_failed:
+            self._wake()  # `step` waits for the next try, and not for what was queued since
+
+    def _on_failure(self, segment: Segment, error: LakebedError) -> None:
+        """The leader's: nothing of the batch was acknowledged."""
+        self._metrics.flush_failures.add()
+        self._failed.note(log=self._state.name, error=error)
+        with self._state.mutex:
+            segment.flush_failure = True
+            if isinstance(error, RetryError):
+                self._state.error = error
+                self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
+            elif isinstance(error, DiskError):
+                self._state.failure = error
+        self._on_change()
+        self._wake()

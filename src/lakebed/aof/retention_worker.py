@@ -1,0 +1,174 @@
+"""Carries out what retention decides: reads the facts it needs once, deletes or archives.
+
+Segments leave the log first and the disk after that. Files that stayed behind, for a crash or an
+error came between, are found by the next opening and retired again.
+
+What is to be archived leaves when `archiver` says that its bytes are safe, and not before: it goes
+from every tier then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+
+from lakebed.aof.archiver import Archiver
+from lakebed.aof.context import LogContext
+from lakebed.aof.manifest_recorder import ManifestRecorder
+from lakebed.aof.paths import ArchivedName, SegmentName
+from lakebed.aof.recovery import read_footer
+from lakebed.aof.retention import SealedSegment, expired, is_wanted, next_look_ns
+from lakebed.aof.sparse_index import remove_index
+from lakebed.aof.transitions import Transitions
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import Busy, DiskError, LakebedError, NotFound
+from lakebed.base.events import event
+
+_log = logging.getLogger(__name__)
+
+
+class RetentionWorker:
+    """One thread at a time: the manager's maintenance."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        transitions: Transitions,
+        recorder: ManifestRecorder,
+        *,
+        on_owed: Callable[[], None],
+    ) -> None:
+        """`on_owed` has the upkeep of the tiers begin, as far as it has anything to do."""
+        self._recorder = recorder
+        self._on_owed = on_owed
+        self.archiver: Archiver | None = None  # set once, before the first step
+        self._disk = context.disk
+        self._paths = context.paths
+        self._clock = context.clock
+        self._notifier = context.notifier
+        self._state = context.state
+        self._config = context.config.retention
+        self._transitions = transitions
+        self._facts: dict[int, SealedSegment] = {}
+        self._retired = context.counters.counter("aof_segments_retired")
+        self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
+
+    def step(self, *, is_needed: Callable[[int], bool]) -> int | None:
+        """Remove what retention no longer wants; ns until age wants more gone."""
+        with self._state.mutex:
+            sealed = list(self._state.chain.sealed)
+        gone, delay_ns = self._plan(sealed, is_needed)
+        if self._config.archive:
+            gone = self._ready(gone)
+        gone = self._leave(gone)
+        self._on_owed()
+        if gone:
+            self._notifier.notify()
+            try:
+                self._recorder.commit()  # a file that is gone without a record was lost
+                self._remove(gone)
+            except LakebedError as error:
+                event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+        return delay_ns
+
+    def _ready(self, gone: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Those before the first whose bytes are not safe yet; all of these are asked for."""
+        assert self.archiver is not None, "the log is not started"
+        waiting = [info.segment_id for info in gone if not self.archiver.is_ready(info)]
+        for segment_id in waiting:
+            self.archiver.request(segment_id)
+        return [info for info in gone if not waiting or info.segment_id < waiting[0]]
+
+    def _may_leave(self, info: SegmentInfo) -> bool:
+        """It may have gone to another tier since it was planned."""
+        return not self._config.archive or (
+            self.archiver is not None and self.archiver.is_ready(info)
+        )
+
+    def _leave(self, gone: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Those that left the log; not those whose leaving could not be recorded now."""
+        left: list[SegmentInfo] = []
+        try:
+            with self._state.mutex:
+                if self._state.is_closed and self._recorder.journal is None:
+                    return left  # nobody would record it any more
+                for planned in gone:
+                    # It may be in another tier by now.
+                    info = self._state.chain.find(planned.segment_id)
+                    if info is not None and not self._may_leave(info):
+                        break
+                    if info is not None:
+                        size = self._facts[info.segment_id].size
+                        self._transitions.retire(info, durable_bytes=size)
+                        left.append(info)
+        except (Busy, DiskError) as error:
+            event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+        return left
+
+    def _plan(
+        self, sealed: Sequence[SegmentInfo], is_needed: Callable[[int], bool]
+    ) -> tuple[list[SegmentInfo], int | None]:
+        """The segments to remove, and the ns until age alone will ask for more."""
+        if not is_wanted(self._config):
+            return [], None
+        now_ns = self._clock.wall_ns()
+        facts = [self._fact(info) for info in sealed]
+        gone = expired(facts, config=self._config, now_ns=now_ns, is_needed=is_needed)
+        delay_ns = next_look_ns(facts[len(gone) :], config=self._config, now_ns=now_ns)
+        return [info for info in sealed if info.segment_id in gone], delay_ns
+
+    def _remove(self, gone: Sequence[SegmentInfo]) -> None:
+        """Delete them, or move them to the archive: durable when it returns."""
+        for info in gone:
+            fact = self._facts.pop(info.segment_id)
+            is_archived = self.archiver is not None and self.archiver.forget(info.segment_id)
+            self._remove_warm(info)
+            self._retired.add()
+            self._retired_bytes.add(fact.size)
+            if info.tier:
+                continue  # its object is deleted by the upkeep
+            remove_index(self._disk, info.path)
+            with contextlib.suppress(NotFound):
+                if self._config.archive and not is_archived:
+                    name = ArchivedName(info.segment_id, fact.sealed_at)
+                    self._disk.rename(info.path, self._paths.archived(name))
+                else:
+                    self._disk.unlink(info.path)
+        if self._config.archive:
+            self._disk.sync_folder(self._paths.archive)
+        self._disk.sync_folder(self._paths.segments)
+
+    def _remove_warm(self, info: SegmentInfo) -> None:
+        cold = self._recorder.cold
+        name = None if cold is None else cold.warm_names().get(info.segment_id)
+        if cold is not None and name is not None:
+            with contextlib.suppress(NotFound):
+                self._disk.unlink(cold.warm_path(name))
+
+    def _fact(self, info: SegmentInfo) -> SealedSegment:
+        """From the footer. One that is damaged counts as sealed when it was made."""
+        if info.segment_id not in self._facts:
+            try:
+                self._facts[info.segment_id] = self._read_fact(info)
+            except NotFound:  # it was evicted just now, or is in a colder tier
+                self._facts[info.segment_id] = self._recorded_fact(info)
+        return self._facts[info.segment_id]
+
+    def _read_fact(self, info: SegmentInfo) -> SealedSegment:
+        if info.tier:
+            raise NotFound(f"{info.path}: not in Tier 0")
+        name = SegmentName(info.segment_id, info.base_offset, info.created_at)
+        with self._disk.open(info.path) as file:
+            footer = read_footer(file, info.path, name)
+            size = file.size() if footer is None else footer.durable_bytes
+        sealed_at = info.created_at if footer is None else footer.sealed_at
+        return SealedSegment(info.segment_id, size, sealed_at)
+
+    def _recorded_fact(self, info: SegmentInfo) -> SealedSegment:
+        """What the manifest log says; if it is not kept, the segment counts as sealed now."""
+        journal = self._recorder.journal
+        state = None if journal is None else journal.state(info.segment_id)
+        sealed_at = self._clock.wall_ns() if state is None else state.sealed_at_ms * NS_PER_MS
+        return SealedSegment(info.segment_id, info.end or 0, sealed_at)

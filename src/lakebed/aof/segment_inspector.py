@@ -1,0 +1,124 @@
+"""Judging one segment file of either layout, without changing it.
+
+- Sealed: everything must match: header, name, footer, every record, the checksum over all of
+  them. What does not is corrupt.
+- Not sealed: bytes behind the last good record with nothing valid behind them are torn; bad bytes
+  with good records behind them are corrupt, and so are bad bytes below the confirmed end.
+- A footer's slot that holds neither zeros nor a footer: not sealed, `footer_problem` says why, and
+  the records decide. An interchange file is published with its footer: without one it is torn.
+- A runtime file has its full length from the start: one that is shorter than its header says has
+  lost bytes and is corrupt. A file too short for a header is torn.
+- A version that is not ours is an error, never a guess.
+
+A header with a damaged magic is recognised by the records behind it, so that these stay readable.
+"""
+
+from __future__ import annotations
+
+from lakebed.aof.format import FOOTER_BYTES, RECORDS_START, SEGMENT_HEADER, SEGMENT_MAGIC
+from lakebed.aof.inspection import Inspection, SegmentLayout, Verdict
+from lakebed.aof.interchange import INTERCHANGE_HEADER, INTERCHANGE_MAGIC
+from lakebed.aof.interchange_facts import interchange_facts
+from lakebed.aof.paths import SegmentName
+from lakebed.aof.runtime_facts import runtime_facts, runtime_footer
+from lakebed.aof.segment_facts import SegmentFacts
+from lakebed.aof.survey import (
+    Damage,
+    GoodRange,
+    InterchangeWalker,
+    RuntimeWalker,
+    Survey,
+)
+from lakebed.base.damage import end_of_bytes
+from lakebed.base.layout import Buffer
+from lakebed.kernels import crc64nvme
+
+
+def inspect_segment(
+    data: Buffer, *, name: SegmentName | None, confirmed: int | None = None
+) -> Inspection:
+    """All that a file's bytes say. `confirmed` is the file offset up to which it is durable."""
+    view = memoryview(data).cast("B")
+    layout = _layout(view)
+    if layout is SegmentLayout.RUNTIME:
+        return _judge(view, runtime_facts(view, name), RECORDS_START, confirmed)
+    if layout is SegmentLayout.INTERCHANGE:
+        return _judge(view, interchange_facts(view, name), INTERCHANGE_HEADER.size, confirmed)
+    return _judge(view, SegmentFacts(layout), RECORDS_START, confirmed)
+
+
+def _layout(view: memoryview) -> SegmentLayout:
+    """By magic; where that is damaged, by a record in the place where the first one stands."""
+    if len(view) >= SEGMENT_HEADER.size and SEGMENT_HEADER.unpack(view).magic == SEGMENT_MAGIC:
+        return SegmentLayout.RUNTIME
+    is_long = len(view) >= INTERCHANGE_HEADER.size
+    if is_long and INTERCHANGE_HEADER.unpack(view).magic == INTERCHANGE_MAGIC:
+        return SegmentLayout.INTERCHANGE
+    if end_of_bytes(view, 0, len(view)) == 0:
+        return SegmentLayout.EMPTY
+    if not any(view[: SEGMENT_HEADER.size]) or _has_runtime_parts(view):
+        return SegmentLayout.RUNTIME
+    walker = InterchangeWalker(base_offset=None)
+    if is_long and walker.walk(view, INTERCHANGE_HEADER.size, len(view))[0].record_count:
+        return SegmentLayout.INTERCHANGE
+    return SegmentLayout.UNKNOWN
+
+
+def _has_runtime_parts(view: memoryview) -> bool:
+    if len(view) < RECORDS_START + FOOTER_BYTES:
+        return False
+    footer, _ = runtime_footer(view)
+    if footer is not None:
+        return True
+    return RuntimeWalker().walk(view, RECORDS_START, len(view))[0].record_count > 0
+
+
+def _judge(
+    view: memoryview, facts: SegmentFacts, records_start: int, confirmed: int | None
+) -> Inspection:
+    first = _leading_range(facts.records, min(records_start, len(view)))
+    tail = facts.records.tail or _shapeless(view, facts.layout)
+    is_lost = confirmed is not None and first.end < confirmed
+    if is_lost and tail is None and not facts.records.damages:
+        tail = Damage(first.end, 0, f"the records end below the durable end, {confirmed}")
+    is_corrupt = (
+        bool(facts.records.damages or facts.problems)
+        or is_lost
+        or (facts.footer is not None and tail is not None)
+        or (facts.layout is SegmentLayout.UNKNOWN and len(view) >= SEGMENT_HEADER.size)
+    )
+    return Inspection(
+        layout=facts.layout,
+        verdict=Verdict.CORRUPT if is_corrupt else Verdict.TORN if tail else Verdict.WHOLE,
+        is_sealed=facts.is_sealed,
+        header=facts.header,
+        footer=facts.footer,
+        footer_problem=facts.footer_problem,
+        record_count=first.record_count,
+        end=first.end,
+        last_offset=first.last_offset if first.record_count else None,
+        last_timestamp_ns=first.last_timestamp_ns,
+        max_timestamp_ns=first.max_timestamp_ns,
+        payload_crc64=crc64nvme(view[records_start : first.end]),
+        good_ranges=facts.records.good_ranges,
+        damages=facts.records.damages,
+        tail=tail,
+        problems=facts.problems,
+        notes=facts.notes,
+    )
+
+
+def _shapeless(view: memoryview, layout: SegmentLayout) -> Damage | None:
+    """All of a file that is too short for a header, or that starts with no header known."""
+    if layout is SegmentLayout.UNKNOWN:
+        return Damage(0, len(view), "not a segment: neither its magic nor its records are known")
+    if layout is SegmentLayout.EMPTY and len(view) < SEGMENT_HEADER.size:
+        return Damage(0, len(view), "the file is too short for a header")
+    return None
+
+
+def _leading_range(records: Survey, start: int) -> GoodRange:
+    """The good records from the start; none, if damage stands there."""
+    if records.good_ranges and records.good_ranges[0].start == start:
+        return records.good_ranges[0]
+    return GoodRange(start, start, 0, 0, 0, 0)

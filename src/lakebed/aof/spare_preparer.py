@@ -1,0 +1,112 @@
+"""When a log has its next segment prepared, and when that is zero-filled.
+
+A spare is due once the active segment is a quarter full, and filled as `filling` says: in steps,
+between which it is asked again. It is a convenience: without one the next segment is made when it
+is needed. So a failure here is logged and stops nothing, and when the disk runs full the spares
+are the first to go.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.segment import Segment
+from lakebed.aof.spares import FILL_STEP_BYTES, Spares
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.commit import SpaceReserve
+from lakebed.base.errors import DiskError, NoSpace
+from lakebed.base.events import event
+from lakebed.base.zero_fill import (
+    WINDOW_NS,
+    FillDecision,
+    FlushShare,
+    Load,
+    SpareBudget,
+    decide_fill,
+)
+
+_log = logging.getLogger(__name__)
+
+REFUSED_NS = NS_PER_S  # until a busy log looks again, while the budget is short
+
+
+class SparePreparer:
+    """`step` is the maintenance step's alone, `is_newly_due` that of the barrier's leader."""
+
+    def __init__(self, context: LogContext, spares: Spares, budget: SpareBudget) -> None:
+        self._state = context.state
+        self._config = context.config
+        self._clock = context.clock
+        self._metrics = context.metrics
+        self._spares = spares
+        self._budget = budget
+        self._share = FlushShare(context.metrics.commit_duration_ns, context.clock)
+        self._reserve = SpaceReserve(
+            context.disk, context.paths.folder, reserve_bytes=context.config.flush.reserve_bytes
+        )
+        self._asked_by: Segment | None = None  # the barrier's leader's own
+
+    def is_newly_due(self) -> bool:
+        """Once for each segment: it has grown so far that a spare is due."""
+        active = self._state.chain.active
+        if active is self._asked_by or active.end < _due_at(active):
+            return False
+        self._asked_by = active
+        return True
+
+    def step(self) -> int | None:
+        """One step towards the spares that are due; ns to the next one, or None."""
+        if not self._is_due():
+            return None
+        try:
+            return self._next_step()
+        except NoSpace:
+            self._spares.give_up()
+        except DiskError as error:
+            event(_log, "spare_failed", level=logging.WARNING, log=self._state.name, error=error)
+        return None
+
+    def _next_step(self) -> int | None:
+        # What giving one up sets free must not be taken for room to make it anew.
+        segment_bytes = self._config.segment_bytes
+        step_bytes = min(FILL_STEP_BYTES, segment_bytes)
+        self._reserve.check(step_bytes if self._spares.count else step_bytes + segment_bytes)
+        load = self._load()
+        if self._budget.is_short and not load.is_busy:
+            self._spares.give_up()
+            return None
+        wanted = self._config.preallocate_segments
+        if self._spares.prepare(wanted=wanted, is_busy=load.is_busy):
+            return 0
+        spare = self._spares.unfilled()
+        if spare is None or not self._config.zero_fill_spares:
+            # Others hear that the budget is short, and give theirs back, now or once they rest.
+            is_concerned = wanted > 0 and self._budget.is_short
+            return REFUSED_NS if is_concerned else None
+        decision = decide_fill(load, has_begun=spare.filled > 0)
+        if decision is FillDecision.NOW:
+            self._spares.fill()
+            return 0
+        return WINDOW_NS if decision is FillDecision.LATER else None
+
+    def _is_due(self) -> bool:
+        with self._state.mutex:
+            active = self._state.chain.active
+            return active.end >= _due_at(active) and not self._state.is_closed
+
+    def _load(self) -> Load:
+        with self._state.mutex:
+            active = self._state.chain.active
+            age_ns = max(1, self._clock.wall_ns() - active.name.created_at)
+            bytes_per_s = active.end * NS_PER_S // age_ns
+        flushes = max(1, self._metrics.flush_operations.value)
+        return Load(
+            bytes_per_s=bytes_per_s,
+            flush_bytes=self._metrics.durable_bytes.value // flushes,
+            flush_share=self._share.measure(),
+        )
+
+
+def _due_at(segment: Segment) -> int:
+    return segment.size // 4

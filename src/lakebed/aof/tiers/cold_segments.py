@@ -1,0 +1,184 @@
+"""Segments that are not in Tier 0, for whoever reads them: in which tier they are, and their bytes.
+
+A segment is read where it is. Nothing is brought back for a read: a single record costs the frames
+it lies in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+from lakebed.aof.envelope import check_footer
+from lakebed.aof.format import records_end_max
+from lakebed.aof.manifest.state import Residency, SegmentState
+from lakebed.aof.tiers.frames import ReadCounters
+from lakebed.aof.tiers.names import WarmName
+from lakebed.aof.tiers.object_store import ANSWERS_MAX, ObjectSource, ObjectStore
+from lakebed.aof.tiers.ranges import FileSource, RangeSource
+from lakebed.aof.tiers.seekable_reader import SeekableReader
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import DataError, LakebedError, NotFound
+from lakebed.base.events import event
+from lakebed.base.files import Disk
+from lakebed.base.files.windows import Window
+from lakebed.base.runner import Mutex
+
+_log = logging.getLogger(__name__)
+
+
+class ColdBytes:
+    """A segment's bytes, from its warm file or object; see `base.files.windows.ByteSource`.
+
+    A warm file that fails is given up for the object. One that arrives damaged is fetched again:
+    damage on the way looks the same.
+    """
+
+    def __init__(self, cold: ColdSegments, info: SegmentInfo) -> None:
+        self._cold = cold
+        self._resources = contextlib.ExitStack()
+        self._info = info
+        self._sources = iter(cold.sources(info))  # of a list: threads may share it
+        self._reader = self._open_next(None)
+        self.size = self._reader.size
+
+    def window(self, start: int, end: int) -> Window:
+        while True:
+            reader = self._reader
+            try:
+                return Window(memoryview(reader.read(start, end - start)), start)
+            except (NotFound, DataError) as error:
+                if reader is self._reader:  # no other thread was faster
+                    self._reader = self._open_next(error)
+
+    def close(self) -> None:
+        self._resources.close()
+
+    def _open_next(self, error: LakebedError | None) -> SeekableReader:
+        """From the next source that can be opened; what the last one failed with if none can."""
+        for info in self._sources:
+            if error is not None and self._info.tier == 1:
+                self._cold.on_failure(info.segment_id)
+            try:
+                return self._resources.enter_context(self._cold.reader(info))
+            except (NotFound, DataError) as failure:
+                error = failure
+        assert error is not None, "there is a source"
+        raise error
+
+
+class ColdSegments:
+    """The warm files and objects of one log. Thread-safe."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        warm_folder: str,
+        *,
+        open_store: Callable[[], ObjectStore],
+        new_mutex: Callable[[], Mutex],
+    ) -> None:
+        """`open_store` is called when an object is needed for the first time."""
+        self._disk = disk
+        self._warm_folder = warm_folder
+        self._open_store = open_store
+        self._new_mutex = new_mutex
+        self.counters = ReadCounters()
+        # Set by whoever knows: what the manifest log says of a segment; told of bad warm files.
+        self.look_up: Callable[[int], SegmentState | None] = lambda _: None
+        self.on_failure: Callable[[int], None] = lambda _: None
+        self._store: ObjectStore | None = None
+
+    @property
+    def store(self) -> ObjectStore:
+        if self._store is None:
+            self._store = self._open_store()
+        return self._store
+
+    def warm_path(self, name: WarmName) -> str:
+        return f"{self._warm_folder}/{name}"
+
+    def warm_names(self) -> dict[int, WarmName]:
+        """The warm files that are there, by segment."""
+        if not self._disk.is_folder(self._warm_folder):
+            return {}
+        found = map(WarmName.parse, self._disk.names(self._warm_folder))
+        return {name.segment_id: name for name in found if name is not None}
+
+    @contextlib.contextmanager
+    def opened(self, info: SegmentInfo) -> Iterator[RangeSource]:
+        """The compressed bytes of a segment. `NotFound` if they are not where they were."""
+        if info.tier == 1:
+            with self._disk.open(info.path) as file:
+                yield FileSource(file)
+        else:
+            yield ObjectSource(self.store, info.path, size=self.store.head(info.path).size)
+
+    @contextlib.contextmanager
+    def reader(self, info: SegmentInfo) -> Iterator[SeekableReader]:
+        with self.opened(info) as source:
+            yield SeekableReader(source, mutex=self._new_mutex(), counters=self.counters)
+
+    def sources(self, info: SegmentInfo) -> list[SegmentInfo]:
+        """Where a segment is read, and where if that fails."""
+        if info.tier == 2:
+            return [info] * ANSWERS_MAX
+        state = self.look_up(info.segment_id)
+        if state is None or not state.residency & Residency.TIER2:
+            return [info]
+        return [info, *self.sources(_info(state, tier=2, path=state.key))]
+
+    def bytes_of(self, info: SegmentInfo) -> ColdBytes:
+        """The bytes of the segment, inflated as they are asked for."""
+        return ColdBytes(self, info)
+
+    def record_count_after(self, info: SegmentInfo) -> int:
+        """How many records the log has up to the end of that segment; 0 if its copies are lost.
+
+        Whatever else keeps it from being read is raised: it may be read later.
+        """
+        try:
+            content = self.bytes_of(info)
+            try:
+                start = records_end_max(content.size)
+                slot = content.window(start, content.size).buffer
+                footer = check_footer(slot, info, size=content.size)
+            finally:
+                content.close()
+        except (NotFound, DataError) as error:
+            event(_log, "cold_footer_unread", level=logging.WARNING, path=info.path, error=error)
+            return 0
+        return 0 if footer is None else footer.base_record_count + footer.record_count
+
+    def infos(self, states: Iterator[SegmentState]) -> list[SegmentInfo]:
+        """Of segments that are sealed, held by a colder tier and by it alone; in their order."""
+        warm = self.warm_names()
+        found = (place(state, self._warm_folder, warm) for state in states)
+        return [info for info in found if info is not None]
+
+
+def place(
+    state: SegmentState, warm_folder: str, warm: Mapping[int, WarmName]
+) -> SegmentInfo | None:
+    """Where a segment that is not in Tier 0 is read: in the warmest tier that has it."""
+    if not state.is_cold:
+        return None
+    name = warm.get(state.segment_id)
+    if state.residency & Residency.TIER1 and name is not None:
+        return _info(state, tier=1, path=f"{warm_folder}/{name}")
+    if state.residency & Residency.TIER2:
+        return _info(state, tier=2, path=state.key)
+    return None
+
+
+def _info(state: SegmentState, *, tier: int, path: str) -> SegmentInfo:
+    return SegmentInfo(
+        segment_id=state.segment_id,
+        base_offset=state.base_offset,
+        created_at=0,  # the segment's own header has it
+        path=path,
+        is_sealed=True,
+        end=state.durable_bytes,
+        tier=tier,
+    )

@@ -1,0 +1,507 @@
+"""Moving one segment from tier to tier, each step recorded before and after it is done.
+
+    compress   Tier 0 → Tier 1   the warm file is made beside the segment
+    upload     Tier 1 → Tier 2   the object is made of the warm file
+    evict      out of Tier 0, or out of Tier 1: only what Tier 2 has confirmed
+    hydrate    Tier 1 or 2 → Tier 0
+    archive    Tier 1 or 2 → `archive/`, for retention to let go of the segment after that
+    delete     out of Tier 2
+
+Invariants:
+- a copy is durable before the record that names it, and the record that says it will go is durable
+  before the copy goes. So whatever the moment of a crash, the manifest log names nothing that is
+  not there, but for what a file system loses;
+- a segment's object has one key, told by the segment alone: an upload may be repeated after any
+  failure, and never makes a second object;
+- nothing leaves Tier 0 before the record of its object is durable.
+
+A segment is moved by one thread at a time: whoever calls these holds its `claim`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import Enum
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.format import SegmentFooter
+from lakebed.aof.manifest.format import (
+    MANIFEST_ITSELF,
+    CompressionDone,
+    CompressionFailed,
+    CompressionStarted,
+    HydrationDone,
+    HydrationFailed,
+    HydrationStarted,
+    LocalEvicted,
+)
+from lakebed.aof.manifest.journal import Journal
+from lakebed.aof.manifest.records import (
+    Payload,
+    ReasonCode,
+    Tier2Deleted,
+    Tier2DeleteQueued,
+    UploadDone,
+    UploadFailed,
+    UploadStarted,
+)
+from lakebed.aof.manifest.state import Pending, Residency, SegmentState
+from lakebed.aof.manifest_recorder import ManifestRecorder
+from lakebed.aof.paths import ArchivedName, SegmentName
+from lakebed.aof.recovery import read_footer
+from lakebed.aof.sparse_index import remove_index
+from lakebed.aof.tiers.cold_segments import ColdSegments
+from lakebed.aof.tiers.errors import Missing, Tier2Error
+from lakebed.aof.tiers.names import SegmentKey, WarmName
+from lakebed.aof.tiers.object_store import ANSWERS_MAX
+from lakebed.aof.tiers.transfer import (
+    CRC64,
+    SEGMENT_CRC64,
+    crc64_text,
+    segment_metadata,
+    upload_file,
+)
+from lakebed.aof.tiers.warm_file import (
+    Compression,
+    ShouldStop,
+    WarmFacts,
+    check_segment_file,
+    compress_segment,
+    decompress_to,
+    segment_footer,
+    segment_header,
+    warm_facts,
+)
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import (
+    BadConfig,
+    Busy,
+    Closed,
+    Corrupt,
+    DataError,
+    InputError,
+    LakebedError,
+    NotFound,
+)
+from lakebed.base.events import event
+from lakebed.base.files import fork_guard, make_folders
+
+_log = logging.getLogger(__name__)
+
+
+class RepairOutcome(Enum):
+    """Of looking after a segment's object."""
+
+    WHOLE = "whole"
+    UPLOADED = "uploaded again"
+    FOUND = "found again"
+    LOST = "missing, and no local copy is left"
+
+
+class SegmentTiering:
+    """The moves of one log's segments. Different segments may be moved at the same time."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        recorder: ManifestRecorder,
+        cold: ColdSegments,
+        *,
+        stream_id: int,
+        prefix: str,
+        compression: Compression,
+        should_stop: ShouldStop,
+    ) -> None:
+        self._disk = context.disk
+        self._paths = context.paths
+        self._state = context.state
+        self._notifier = context.notifier
+        self._recorder = recorder
+        self._cold = cold
+        self._stream_id = stream_id
+        self._prefix = prefix
+        self._compression = compression
+        self.should_stop = should_stop
+        self._claimed: set[int] = set()  # guarded by the log's mutex
+        self._generation = fork_guard.generation()
+        # Set by whoever has workers: told when a segment that they left alone may be moved again.
+        self.on_released: Callable[[], None] = lambda: None
+
+    @contextlib.contextmanager
+    def claim(self, segment_id: int, *, is_worker: bool = False) -> Iterator[None]:
+        """`Busy` if somebody else moves the segment now. A worker knows itself what is next."""
+        with self._state.mutex:
+            if self._state.is_closed:
+                raise Closed(f"{self._state.name}: the log is closed")
+            if segment_id in self._claimed:
+                raise Busy(f"{self._state.name}: segment {segment_id} is being moved")
+            self._claimed.add(segment_id)
+        try:
+            yield
+        finally:
+            with self._state.mutex:
+                self._claimed.discard(segment_id)
+            self._notifier.notify()  # closing waits for it
+            if not is_worker:
+                self.on_released()
+
+    def close(self) -> None:
+        """Wait for the moves under way, which are cut short; none begins in a closed log."""
+        while self._generation == fork_guard.generation():  # those of a parent go on there
+            released = self._notifier.next_change()
+            if not self.claimed():
+                return
+            released.wait()
+
+    def claimed(self) -> frozenset[int]:
+        """What is being moved now."""
+        with self._state.mutex:
+            return frozenset(self._claimed)
+
+    def owner(self, key: str) -> int:
+        """The segment whose object has that key."""
+        parsed = SegmentKey.parse(key, prefix=self._prefix)
+        return MANIFEST_ITSELF if parsed is None else parsed.segment_id
+
+    def compress(self, segment_id: int, *, give_way: Callable[[], None] | None = None) -> WarmName:
+        """Make the warm file, if there is none. `give_way` is called before each frame."""
+        info, state = self._find(segment_id)
+        if state.residency & Residency.TIER1:
+            name = self._cold.warm_names().get(segment_id)
+            if name is not None:
+                return name
+        if info.tier:
+            raise InputError(f"{self._state.name}: segment {segment_id} is not in Tier 0")
+        return self._compress(info, state, give_way)
+
+    def upload(self, segment_id: int) -> None:
+        """Make the object, by way of the warm file; returns when that is confirmed and durable."""
+        info, state = self._find(segment_id)
+        if state.residency & Residency.TIER2:
+            return
+        name = self.compress(segment_id)
+        key = SegmentKey(self._stream_id, segment_id, name.sealed_at).below(self._prefix)
+        try:
+            self._upload(info, name, key, is_repeated=bool(state.upload_key))
+        except DataError as error:
+            if info.tier:
+                raise
+            # The warm file is damaged, and what it was made of is here still.
+            self._log_event("warm_file_damaged", segment_id, error=error)
+            name = self._compress(*self._find(segment_id))
+            self._upload(info, name, key, is_repeated=True)
+        self._log_event("tier2_upload_done", segment_id, key=key)
+
+    def evict(self, segment_id: int) -> int:
+        """Take a segment out of Tier 0; the bytes that sets free. Tier 2 must have it."""
+        info, state = self._find(segment_id)
+        if info.tier:
+            return 0
+        self._check_evictable(state)
+        self._leave_tier(info, state, info.end or state.durable_bytes)
+        remove_index(self._disk, info.path)
+        self._log_event("tier0_evicted", segment_id, bytes=state.durable_bytes)
+        return state.durable_bytes
+
+    def evict_warm(self, segment_id: int) -> int:
+        """Take a segment that is not in Tier 0 out of Tier 1 as well; the bytes set free."""
+        info, state = self._find(segment_id)
+        if info.tier != 1:
+            return 0
+        self._check_evictable(state)
+        self._leave_tier(info, state, state.compressed_bytes)
+        self._log_event("tier1_evicted", segment_id, bytes=state.compressed_bytes)
+        return state.compressed_bytes
+
+    def hydrate(self, segment_id: int) -> None:
+        """Bring a segment back into Tier 0. A warm file that fails is given up for the object."""
+        info, state = self._find(segment_id)
+        if not info.tier:
+            return None
+        self._record(HydrationStarted(info.tier), info)
+        try:
+            restored = self._restore(info)
+        except LakebedError as error:
+            self._record(HydrationFailed(_reason(error, tier=info.tier)), info)
+            self._log_event("hydration_failed", segment_id, tier=info.tier, error=error)
+            is_warm_file_bad = info.tier == 1 and isinstance(error, (NotFound, DataError))
+            if is_warm_file_bad and state.residency & Residency.TIER2:
+                self._leave_tier(info, state, state.compressed_bytes)
+                return self.hydrate(segment_id)
+            raise
+        try:
+            self._change(HydrationDone(state.durable_bytes), info, place=restored)
+        except NotFound:
+            self._remove(restored.path)
+            raise
+        self._log_event("hydration_done", segment_id, tier=info.tier)
+        return None
+
+    def repair(self, segment_id: int) -> RepairOutcome:
+        """See that the segment's object is there; make it anew if that is possible."""
+        info, state = self._find(segment_id)
+        if not state.residency & Residency.TIER2:
+            return RepairOutcome.WHOLE
+        etag = self._etag_of(state)
+        if etag:
+            if etag != state.etag or state.needs_repair:
+                self._record(UploadDone(state.key, etag), info)
+            return RepairOutcome.FOUND if state.needs_repair else RepairOutcome.WHOLE
+        # First of all: until it is there again no local copy may go.
+        self._record(HydrationFailed(ReasonCode.MISSING), info)
+        if not state.residency & (Residency.TIER0 | Residency.TIER1):
+            return RepairOutcome.LOST
+        self._upload(info, self.compress(segment_id), state.key, is_repeated=False)
+        return RepairOutcome.UPLOADED
+
+    def archive(self, segment_id: int) -> ArchivedName:
+        """Restore a segment into the archive from a colder tier, if it is not there yet.
+
+        It stays in the log. A copy that fails is given up for the next one; what the last of them
+        failed with is raised.
+        """
+        _, state = self._find(segment_id)
+        existing = self._archived(state)
+        if existing is not None:
+            return existing
+        places = self._cold.infos(
+            iter([state._replace(residency=state.residency & ~Residency.TIER0)])
+        )
+        failure: LakebedError = NotFound(f"{self._state.name}: no copy of segment {segment_id}")
+        for source in (source for place in places for source in self._cold.sources(place)):
+            try:
+                name = self._restore_archived(source, state)
+            except (NotFound, DataError) as error:
+                failure = error
+                self._log_event("archive_source_failed", segment_id, tier=source.tier, error=error)
+                continue
+            self._log_event("segment_archived", segment_id, tier=source.tier)
+            return name
+        raise failure
+
+    def delete(self, key: str, *, segment_id: int = MANIFEST_ITSELF) -> None:
+        """Delete an object whose delete is queued; by default that of a segment that is gone."""
+        self._journal.commit()  # what says that it will go is durable before it goes
+        self._cold.store.delete(key)
+        self._journal.append(Tier2Deleted(key), segment_id=segment_id, logical_offset=0)
+        self._journal.commit()
+        event(_log, "tier2_deleted", log=self._state.name, key=key)
+
+    # Steps.
+
+    def _compress(
+        self,
+        info: SegmentInfo,
+        state: SegmentState,
+        give_way: Callable[[], None] | None = None,
+    ) -> WarmName:
+        def should_stop() -> bool:
+            if give_way is not None:
+                give_way()
+            return self.should_stop()
+
+        if not state.pending & Pending.COMPRESSION:
+            self._record(CompressionStarted(info.segment_id), info)
+        try:
+            name = self._warm_name(info)
+            path = self._cold.warm_path(name)
+            make_folders(self._disk, self._paths.warm)
+            facts = compress_segment(
+                self._disk,
+                info.path,
+                path,
+                compression=self._compression,
+                should_stop=should_stop,
+            )
+        except LakebedError as error:
+            is_damaged = isinstance(error, DataError)
+            reason = ReasonCode.CODEC if is_damaged else ReasonCode.TRANSIENT
+            self._record(CompressionFailed(reason), info)
+            self._log_event("tier1_compression_failed", info.segment_id, error=error)
+            raise
+        try:
+            self._record(CompressionDone(facts.compressed_bytes, facts.dictionary_id), info)
+        except NotFound:
+            self._remove(path)
+            raise
+        self._log_event("tier1_compression_done", info.segment_id, bytes=facts.compressed_bytes)
+        return name
+
+    def _warm_name(self, info: SegmentInfo) -> WarmName:
+        """By the sealing time, which the footer has."""
+        name = SegmentName(info.segment_id, info.base_offset, info.created_at)
+        with self._disk.open(info.path) as file:
+            footer = read_footer(file, info.path, name)
+        if footer is None:
+            raise Corrupt("a sealed segment without footer", path=info.path)
+        return WarmName(info.segment_id, info.base_offset, footer.sealed_at)
+
+    def _upload(self, info: SegmentInfo, name: WarmName, key: str, *, is_repeated: bool) -> None:
+        self._record(UploadStarted(key), info)
+        self._journal.commit()  # an object that nobody knows of would stay for ever
+        try:
+            etag = self._put(key, self._cold.warm_path(name), is_repeated=is_repeated)
+        except (Tier2Error, DataError) as error:
+            reason = error.reason_code if isinstance(error, Tier2Error) else ReasonCode.CODEC
+            self._record(UploadFailed(key, reason), info)
+            self._log_event("tier2_upload_failed", info.segment_id, key=key, error=error)
+            raise
+        try:
+            self._record(UploadDone(key, etag), info)
+        except NotFound:
+            # Retention was faster. The delete it queued may have come before the object.
+            queued = Tier2DeleteQueued(key)
+            self._journal.append(queued, segment_id=MANIFEST_ITSELF, logical_offset=0)
+            raise
+        finally:
+            self._journal.commit()
+
+    def _put(self, key: str, path: str, *, is_repeated: bool) -> str:
+        facts = warm_facts(self._disk, path)
+        if is_repeated:
+            with contextlib.suppress(Missing):
+                return self._confirmed(key, facts)
+        snapshot_id = str(self._journal.snapshot_id)
+        metadata = {**segment_metadata(facts), "snapshot-id": snapshot_id}
+        upload_file(
+            self._cold.store,
+            key,
+            self._disk,
+            path,
+            crc64=facts.crc64,
+            metadata=metadata,
+            should_stop=self.should_stop,
+        )
+        return self._confirmed(key, facts)
+
+    def _confirmed(self, key: str, facts: WarmFacts) -> str:
+        """The ETag, if the object is what was to be stored; `Missing` if it is not there or not."""
+        found = self._cold.store.head(key)
+        crc64 = (found.metadata or {}).get(CRC64)
+        if (found.size, crc64) != (facts.compressed_bytes, crc64_text(facts.crc64)):
+            raise Missing(f"{key}: another object is stored there")
+        return found.etag
+
+    def _check_evictable(self, state: SegmentState) -> None:
+        name, segment_id = self._state.name, state.segment_id
+        is_doubtful = state.pending & Pending.DELETE or state.needs_repair
+        if not state.residency & Residency.TIER2 or is_doubtful:
+            raise InputError(f"{name}: segment {segment_id} is not in Tier 2")
+
+    def _leave_tier(self, info: SegmentInfo, state: SegmentState, size: int) -> None:
+        """Record that the local copy goes, look at the next colder one from now on, remove it."""
+        self._journal.commit()
+        residency = state.residency & ~(Residency.TIER0 if info.tier == 0 else Residency.TIER1)
+        colder = self._cold.infos(iter([state._replace(residency=residency)]))
+        assert colder, "no tier would hold the segment"
+        self._change(LocalEvicted(size), info, place=colder[0])
+        self._journal.commit()
+        self._remove(info.path)
+
+    def _restore(self, info: SegmentInfo) -> SegmentInfo:
+        """An object whose bytes are wrong is fetched again: damage on the way looks the same."""
+        for _ in range(ANSWERS_MAX - 1 if info.tier == 2 else 0):
+            with contextlib.suppress(DataError):
+                return self._restore_once(info)
+        return self._restore_once(info)
+
+    def _restore_once(self, info: SegmentInfo) -> SegmentInfo:
+        with self._cold.opened(info) as source:
+            header = segment_header(source)
+            name = SegmentName(info.segment_id, info.base_offset, header.created_at)
+            path = self._paths.segment(name)
+            footer = decompress_to(source, self._disk, path, should_stop=self.should_stop)
+        return replace(
+            info, created_at=header.created_at, path=path, end=footer.durable_bytes, tier=0
+        )
+
+    def _archived(self, state: SegmentState) -> ArchivedName | None:
+        """Its file in the archive, if a good one is there: a crash came before the retirement."""
+        for name in filter(None, map(ArchivedName.parse, self._disk.names(self._paths.archive))):
+            if name.segment_id == state.segment_id:
+                with contextlib.suppress(DataError):
+                    footer = check_segment_file(self._disk, self._paths.archived(name))
+                    _check_identity(footer, state, path=self._paths.archived(name))
+                    return name
+        return None
+
+    def _restore_archived(self, info: SegmentInfo, state: SegmentState) -> ArchivedName:
+        with self._cold.opened(info) as source:
+            footer = segment_footer(source)
+            _check_identity(footer, state, path=source.name)
+            name = ArchivedName(info.segment_id, footer.sealed_at)
+            path = self._paths.archived(name)
+            decompress_to(source, self._disk, path, should_stop=self.should_stop)
+        return name
+
+    def _etag_of(self, state: SegmentState) -> str:
+        """Of the segment's object; empty if it is not there, or another one is."""
+        try:
+            found = self._cold.store.head(state.key)
+        except Missing:
+            return ""
+        crc64 = (found.metadata or {}).get(SEGMENT_CRC64)
+        expected = (state.compressed_bytes, crc64_text(state.segment_crc64))
+        return found.etag if (found.size, crc64) == expected else ""
+
+    # What is known.
+
+    @property
+    def _journal(self) -> Journal:
+        journal = self._recorder.journal
+        if journal is None:
+            raise BadConfig(f"{self._state.name}: without its manifest log nothing is moved")
+        return journal
+
+    def _find(self, segment_id: int) -> tuple[SegmentInfo, SegmentState]:
+        """A sealed segment, and what the manifest log says of it."""
+        with self._state.mutex:
+            info = self._state.chain.find(segment_id)
+        state = self._journal.state(segment_id)
+        if info is None or state is None:
+            raise NotFound(f"{self._state.name}: there is no sealed segment {segment_id}")
+        return info, state
+
+    def _record(self, payload: Payload, info: SegmentInfo) -> None:
+        self._change(payload, info, place=None)
+
+    def _change(self, payload: Payload, info: SegmentInfo, *, place: SegmentInfo | None) -> None:
+        """Record it, and where the segment is read from now on.
+
+        `NotFound` if the segment has left the log meanwhile: then nothing is recorded, for it would
+        come back.
+        """
+        with self._state.mutex:
+            if self._state.chain.find(info.segment_id) is None:
+                raise NotFound(f"{self._state.name}: segment {info.segment_id} has left the log")
+            self._recorder.record(payload, info)
+            if place is not None:
+                self._state.chain.place(place)
+        if place is not None:
+            self._notifier.notify()
+
+    def _remove(self, path: str) -> None:
+        with contextlib.suppress(NotFound):
+            self._disk.unlink(path)
+        self._disk.sync_folder(os.path.dirname(path))
+
+    def _log_event(self, name: str, segment_id: int, **facts: object) -> None:
+        event(_log, name, level=logging.INFO, log=self._state.name, segment_id=segment_id, **facts)
+
+
+def _check_identity(footer: SegmentFooter, state: SegmentState, *, path: str) -> None:
+    """It must be the footer of the segment that was recorded as sealed."""
+    found = (footer.segment_index, footer.payload_checksum)
+    expected = (state.segment_id, state.segment_crc64)
+    if found != expected:
+        raise Corrupt("another segment's bytes", path=path, expected=expected, found=found)
+
+
+def _reason(error: LakebedError, *, tier: int) -> ReasonCode:
+    if isinstance(error, Missing) or (tier == 2 and isinstance(error, NotFound)):
+        return ReasonCode.MISSING
+    return error.reason_code if isinstance(error, Tier2Error) else ReasonCode.TRANSIENT

@@ -1,0 +1,354 @@
+"""The tiers of one log, driven by themselves: the jobs of the workers, and when there are any.
+
+`tier_plan` says what is next, `segment_tiering` does it, the manager's coordinator calls. A log
+whose tiering is off has none of this: its segments stay until somebody moves them.
+
+- Compressing and uploading wait until it is time, as `tiering_policy` has it. Bringing back,
+  evicting and what a person asks for does not.
+- A job that fails is tried again later, with growing delays; one that is refused for want of rights
+  waits for an operator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.manifest.state import SegmentState
+from lakebed.aof.manifest_recorder import ManifestRecorder
+from lakebed.aof.tiers.admission import Admission
+from lakebed.aof.tiers.budget import TierBudget
+from lakebed.aof.tiers.config import TierConfig
+from lakebed.aof.tiers.errors import Cancelled
+from lakebed.aof.tiers.hydration import HydrationQueue, HydrationRequest, Priority
+from lakebed.aof.tiers.log_tiers import LogTiers
+from lakebed.aof.tiers.metrics import TierMetrics
+from lakebed.aof.tiers.tier_plan import (
+    Circumstances,
+    next_compression,
+    next_due_ns,
+    next_upload,
+    tier0_evictions,
+    tier1_evictions,
+    waiting,
+)
+from lakebed.aof.tiers.tiering_throttle import TieringThrottle
+from lakebed.aof.tiers.upkeep import RETRY
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import Busy, Closed, LakebedError
+from lakebed.base.events import event
+from lakebed.base.retry import Backoff
+
+_log = logging.getLogger(__name__)
+IN_USE_NS = 60 * NS_PER_S
+"""For so long after a read a segment is not driven out for another that is read."""
+NOTED_NS = NS_PER_S
+"""For so long after a read the next ones of the segment are not noted."""
+
+Pick = Callable[..., SegmentState | None]
+
+
+class TierScheduler:
+    """Thread-safe. Made for a log whose tiering is on."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        recorder: ManifestRecorder,
+        tiers: LogTiers,
+        *,
+        config: TierConfig,
+        budget: TierBudget,
+        metrics: TierMetrics,
+        random: Random,
+        is_pinned: Callable[[int], bool],
+        wake: Callable[[], None],
+        watch: Callable[[], None],
+    ) -> None:
+        """`wake` makes the coordinator look at its work again, `watch` for a pause to do it in."""
+        self.name = context.state.name
+        self._state = context.state
+        self._clock = context.clock
+        self._notifier = context.notifier
+        self._recorder = recorder
+        self._tiers = tiers
+        self._metrics = metrics
+        self._random = random
+        self._is_pinned = is_pinned
+        self._wake = wake
+        self._watch = watch
+        self._hydrations = HydrationQueue(context.runner.mutex())
+        self.admission = Admission(
+            context, recorder, config=config, budget=budget, metrics=metrics, wake=wake
+        )
+        self._pace = TieringThrottle(context, self.admission, config.pacing())
+        # The log's mutex guards these.
+        self._used_at_ns: dict[int, int] = {}
+        self._retry_at_ns: dict[int, int] = {}
+        self._backoffs: dict[int, Backoff] = {}
+        self._is_reconciled = False  # the upkeep's own, as is the next
+        self._upkeep_backoff = Backoff(RETRY, random)
+        tiers.cold.on_failure = self._on_warm_file_failed
+        tiers.moves.on_released = recorder.on_chunk_sealed = wake
+        self.measure()
+
+    # What happens to the log.
+
+    def on_sealed(self) -> None:
+        """A segment was sealed: there is work, at the latest in the next pause."""
+        self.measure()
+        if 0 in self.times_due_ns():
+            self._wake()
+        else:
+            self._watch()
+
+    # What readers do.
+
+    def on_used(self, info: SegmentInfo) -> None:
+        """A reader reads the segment."""
+        now_ns = self._clock.monotonic_ns()
+        last_ns = self._used_at_ns.get(info.segment_id)  # without the mutex, for every read asks
+        is_noted = last_ns is not None and now_ns - last_ns < NOTED_NS
+        if is_noted and (not info.tier or info.segment_id in self._hydrations):
+            return
+        with self._state.mutex:
+            self._used_at_ns[info.segment_id] = now_ns
+            following = self._state.chain.find(info.segment_id + 1)
+        if info.tier:
+            self.request(info.segment_id, Priority.READ_MISS)
+            if following is not None and following.tier:
+                self.request(following.segment_id, Priority.PREFETCH)
+
+    def on_followed(self, segment_id: int) -> None:
+        """A follower begins there."""
+        with self._state.mutex:
+            info = self._state.chain.find(segment_id)
+        if info is not None and info.tier:
+            self.request(info.segment_id, Priority.FOLLOWER)
+
+    def request(self, segment_id: int, priority: Priority) -> None:
+        """Have a segment brought back into Tier 0; it waits until there is room."""
+        self._hydrations.add(segment_id, priority, now_ns=self._clock.monotonic_ns())
+        self._wake()
+        self._watch()
+
+    def _on_warm_file_failed(self, segment_id: int) -> None:
+        self.request(segment_id, Priority.RECOVERY)
+
+    @property
+    def queue_depth(self) -> int:
+        """Segments that wait to come back."""
+        return len(self._hydrations)
+
+    # Jobs: each does one thing, and tells whether there was one.
+
+    def compress_next(self) -> bool:
+        return self._run(next_compression, self._compress)
+
+    def upload_next(self) -> bool:
+        return self._run(next_upload, self._tiers.moves.upload)
+
+    def hydrate_next(self) -> bool:
+        wanted = self._hydrations.take()
+        if wanted is None:
+            return False
+        segment_id, priority, asked_ns = wanted
+        with self._state.mutex:
+            info = self._state.chain.find(segment_id)
+        if info is None or not info.tier:
+            return True
+        if not self._may_hydrate(info.end or 0, wanted):
+            if priority is not Priority.PREFETCH:  # which nobody asked for
+                self._hydrations.add(segment_id, priority, now_ns=asked_ns)
+            return priority is Priority.PREFETCH
+        with self._state.mutex:
+            self._used_at_ns[segment_id] = max(self._used_at_ns.get(segment_id, 0), asked_ns)
+        if self._do(segment_id, self._tiers.moves.hydrate):
+            self._metrics.hydration_latency_ns.observe(self._clock.monotonic_ns() - asked_ns)
+        return True
+
+    def _may_hydrate(self, size: int, wanted: HydrationRequest) -> bool:
+        """Whether there is room; in a pause also if others, which are not in use, can leave for it.
+        Until they have, it takes room that is kept for bursts."""
+        excess = self.admission.tier0_excess(is_pause=True, more_bytes=size)
+        if excess <= 0:
+            return True
+        is_urgent = wanted.priority is not Priority.PREFETCH and self._pace.is_pause
+        if not is_urgent or self.admission.tier0_excess(is_pause=False, more_bytes=size) > 0:
+            return False
+        around = self._circumstances()
+        used_at_ns = around.used_at_ns
+        # It may have been read again since it was first asked for.
+        unused_ns = max(wanted.asked_ns, used_at_ns.get(wanted.segment_id, 0)) - IN_USE_NS
+        unused = [
+            state
+            for state in self._states()
+            if used_at_ns.get(state.segment_id, unused_ns) <= unused_ns
+        ]
+        leaving = tier0_evictions(unused, around, excess_bytes=excess)
+        return sum(state.durable_bytes for state in leaving) >= excess
+
+    def upkeep(self) -> int | None:
+        """Look after Tier 2 once, evict what is beyond the budgets, archive the manifest log's
+        chunks. ns until what failed of it is tried again, or None."""
+        works = (self._reconcile, self._evict, self._archive_chunks)
+        failures = [error for work in works if (error := _failure(work)) is not None]
+        failures = [error for error in failures if not isinstance(error, Cancelled)]
+        self.measure()
+        if self.room_due_ns():
+            self._watch()
+        if not failures:
+            self._upkeep_backoff.reset()
+            return None
+        event(
+            _log, "tier_upkeep_failed", level=logging.WARNING, log=self._state.name,
+            error=failures[0],
+        )  # fmt: skip
+        return self._upkeep_backoff.next_ns()
+
+    def times_due_ns(self) -> list[int]:
+        """How long until it may be time for what is compressed, uploaded or brought back next; 0:
+        it is."""
+        hydration = [self._pace.pause_due_ns()] if len(self._hydrations) else []
+        return [*self._times_due_ns(self._states(), self._circumstances()), *hydration]
+
+    def room_due_ns(self) -> int | None:
+        """How long until something may have to leave Tier 0; 0: it has. None if nothing can."""
+        if self._evictions(is_pause=False):
+            return 0
+        return self._pace.pause_due_ns() if self._evictions(is_pause=True) else None
+
+    def due_ns(self) -> int | None:
+        """How long until there may be a job: one that failed, or one for which it is not time."""
+        states, around = self._states(), self._circumstances()
+        delays = (*self._times_due_ns(states, around), next_due_ns(states, around))
+        return min((delay for delay in delays if delay), default=None)  # 0 is another worker's
+
+    def measure(self) -> None:
+        """Look how much is where, and tell the budget."""
+        journal = self._recorder.journal
+        if journal is not None:
+            states = list(journal.index().segments())
+            self.admission.measure(states)
+            self._pace.note(waiting(states))
+            known = {state.segment_id for state in states}
+            with self._state.mutex:
+                for segment_id in self._used_at_ns.keys() - known:
+                    del self._used_at_ns[segment_id]
+            self._metrics.measured(states, queue_depth=len(self._hydrations))
+
+    # Helpers.
+
+    def _states(self) -> list[SegmentState]:
+        journal = self._recorder.journal
+        return [] if journal is None else list(journal.index().segments())
+
+    def _times_due_ns(self, states: Sequence[SegmentState], around: Circumstances) -> list[int]:
+        picked = (next_compression(states, around), next_upload(states, around))
+        return [self._pace.time_due_ns(state.segment_id) for state in picked if state is not None]
+
+    def _compress(self, segment_id: int) -> None:
+        moves = self._tiers.moves
+        give_way = self._pace.give_way(segment_id, moves.should_stop)
+        moves.compress(segment_id, give_way=give_way)
+
+    def _run(self, pick: Pick, move: Callable[[int], object]) -> bool:
+        state = pick(self._states(), self._circumstances())
+        if state is None or not self._pace.is_time(state.segment_id):
+            return False
+        self._do(state.segment_id, move)
+        return True
+
+    def _do(self, segment_id: int, move: Callable[[int], object]) -> bool:
+        """Move one segment; whether that went well. If not, it is put off."""
+        try:
+            error = self._try(segment_id, move)
+        except (Busy, Closed):  # somebody else moves it, or the log was closed
+            return False
+        if error is not None:
+            if self._has_left(segment_id):
+                self._wake()  # its object may have to be deleted
+            elif not isinstance(error, Cancelled):
+                self._put_off(segment_id, error)
+            return False
+        with self._state.mutex:
+            self._retry_at_ns.pop(segment_id, None)
+            self._backoffs.pop(segment_id, None)
+        self.measure()
+        self._notifier.notify()
+        self._wake()
+        return True
+
+    def _try(self, segment_id: int, move: Callable[[int], object]) -> LakebedError | None:
+        with self._tiers.moves.claim(segment_id, is_worker=True):
+            return _failure(lambda: move(segment_id))
+
+    def _has_left(self, segment_id: int) -> bool:
+        """Whether retention was faster."""
+        with self._state.mutex:
+            return self._state.chain.find(segment_id) is None
+
+    def _put_off(self, segment_id: int, error: LakebedError) -> None:
+        self._metrics.job_failures.add()
+        name = self._state.name
+        with self._state.mutex:
+            backoff = self._backoffs.setdefault(segment_id, Backoff(RETRY, self._random))
+            delay_ns = backoff.next_ns()
+            self._retry_at_ns[segment_id] = self._clock.monotonic_ns() + delay_ns
+        event(
+            _log, "tier_job_put_off", level=logging.WARNING, log=name, segment_id=segment_id,
+            delay_ns=delay_ns, error=error,
+        )  # fmt: skip
+
+    def _evict(self) -> None:
+        moves = self._tiers.moves
+        for state in self._evictions(is_pause=self._pace.is_pause):
+            self._do(state.segment_id, moves.evict)
+        excess = self.admission.tier1_excess()
+        around = self._circumstances()
+        for state in tier1_evictions(self._states(), around, excess_bytes=excess):
+            self._do(state.segment_id, moves.evict_warm)
+
+    def _evictions(self, *, is_pause: bool) -> list[SegmentState]:
+        excess = self.admission.tier0_excess(is_pause=is_pause)
+        if excess <= 0:
+            return []
+        return list(tier0_evictions(self._states(), self._circumstances(), excess_bytes=excess))
+
+    def _reconcile(self) -> None:
+        """Once after opening: every object that should be in Tier 2 is there, or is mended."""
+        journal = self._recorder.journal
+        if self._is_reconciled or journal is None:
+            return
+        for state in self._tiers.doubtful(journal.index().segments()):
+            with self._tiers.moves.claim(state.segment_id, is_worker=True):
+                self._tiers.moves.repair(state.segment_id)
+        self._tiers.chunks(journal).reconcile(journal)
+        self._is_reconciled = True
+
+    def _archive_chunks(self) -> None:
+        journal = self._recorder.journal
+        if journal is not None:
+            self._tiers.chunks(journal).step(journal)
+
+    def _circumstances(self) -> Circumstances:
+        claimed = self._tiers.moves.claimed()
+        with self._state.mutex:
+            return Circumstances(
+                claimed=claimed,
+                retry_at_ns=dict(self._retry_at_ns),
+                used_at_ns=dict(self._used_at_ns),
+                is_pinned=self._is_pinned,
+                now_ns=self._clock.monotonic_ns(),
+            )
+
+
+def _failure(work: Callable[[], object]) -> LakebedError | None:
+    try:
+        work()
+    except LakebedError as error:
+        return error
+    return None

@@ -1,0 +1,193 @@
+"""Things that are opened by key: each once, whichever thread needs it first."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import Closed
+from lakebed.base.files import fork_guard
+from lakebed.base.runner.protocol import Event, Runner
+
+_log = logging.getLogger(__name__)
+
+AT_ONCE = 4  # opening mostly waits for syncs
+
+Key = TypeVar("Key", bound=Hashable)
+Thing = TypeVar("Thing")
+
+
+class _Entry(Generic[Thing]):
+    def __init__(self, ready: Event) -> None:
+        self.ready = ready
+        self.thing: Thing | None = None
+        self.error: BaseException | None = None
+
+
+class OpenRegistry(Generic[Key, Thing]):
+    """Thread-safe. `open_one` is called without a lock, because it may take long."""
+
+    def __init__(self, open_one: Callable[[Key], Thing], *, name: str, runner: Runner) -> None:
+        """`name` is for error messages."""
+        self._open_one = open_one
+        self._name = name
+        self._runner = runner
+        self._mutex = runner.mutex()
+        self._process = fork_guard.generation()
+        self._entries: dict[Key, _Entry[Thing]] = {}  # guarded by _mutex
+        self._scheduled: set[Key] = set()  # for the background; guarded by _mutex, as the next two
+        self._waiters: list[Event] = []  # of `first_open`
+        self._is_closed = False
+
+    def get(self, key: Key) -> Thing:
+        """The thing with that key. A failure is not remembered: the next call tries again."""
+        with self._mutex:
+            if self._is_closed:
+                raise Closed(f"{self._name}: closed")
+            entry = self._entries.get(key)
+            if entry is not None and entry.thing is not None:
+                return entry.thing
+            fork_guard.check(self._process, self._name)  # an opening of the parent never ends here
+            is_first = entry is None
+            if entry is None:
+                entry = self._entries[key] = _Entry(self._runner.event())
+        if is_first:
+            self._fill(key, entry)
+        else:
+            entry.ready.wait()
+        if entry.error is not None:
+            raise entry.error
+        assert entry.thing is not None
+        return entry.thing
+
+    def get_all(self, keys: Iterable[Key]) -> list[Thing]:
+        """The things with those keys, a few of them opened at the same time."""
+        wanted = list(keys)
+        opened = self.opened()
+        if all(key in opened for key in wanted):
+            return [opened[key] for key in wanted]
+        failures: dict[Key, Exception] = {}
+        work = self._opening(wanted, on_failure=failures.__setitem__)
+        others = [self._runner.compute(work) for _ in range(min(AT_ONCE, len(wanted)) - 1)]
+        try:
+            work()
+        finally:
+            for computation in others:
+                computation.result()
+        for key in wanted:
+            if key in failures:
+                raise failures[key]
+        return [self.get(key) for key in wanted]
+
+    def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
+        """One of those keys that `get` does not wait long for; waits until there is one.
+
+        The first whose thing is open; or one that no thread is opening, for the caller to open.
+        None if there was none in time.
+        """
+        clock = self._runner.clock
+        until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
+        while True:
+            changed = self._runner.event()
+            with self._mutex:
+                if self._is_closed:
+                    raise Closed(f"{self._name}: closed")
+                entries = {key: self._entries.get(key) for key in keys}
+                for key, entry in entries.items():
+                    if entry is not None and entry.thing is not None:
+                        return key
+                for key, entry in entries.items():
+                    if entry is None and key not in self._scheduled:
+                        return key
+                fork_guard.check(self._process, self._name)
+                self._waiters.append(changed)
+            if until_ns is None:
+                changed.wait()
+            elif not changed.wait(max(0, until_ns - clock.monotonic_ns()) / NS_PER_S):
+                return None
+
+    def start_all(self, keys: Iterable[Key]) -> None:
+        """Open the things with those keys in the background. A failure is logged."""
+        opened = self.opened()
+        wanted = [key for key in keys if key not in opened]
+        with self._mutex:
+            self._scheduled.update(wanted)
+        work = self._opening(wanted, on_failure=self._log_failure)
+        try:
+            for _ in range(min(AT_ONCE, len(wanted))):
+                self._runner.compute(work)
+        except BaseException:
+            self._unschedule(wanted)
+            raise
+
+    def opened(self) -> dict[Key, Thing]:
+        """What is open now, by key."""
+        with self._mutex:
+            entries = dict(self._entries)
+        return {key: entry.thing for key, entry in entries.items() if entry.thing is not None}
+
+    def forget(self, key: Key, thing: Thing) -> None:
+        """The next call opens the key anew, unless it has another thing by now."""
+        with self._mutex:
+            entry = self._entries.get(key)
+            if entry is not None and entry.thing is thing:
+                del self._entries[key]
+
+    def close(self) -> list[Thing]:
+        """Open nothing more; what is open, or was being opened, for the caller to close."""
+        with self._mutex:
+            self._is_closed = True
+            entries, self._entries = self._entries, {}
+        self._unschedule(())
+        for entry in entries.values():
+            entry.ready.wait()
+        return [entry.thing for entry in entries.values() if entry.thing is not None]
+
+    def _opening(
+        self, keys: Iterable[Key], *, on_failure: Callable[[Key, Exception], None]
+    ) -> Callable[[], None]:
+        """Opens those keys, shared between all threads that call it."""
+        left = deque(keys)  # taking from it is atomic
+
+        def work() -> None:
+            while left:
+                try:
+                    key = left.popleft()
+                except IndexError:  # another thread was faster
+                    return
+                try:
+                    self.get(key)
+                except Exception as error:  # noqa: BLE001 - handed to `on_failure`
+                    on_failure(key, error)
+                finally:
+                    self._unschedule((key,))
+
+        return work
+
+    def _unschedule(self, keys: Iterable[Key]) -> None:
+        """Leave them to the next caller that needs them, and wake the waiters of `first_open`."""
+        with self._mutex:
+            self._scheduled.difference_update(keys)
+            waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.set()
+
+    def _log_failure(self, key: Key, error: Exception) -> None:
+        if not isinstance(error, Closed):
+            _log.error("%s: %s was not opened: %s", self._name, key, error)
+
+    def _fill(self, key: Key, entry: _Entry[Thing]) -> None:
+        try:
+            entry.thing = self._open_one(key)
+        except BaseException as error:
+            entry.error = error
+            with self._mutex:
+                if self._entries.get(key) is entry:
+                    del self._entries[key]
+            raise
+        finally:
+            entry.ready.set()
+            self._unschedule((key,))

@@ -1,0 +1,40 @@
+"""Batch commits over the wire: staged batches are appended once, however often it is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from lakebed.api import topics as wire
+from lakebed.base.errors import InputError
+from lakebed.client.caller import Caller
+from lakebed.client.message_appender import as_bytes
+from lakebed.store.staged_batch import CommittedPartition, Staged, StagedFile, StagedObject
+
+
+def commit_batches(
+    caller: Caller,
+    topic: str,
+    application: str,
+    version: int,
+    batches: Mapping[int, Sequence[Staged]],
+) -> list[CommittedPartition]:
+    """One for each partition, by their numbers. Durable when it returns; safe to repeat."""
+    partitions = [
+        wire.StagedPartition(partition=number, batches=[_wire(one) for one in theirs])
+        for number, theirs in sorted(batches.items())
+    ]
+    body = wire.BatchCommit(application=application, version=version, partitions=partitions)
+    return caller.call(wire.COMMIT_BATCHES, {"topic": topic}, body=body).partitions
+
+
+def _wire(staged: Staged) -> wire.StagedBatch:
+    if isinstance(staged, StagedFile):
+        # The server may be in another folder.
+        return wire.StagedBatch(path=os.path.abspath(staged.path))
+    if isinstance(staged, StagedObject):
+        return wire.StagedBatch(bucket=staged.bucket, key=staged.key)
+    try:
+        return wire.StagedBatch(data=as_bytes(staged))
+    except (TypeError, BufferError):
+        raise InputError("a staged batch is bytes, a file or an object of the store") from None

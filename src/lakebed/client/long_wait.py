@@ -1,0 +1,24 @@
+"""A long wait, cut into those that one call over the wire may take."""
+
+from __future__ import annotations
+
+from lakebed.base.clock import NS_PER_MS, NS_PER_S, Clock
+
+SLICE_MS = 20_000
+
+
+class LongWait:
+    """For so many seconds; None is without end."""
+
+    def __init__(self, clock: Clock, timeout: float | None) -> None:
+        self._clock = clock
+        self._until_ns = (
+            None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
+        )
+
+    def next_ms(self) -> int:
+        """For the next call; 0 if the time has passed."""
+        if self._until_ns is None:
+            return SLICE_MS
+        left_ns = self._until_ns - self._clock.monotonic_ns()
+        return min(max(0, -(-left_ns // NS_PER_MS)), SLICE_MS)

@@ -1,0 +1,74 @@
+"""One pass of key compaction over sealed segments: what `compaction` decides, carried out.
+
+Segments are rewritten from the oldest to the newest: a tombstone goes after, or together with,
+everything that it deletes, so that a pass which is cut short brings nothing back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lakebed.base.files import Disk
+from lakebed.keratin.compaction import KEYS_MAX, SegmentChoice, Survivors
+from lakebed.keratin.log_bytes import open_log
+from lakebed.keratin.paths import PartitionPaths
+from lakebed.keratin.segment_rewrite import RewrittenSegment, rewrite_segment, whole_runs
+from lakebed.keratin.view import PartitionSegment
+
+
+def compact(
+    disk: Disk,
+    paths: PartitionPaths,
+    segments: Sequence[PartitionSegment],
+    *,
+    now_ms: int,
+    tombstone_ms: int,
+    index_stride_bytes: int,
+    keys_max: int = KEYS_MAX,
+) -> Iterator[RewrittenSegment]:
+    """Compact the segments, which are all the sealed ones, oldest first.
+
+    What was rewritten is given at once, for the list of segments and the manifest to be changed
+    before the next one. `Corrupt`, before anything is changed, if one is damaged: repair it first.
+    """
+    survivors = Survivors(keys_max=keys_max)
+    newest_ms: list[int] = []
+    numbers: list[int] = []  # of the first message of each segment
+    is_noted = False
+    while not is_noted:
+        newest_ms.clear()
+        numbers.clear()
+        for info in segments:
+            numbers.append(survivors.next_number)
+            newest_ms.append(_note(disk, info, survivors))
+        is_noted = survivors.end_pass()
+    may_drop = True
+    for info, newest, number in zip(segments, newest_ms, numbers, strict=True):
+        choice = SegmentChoice(
+            survivors,
+            info.path,
+            first_number=number,
+            drops_tombstones=may_drop and now_ms - newest > tombstone_ms,
+        )
+        rewritten = rewrite_segment(
+            disk, paths, info, choice, index_stride_bytes=index_stride_bytes
+        )
+        if rewritten is not None:
+            yield rewritten
+        elif choice.leaves_out:
+            # It would grow, and stays: what deletes messages in it must stay with it.
+            may_drop = False
+
+
+def _note(disk: Disk, info: PartitionSegment, survivors: Survivors) -> int:
+    """Tell of every record; the largest timestamp."""
+    newest_ms = 0
+    log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
+    try:
+        log.header()
+        for run in whole_runs(log, info):
+            survivors.note(run, path=info.path)
+            newest_ms = max(newest_ms, *run.timestamps_ms)
+    finally:
+        log.close()
+    return newest_ms

@@ -1,0 +1,40 @@
+"""Every checksum of the store: its logs in all tiers, its topics, its objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakebed.node.demo.context import mib
+from lakebed.node.demo.events import TOPIC
+from lakebed.node.demo.tiers import LOG
+from lakebed.store.store_check import StoreReport, verify_store
+from lakebed.store.store_check_lines import report_lines
+
+if TYPE_CHECKING:
+    from lakebed.node.demo.context import DemoContext
+
+
+def verify(context: DemoContext, *, event_count: int) -> None:
+    """As `lakebed verify` does; nobody has the store open."""
+    context.watcher.begin("verify", unit="bytes")
+    report = verify_store(context.root, progress=lambda done, _: context.watcher.advance(done))
+    judge(context, report, event_count=event_count)
+
+
+def judge(context: DemoContext, report: StoreReport, *, event_count: int) -> None:
+    damages = report.problem_count + len(report.unchecked)
+    damages += sum(log.unreached is not None for log in report.logs)
+    messages = sum(topic.report.records for topic in report.topics if topic.name == TOPIC)
+    records = sum(log.report.records for log in report.logs if log.name == LOG)
+    context.check("damages found by verify", expected=0, found=damages)
+    context.check("messages with good checksums", expected=event_count, found=messages)
+    context.check("log records with good checksums", expected=context.scale.records, found=records)
+    if damages:
+        for line in report_lines(report)[:damages]:
+            context.report("damage", line)
+    context.report(
+        "verified",
+        f"every checksum of {messages:,} messages, {records:,} log records and "
+        f"{report.objects.versions:,} objects of {mib(report.objects.bytes)}: "
+        f"{damages or 'no'} damage",
+    )

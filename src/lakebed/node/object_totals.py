@@ -1,0 +1,71 @@
+"""How much the object store has, for whoever looks at the metrics again and again.
+
+To count is to read all metadata, which takes seconds where there are millions of objects. So it is
+done in a thread of its own, at most once a minute, and after it a hundred times as long not at all;
+who asks meanwhile is told what was counted last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakebed.base.clock import NS_PER_S, Clock
+from lakebed.base.errors import LakebedError
+from lakebed.base.events import event
+from lakebed.store.store import Store
+
+if TYPE_CHECKING:
+    from lakebed.seglake.meta.rows import Totals
+
+FRESH_NS: Final = 60 * NS_PER_S
+REST_PART: Final = 100  # so many times as long as it counted it rests
+ANSWER_S: Final = 0.5  # that who asks waits for a count
+
+_log = logging.getLogger(__name__)
+
+
+class _Count(NamedTuple):
+    totals: Totals | None  # None: there is no object store, or it did not answer
+    due_ns: int  # when to count again
+
+
+class ObjectTotals:
+    """In the loop's thread."""
+
+    def __init__(
+        self, store: Store, *, clock: Clock | None = None, answer_s: float = ANSWER_S
+    ) -> None:
+        self._store = store
+        self._clock = clock or store.runner.clock
+        self._answer_s = answer_s
+        self._counting: asyncio.Future[_Count] | None = None
+        self._known: Totals | None = None
+        self._due_ns = 0
+
+    async def snapshot(self) -> Totals | None:
+        """What was counted last; None as long as nothing was."""
+        if self._counting is None and self._clock.monotonic_ns() >= self._due_ns:
+            self._counting = asyncio.ensure_future(asyncio.to_thread(self._count))
+        counting = self._counting
+        if counting is not None:
+            await asyncio.wait([counting], timeout=self._answer_s)
+            if counting.done() and counting is self._counting:
+                self._counting = None
+                found, self._due_ns = counting.result()
+                self._known = found or self._known
+        return self._known
+
+    def _count(self) -> _Count:
+        """In any thread."""
+        started_ns = self._clock.monotonic_ns()
+        totals = None
+        try:
+            totals = self._store.object_totals()
+            if totals is None:
+                return _Count(None, started_ns)
+        except LakebedError as error:
+            event(_log, "objects_not_counted", level=logging.WARNING, error=error)
+        ended_ns = self._clock.monotonic_ns()
+        return _Count(totals, ended_ns + max(FRESH_NS, REST_PART * (ended_ns - started_ns)))

@@ -1,0 +1,187 @@
+"""What is known of the requests of an endpoint: counted, timed, and logged if that is asked for.
+
+Everything happens in the loop's thread, `snapshot` too. How many buckets and access keys are told
+apart is bounded: what comes later is counted together, as `(other)`.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import Counter as Tally
+from collections.abc import Awaitable
+from typing import Final, NamedTuple, TypeVar
+
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.counters import HistogramSnapshot
+from lakebed.base.events import event
+from lakebed.base.layout import Buffer
+from lakebed.http.request import Request
+from lakebed.http.request_id import CURRENT
+from lakebed.http.responder import Handler
+from lakebed.http.response import Response
+from lakebed.node.logs import ACCESS_LOGGER
+from lakebed.node.metric_names import SECONDS
+from lakebed.s3.auth.redaction import redacted
+
+NO_OPERATION: Final = "none"  # it was refused before it was known what it asks for
+OTHER: Final = "(other)"
+TOLD_APART_MAX: Final = 200
+_BUCKET_CHARACTERS_MAX: Final = 63
+_BOUNDS_NS: Final = tuple(int(bound * NS_PER_S) for bound in SECONDS)
+_LONGEST_NS: Final = 1 << 63
+
+_log = logging.getLogger(ACCESS_LOGGER)
+
+Result = TypeVar("Result")
+
+
+class RequestCounts(NamedTuple):
+    """Requests by what they have in common and the class of their status; durations in ns."""
+
+    requests: dict[tuple[str, str], int]
+    durations: dict[str, HistogramSnapshot]
+
+
+class RequestSnapshot(NamedTuple):
+    """An endpoint's requests at one moment."""
+
+    endpoint: str
+    by_operation: RequestCounts
+    by_bucket: RequestCounts
+    by_key: RequestCounts
+    inflight: dict[str, int]
+    bytes_in: int
+    bytes_out: int
+
+
+class Observer:
+    """`wrapped` goes around the handler of a server, `done` is what it tells at the end."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._inflight: set[Request] = set()
+        self._by_operation = _Counts()
+        self._by_bucket = _Counts()
+        self._by_key = _Counts()
+        self._bytes_in = 0
+        self._bytes_out = 0
+
+    def wrapped(self, handler: Handler) -> Handler:
+        def observed(request: Request) -> Response | Awaitable[Response]:
+            self._inflight.add(request)
+            token = CURRENT.set(request.id)
+            try:
+                result = handler(request)
+            finally:
+                CURRENT.reset(token)
+            if isinstance(result, Response) and isinstance(result.body, Buffer):
+                return result
+            return _within(request.id, result)
+
+        return observed
+
+    def done(
+        self, request: Request | None, status: int, received: int, sent: int, duration_ns: int
+    ) -> None:
+        """A `Done` of the server."""
+        self._bytes_in += received
+        self._bytes_out += sent
+        asked = None if request is None else request.label
+        operation = NO_OPERATION if asked is None else asked.operation
+        self._by_operation.add(operation, status, duration_ns)
+        if asked is not None and asked.bucket:
+            bucket = asked.bucket if _is_plain(asked.bucket) else OTHER
+            self._by_bucket.add(bucket, status, duration_ns)
+        if asked is not None and asked.access_key:
+            self._by_key.add(asked.access_key, status, duration_ns)
+        if request is None:
+            return
+        self._inflight.discard(request)
+        if _log.isEnabledFor(logging.INFO):
+            self._log(request, status, received, sent, duration_ns)
+
+    def snapshot(self) -> RequestSnapshot:
+        operations = (one.label for one in self._inflight)
+        inflight = Tally(NO_OPERATION if one is None else one.operation for one in operations)
+        return RequestSnapshot(
+            self._endpoint,
+            self._by_operation.counted(),
+            self._by_bucket.counted(),
+            self._by_key.counted(),
+            dict(inflight),
+            self._bytes_in,
+            self._bytes_out,
+        )
+
+    def _log(
+        self, request: Request, status: int, received: int, sent: int, duration_ns: int
+    ) -> None:
+        asked = request.label
+        event(
+            _log,
+            "request",
+            request_id=request.id,
+            endpoint=self._endpoint,
+            operation=NO_OPERATION if asked is None else asked.operation,
+            method=request.method,
+            path=request.raw_path[:1024].decode("latin-1"),
+            query=redacted(request.raw_query)[:1024],
+            status=status,
+            bytes_in=received,
+            bytes_out=sent,
+            duration_ms=round(duration_ns / NS_PER_MS, 3),
+            peer=request.peer,
+            access_key="" if asked is None else asked.access_key,
+        )
+
+
+class _Counts:
+    """By name, up to a number of them. In one thread, and so without a lock."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, _Kind] = {}
+
+    def add(self, name: str, status: int, duration_ns: int) -> None:
+        kind = self._found.get(name)
+        if kind is None:
+            if len(self._found) >= TOLD_APART_MAX:
+                name = OTHER
+            kind = self._found.setdefault(name, _Kind())
+        kind.statuses[status // 100] += 1
+        kind.durations[bisect_left(_BOUNDS_NS, duration_ns)] += 1
+        kind.total_ns += duration_ns
+
+    def counted(self) -> RequestCounts:
+        requests = {
+            (name, f"{status_class}xx"): count
+            for name, kind in self._found.items()
+            for status_class, count in kind.statuses.items()
+        }
+        return RequestCounts(
+            requests, {name: kind.snapshot() for name, kind in self._found.items()}
+        )
+
+
+class _Kind:
+    __slots__ = ("durations", "statuses", "total_ns")
+
+    def __init__(self) -> None:
+        self.statuses: Tally[int] = Tally()
+        self.durations = [0] * (len(_BOUNDS_NS) + 1)
+        self.total_ns = 0
+
+    def snapshot(self) -> HistogramSnapshot:
+        buckets = tuple(zip((*_BOUNDS_NS, _LONGEST_NS), self.durations, strict=True))
+        return HistogramSnapshot(sum(self.durations), self.total_ns, _LONGEST_NS, buckets)
+
+
+def _is_plain(bucket: str) -> bool:
+    """No bucket has another name: what else stands in a path is whatever a stranger sent."""
+    return len(bucket) <= _BUCKET_CHARACTERS_MAX and bucket.isascii() and bucket.isprintable()
+
+
+async def _within(request_id: str, result: Response | Awaitable[Response]) -> Response:
+    """In the task of the request, whose lines have its id from here to its end."""
+    CURRENT.set(request_id)
+    return result if isinstance(result, Response) else await result

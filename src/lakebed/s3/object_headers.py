@@ -1,0 +1,214 @@
+"""The headers of objects: what a request says of one, and what is told of it.
+
+Header values are bytes that the server reads and writes as latin-1, one character a byte. Text in
+them is UTF-8; in user metadata it may be an encoded word of RFC 2047 too, and is told as one if it
+is more than plain ASCII, as AWS does.
+
+Invariant: whatever is stored, no control character reaches a header.
+"""
+
+from __future__ import annotations
+
+import base64
+import quopri
+import re
+from collections.abc import Mapping
+from email.utils import formatdate
+from functools import lru_cache
+from typing import Final
+
+from lakebed.s3.errors import S3Error, invalid_argument, to_s3
+from lakebed.s3.service import Service
+from lakebed.seglake.errors import MethodNotAllowed
+from lakebed.seglake.model import Content, ObjectInfo, State, Versioning
+from lakebed.seglake.objects import NO_CONTENT
+
+HeaderList = list[tuple[str, str]]
+
+METADATA: Final = "x-amz-meta-"
+METADATA_BYTES_MAX: Final = 2048  # of all names and values
+DEFAULT_TYPE: Final = "binary/octet-stream"
+
+_CHUNKED: Final = "aws-chunked"
+_MS_PER_S: Final = 1000
+_DATES_KEPT: Final = 4096
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")
+_WORD = re.compile(r"=\?([^?\s]{1,40})\?([bBqQ])\?([^?\s]*)\?=")
+_BETWEEN_WORDS = re.compile(r"\?=\s+=\?")
+_TOKEN = re.compile(r"[0-9a-z!#$%&'*+.^_`|~-]+")
+
+_CONTENT: Final = (
+    ("content_type", "Content-Type"),
+    ("cache_control", "Cache-Control"),
+    ("content_disposition", "Content-Disposition"),
+    ("content_encoding", "Content-Encoding"),
+    ("content_language", "Content-Language"),
+    ("expires", "Expires"),
+)
+_CONTENT_REQUESTED: Final = tuple((field, name.lower()) for field, name in _CONTENT)
+_STATED: Final = tuple((field, name) for field, name in _CONTENT if field != "content_type")
+
+
+def content_of(headers: Mapping[str, str]) -> Content:
+    """What is kept with the object that a request makes."""
+    given: dict[str, str] = {}
+    for field, name in _CONTENT_REQUESTED:
+        value = headers.get(name)
+        if value is not None:
+            check_encodable(name, value)
+            given[field] = text(value)
+    if "content_encoding" in given:
+        encodings = _without_framing(given.pop("content_encoding"))
+        if encodings:
+            given["content_encoding"] = encodings
+    metadata = _metadata_of(headers)
+    if not given and not metadata:
+        return NO_CONTENT
+    return Content(
+        content_type=given.get("content_type"),
+        cache_control=given.get("cache_control"),
+        content_disposition=given.get("content_disposition"),
+        content_encoding=given.get("content_encoding"),
+        content_language=given.get("content_language"),
+        expires=given.get("expires"),
+        metadata=metadata,
+    )
+
+
+def object_headers(info: ObjectInfo, *, version_id: str | None) -> HeaderList:
+    """What is told of an object to whoever reads it."""
+    content = info.content
+    found = [
+        ("ETag", f'"{info.etag}"'),
+        ("Last-Modified", http_date(info.modified_ms)),
+        ("Accept-Ranges", "bytes"),
+        ("Content-Type", wire(content.content_type or DEFAULT_TYPE)),
+    ]
+    if version_id is not None:
+        found.append(("x-amz-version-id", version_id))
+    for field, name in _STATED:
+        value = getattr(content, field)
+        if value is not None:
+            found.append((name, wire(value)))
+    if content.metadata:
+        found += _metadata_headers(content.metadata)
+    if info.state is State.CONFLICT:
+        found.append(("x-seglake-conflict", "true"))
+    return found
+
+
+def shown_version(service: Service, info: ObjectInfo) -> str | None:
+    """The version id that is told: none in a bucket without versions."""
+    if not info.is_null:
+        return info.version_id
+    versioning = service.lake.buckets.get(info.bucket).versioning
+    return None if versioning is Versioning.DISABLED else info.shown_version_id
+
+
+def marker_refusal(error: MethodNotAllowed) -> S3Error:
+    """Refuses to read a delete marker by its version id, and says when it was made."""
+    refusal = to_s3(error)
+    return S3Error(
+        refusal.code,
+        str(refusal),
+        headers=(*refusal.headers, ("Last-Modified", http_date(error.modified_ms))),
+        details=refusal.details,
+    )
+
+
+def quoted(etag: str) -> str:
+    return f'"{etag}"'
+
+
+def http_date(moment_ms: int) -> str:
+    return _date(moment_ms // _MS_PER_S)
+
+
+def wire(value: str) -> str:
+    """Text as the server writes it: UTF-8, one character a byte, nothing that ends a line."""
+    if not value.isascii():
+        value = value.encode(errors="replace").decode("latin-1")
+    return _CONTROLS.sub(" ", value)
+
+
+def text(value: str) -> str:
+    """The text of a header's value."""
+    if value.isascii():
+        return value
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value.encode(errors="replace").decode()
+
+
+def check_encodable(name: str, value: str) -> None:
+    """Of a value that will be given back: `InvalidArgument` if that cannot be."""
+    if _CONTROLS.search(value):
+        raise invalid_argument(
+            "Header values must not have control characters", name=name, value=value
+        )
+
+
+def _without_framing(encodings: str) -> str:
+    """Without `aws-chunked`, which is how the body travels and not how it is stored."""
+    if _CHUNKED not in encodings:
+        return encodings
+    kept = [one.strip() for one in encodings.split(",") if one.strip() != _CHUNKED]
+    return ",".join(one for one in kept if one)
+
+
+def _metadata_of(headers: Mapping[str, str]) -> dict[str, str]:
+    found = {
+        name[len(METADATA) :]: _decoded_word(text(value))
+        for name, value in headers.items()
+        if name.startswith(METADATA)
+    }
+    size = sum(len(name) + len(value.encode(errors="replace")) for name, value in found.items())
+    if size > METADATA_BYTES_MAX:
+        raise S3Error(
+            "MetadataTooLarge",
+            "Your metadata headers exceed the maximum allowed metadata size",
+            details=(("Size", str(size)), ("MaxSizeAllowed", str(METADATA_BYTES_MAX))),
+        )
+    return found
+
+
+def _decoded_word(value: str) -> str:
+    """The text that encoded words of RFC 2047 stand for; what is none is left as it is."""
+    if "=?" not in value:
+        return value
+    try:
+        decoded = _WORD.sub(_word_text, _BETWEEN_WORDS.sub("?==?", value))
+        decoded.encode()
+    except (LookupError, ValueError):
+        return value
+    return decoded
+
+
+def _word_text(word: re.Match[str]) -> str:
+    charset, encoding, encoded = word.groups()
+    if encoding in "bB":
+        return base64.b64decode(encoded, validate=True).decode(charset)
+    return quopri.decodestring(encoded.encode(), header=True).decode(charset)
+
+
+def _metadata_headers(metadata: Mapping[str, str]) -> HeaderList:
+    found = []
+    missing = 0
+    for name, value in metadata.items():
+        if not _TOKEN.fullmatch(name):
+            missing += 1  # nothing that came over this wire
+            continue
+        if not _PLAIN.fullmatch(value) or _decoded_word(value) != value:
+            encoded = base64.b64encode(value.encode(errors="replace")).decode()
+            value = f"=?UTF-8?B?{encoded}?="
+        found.append((METADATA + name, value))
+    if missing:
+        found.append(("x-amz-missing-meta", str(missing)))
+    return found
+
+
+@lru_cache(maxsize=_DATES_KEPT)
+def _date(moment_s: int) -> str:
+    return formatdate(moment_s, usegmt=True)

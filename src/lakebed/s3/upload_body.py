@@ -1,0 +1,174 @@
+"""A body on its way in: taken out of its framing, checked, and handed to the store.
+
+A small one is there with its head and is handled at once, in the loop's thread. A larger one is
+received piece by piece (`edge.body_pump`), and each piece is decoded in the thread that stores it.
+
+What may be lost: nothing was promised. A body that breaks off, or is not what was said of it, is
+given up, and nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+from lakebed.base.layout import Buffer
+from lakebed.edge.body_pump import Sent
+from lakebed.http.request import Request
+from lakebed.s3.auth.chunked import ChunkedDecoder
+from lakebed.s3.auth.identity import Identity, PayloadKind
+from lakebed.s3.checksums import HEADERS, checksum_of_body
+from lakebed.s3.errors import S3Error, invalid_argument
+from lakebed.s3.service import Service
+from lakebed.seglake.body import INLINE_BYTES_MAX
+from lakebed.seglake.change import Change
+from lakebed.seglake.errors import BadSize
+from lakebed.seglake.model import Algorithm, Checksum
+from lakebed.seglake.objects import Put
+
+_LENGTH: Final = "content-length"
+_DECODED_LENGTH: Final = "x-amz-decoded-content-length"
+_DIGITS_MAX: Final = 18
+_TRAILED: Final = frozenset(
+    {PayloadKind.CHUNKS_SIGNED_TRAILER, PayloadKind.CHUNKS_UNSIGNED_TRAILER}
+)
+
+Result = TypeVar("Result")
+
+
+class UploadBody:
+    """Read once: by `into`, or by `whole`."""
+
+    def __init__(
+        self, request: Request, identity: Identity, *, trailer: Algorithm | None = None
+    ) -> None:
+        """`trailer` is the checksum that follows the body. `MissingContentLength`."""
+        payload = identity.payload
+        self.length = announced_length(request.headers, is_framed=payload.kind.is_chunked)
+        self._body = request.body
+        self._trailer = trailer
+        self._came_bytes = 0
+        self._sha256 = hashlib.sha256() if payload.kind is PayloadKind.SIGNED else None
+        self._sha256_given = payload.sha256
+        self._decoder: ChunkedDecoder | None = None
+        if payload.kind.is_chunked:
+            names = () if trailer is None else (HEADERS[trailer],)
+            self._decoder = ChunkedDecoder(payload, decoded_length=self.length, trailer_names=names)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all of it came along with its head, and is small."""
+        whole = self._body.whole
+        return whole is not None and len(whole) <= INLINE_BYTES_MAX
+
+    def taken(self) -> tuple[bytes, Checksum | None]:
+        """All of one that is here, and the checksum behind it, which is still to be compared."""
+        whole = self._body.whole
+        assert whole is not None, "it has not come yet"
+        decoded = self.decoded(whole)
+        data = whole if self._decoder is None else b"".join(decoded)
+        checksum = self.check_end()
+        self._check_length()
+        return data, checksum
+
+    async def into(self, service: Service, put: Put[Result]) -> Result:
+        """What it became, durable."""
+        sink = _DecodedPut(self, put)
+        if not self.is_here:
+            return await service.bodies.store(self._body, sink)
+        assert self._body.whole is not None
+        with put:
+            sink.write(self._body.whole)
+            change = sink.change()
+        return await service.commit(change)
+
+    async def whole(self) -> bytes:
+        """All of it: only for a length that was looked at before."""
+        data = bytearray()
+        async for piece in self._body:
+            for decoded in self.decoded(piece):
+                data += decoded
+        self.check_end()
+        self._check_length()
+        return bytes(data)
+
+    def decoded(self, piece: Sent) -> Sequence[Buffer]:
+        """The bytes of the body in a piece of what is sent."""
+        decoded: Sequence[Buffer] = (piece,)
+        if self._decoder is not None:
+            decoded = self._decoder.feed(piece)
+        elif self._sha256 is not None:
+            self._sha256.update(piece)
+        self._came_bytes += sum(map(len, decoded))
+        if self._came_bytes > self.length:
+            raise BadSize(f"more bytes came than the {self.length} that were announced")
+        return decoded
+
+    def _check_length(self) -> None:
+        if self._came_bytes != self.length:
+            raise BadSize(f"{self._came_bytes} bytes came, {self.length} were announced")
+
+    def check_end(self) -> Checksum | None:
+        """The checksum that was told behind the body, still to be compared with it."""
+        if self._sha256 is not None and self._sha256.hexdigest() != self._sha256_given:
+            raise S3Error(
+                "XAmzContentSHA256Mismatch",
+                "The provided 'x-amz-content-sha256' header does not match what was computed.",
+                details=(
+                    ("ClientComputedContentSHA256", self._sha256_given),
+                    ("S3ComputedContentSHA256", self._sha256.hexdigest()),
+                ),
+            )
+        trailers: Mapping[str, str] = {} if self._decoder is None else self._decoder.finish()
+        if self._trailer is None:
+            return None
+        value = trailers.get(HEADERS[self._trailer])
+        if value is None:
+            raise S3Error(
+                "MalformedTrailerError",
+                "The request contained trailing data that was not well-formed or did not conform "
+                "to our published schema.",
+            )
+        return checksum_of_body(self._trailer, value)
+
+
+class _DecodedPut(Generic[Result]):
+    """The sink of a body: its pieces are taken out of their framing, and what they say is checked.
+
+    In any thread, one call at a time.
+    """
+
+    def __init__(self, incoming: UploadBody, put: Put[Result]) -> None:
+        self._incoming = incoming
+        self._put = put
+        self.give_up = put.give_up
+
+    def write(self, data: Sent) -> None:
+        for decoded in self._incoming.decoded(data):
+            self._put.write(decoded)
+
+    def change(self) -> Change[Result]:
+        checksum = self._incoming.check_end()
+        if checksum is not None:
+            self._put.expect(checksum)
+        return self._put.change()
+
+
+def can_trail(identity: Identity) -> bool:
+    """Whether something can follow the body."""
+    return identity.payload.kind in _TRAILED
+
+
+def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
+    """How many bytes the body has, without its framing."""
+    name = _DECODED_LENGTH
+    value = headers.get(name)
+    if value is None and not is_framed:
+        name = _LENGTH
+        value = headers.get(name)
+    if value is None:
+        raise S3Error("MissingContentLength", "You must provide the Content-Length HTTP header.")
+    if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS_MAX):
+        raise invalid_argument("A length must be a whole number", name=name, value=value)
+    return int(value)

@@ -1,0 +1,199 @@
+"""Access keys: who may sign requests. Created, listed, disabled and enabled.
+
+A secret is told once, to whoever creates its key. In the database it is sealed (`secret_key`);
+only `open` unseals one, to check a signature with it.
+
+May be lost in a crash: when a key was last used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from base64 import b32encode
+from typing import TYPE_CHECKING, Any
+
+from lakebed.base.clock import NS_PER_MS, Clock
+from lakebed.base.commit import Barrier
+from lakebed.base.errors import AlreadyExists, InputError, LakebedError, TooLarge
+from lakebed.base.files import Disk
+from lakebed.base.runner import Runner
+from lakebed.base.units import shown
+from lakebed.seglake.change import Change
+from lakebed.seglake.errors import NoSuchAccessKey
+from lakebed.seglake.meta.database import Database
+from lakebed.seglake.meta.rows import ApiKeyRow
+from lakebed.seglake.meta.snapshots import Snapshots
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.model import RW_POLICY, Chunk, CreatedKey, KeyInfo
+
+# Imported when a secret is sealed or opened: most who open a store do neither.
+if TYPE_CHECKING:
+    from lakebed.seglake.secret_key import RandomBytes, SecretKey
+
+ROOT_POLICY = "root"  # of the first credentials, if they were made here: exempt from limits
+
+LABEL_CHARACTERS_MAX = 256
+
+_ACCESS_KEY_START = "LAKE"
+_ACCESS_KEY_RANDOM_BYTES = 10  # 16 letters and digits
+_SECRET_RANDOM_BYTES = 25  # 40
+
+
+class ReadOnlyAccessKeys:
+    """Thread-safe. Tells of keys, but never a secret."""
+
+    def __init__(self, metadata: Snapshots) -> None:
+        self._metadata = metadata
+
+    def list(self) -> list[KeyInfo]:
+        """The oldest first."""
+        with self._metadata.snapshot() as reader:
+            return [_info(row) for row in reader.api_keys()]
+
+    def get(self, access_key: str) -> KeyInfo:
+        """`NoSuchAccessKey` if there is none."""
+        with self._metadata.snapshot() as reader:
+            row = reader.api_key(access_key)
+        return _info(_require(row, access_key))
+
+
+class AccessKeys(ReadOnlyAccessKeys):
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        database: Database,
+        barrier: Barrier[Change[Any], Any],
+        *,
+        disk: Disk,
+        path: str,
+        clock: Clock,
+        runner: Runner,
+        random_bytes: RandomBytes = os.urandom,
+    ) -> None:
+        """`path` is where the key that seals secrets is, or will be."""
+        super().__init__(database)
+        self._barrier = barrier
+        self._disk = disk
+        self._path = path
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._mutex = runner.mutex()
+        self._secret_key: SecretKey | None = None  # guarded by the mutex
+        self.generation = 0  # grows whenever what `open` gives may have changed
+
+    def create(
+        self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
+    ) -> CreatedKey:
+        """A new key with a new secret."""
+        check_label(label)
+        if inflight_max is not None and inflight_max < 1:
+            raise InputError(f"a key must be allowed one request at a time, not {inflight_max}")
+        access_key = _ACCESS_KEY_START + self._letters(_ACCESS_KEY_RANDOM_BYTES)
+        secret = self._letters(_SECRET_RANDOM_BYTES)
+        sealed = self._sealing_key().seal(
+            secret, access_key=access_key, random_bytes=self._random_bytes
+        )
+        created_ms = self._clock.wall_ns() // NS_PER_MS
+        row = ApiKeyRow(
+            access_key, sealed, policy, True, inflight_max, label or None, created_ms, None
+        )
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
+            if writer.api_key(access_key) is not None:
+                raise AlreadyExists(f"access key {access_key} is there already")
+            writer.add_api_key(row)
+
+        Change(self._barrier, apply).run()
+        self.generation += 1
+        return CreatedKey(_info(row), secret)
+
+    def disable(self, access_key: str) -> KeyInfo:
+        """Nothing signed with it is accepted any more. Fine if it is disabled already."""
+        return self.set_enabled(access_key, is_enabled=False)
+
+    def enable(self, access_key: str) -> KeyInfo:
+        """Undo `disable`."""
+        return self.set_enabled(access_key, is_enabled=True)
+
+    def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
+        """What is signed with a disabled key is refused. Fine if it is so already."""
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ApiKeyRow:
+            row = _require(writer.api_key(access_key), access_key)
+            writer.enable_api_key(access_key, is_enabled=is_enabled)
+            return row._replace(is_enabled=is_enabled)
+
+        try:
+            return _info(Change(self._barrier, apply).run())
+        finally:
+            self.generation += 1  # also if nobody knows whether it happened
+
+    def open(self, access_key: str) -> tuple[KeyInfo, str] | None:
+        """A key that is enabled, with its secret."""
+        with self._metadata.snapshot() as reader:
+            row = reader.api_key(access_key)
+        if row is None or not row.is_enabled:
+            return None
+        with self._mutex:
+            key = self._required_key()
+        return _info(row), key.unseal(row.secret, access_key=access_key)
+
+    def note_use(self, access_key: str, *, used_ms: int) -> None:
+        """Without waiting: it will be stored some time, or not."""
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
+            writer.note_use_of_api_key(access_key, used_ms)
+
+        with contextlib.suppress(LakebedError):  # whoever must hear of it does so by the next write
+            Change(self._barrier, apply).submit(timeout=0)
+
+    def _sealing_key(self) -> SecretKey:
+        from lakebed.seglake.secret_key import first_secret_key
+
+        with self._mutex:
+            with self._metadata.snapshot() as reader:
+                has_sealed = bool(reader.api_keys())
+            if has_sealed or self._secret_key is not None:
+                return self._required_key()
+            self._secret_key = first_secret_key(
+                self._disk, self._path, random_bytes=self._random_bytes
+            )
+            return self._secret_key
+
+    def _required_key(self) -> SecretKey:
+        """The caller holds the mutex."""
+        from lakebed.seglake.secret_key import require_secret_key
+
+        if self._secret_key is None:
+            self._secret_key = require_secret_key(self._disk, self._path)
+        return self._secret_key
+
+    def _letters(self, byte_count: int) -> str:
+        return b32encode(self._random_bytes(byte_count)).decode()
+
+
+def check_label(label: str) -> None:
+    if len(label) > LABEL_CHARACTERS_MAX:
+        raise TooLarge("the label of a key", size=len(label), limit=LABEL_CHARACTERS_MAX)
+    if not label.isprintable():
+        raise InputError(f"{shown(label)} cannot be the label of a key: it is not printable")
+
+
+def _require(row: ApiKeyRow | None, access_key: str) -> ApiKeyRow:
+    if row is None:
+        raise NoSuchAccessKey(f"there is no access key {shown(access_key)}")
+    return row
+
+
+def _info(row: ApiKeyRow) -> KeyInfo:
+    return KeyInfo(
+        access_key=row.access_key,
+        label=row.label or "",
+        policy=row.policy,
+        is_enabled=row.is_enabled,
+        inflight_max=row.inflight_max,
+        created_ms=row.created_ms,
+        last_used_ms=row.last_used_ms,
+    )

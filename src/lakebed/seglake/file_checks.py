@@ -1,0 +1,151 @@
+"""The part of a verification that is about files: segments, and manifests beside the metadata.
+
+What is wrong at first sight may be a file that the writer removed meanwhile: the metadata are
+asked once more before anything is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lakebed.base.errors import DataError, DiskError, InputError, NotFound
+from lakebed.base.files import Disk, File
+from lakebed.seglake.manifest_files import WRITTEN, ManifestFiles
+from lakebed.seglake.meta.rows import SEALED, SegmentRow
+from lakebed.seglake.read_only import ReadOnlyLake
+from lakebed.seglake.segment_file import HEADER_BYTES, read_sealed, segment_header
+from lakebed.seglake.segment_id import segment_id_of, segment_path
+from lakebed.seglake.verification_report import Kind, Problem, Report
+
+_is_fan_out = re.compile(r"[0-9a-f]{2}").fullmatch
+
+
+class FileChecks:
+    """Adds to a report."""
+
+    def __init__(self, lake: ReadOnlyLake, report: Report) -> None:
+        self._disk = lake.disk
+        self._metadata = lake.metadata
+        self._segments_folder = lake.paths.segments
+        self._manifests_folder = lake.paths.manifests
+        self._files = ManifestFiles(lake.paths.manifests, disk=lake.disk)
+        self._report = report
+
+    # Segments.
+
+    def check_segments(self, rows: Iterable[SegmentRow]) -> None:
+        for row in rows:
+            self._report.segments += 1
+            self._check_segment(row)
+
+    def _check_segment(self, row: SegmentRow) -> None:
+        path = segment_path(self._segments_folder, row.segment_id)
+        try:
+            with self._disk.open(path) as file:
+                why = (
+                    _sealed_problem(file, row) if row.state == SEALED else _open_problem(file, row)
+                )
+        except NotFound:
+            why = f"{path}: the segment is missing"
+        except (DataError, DiskError) as error:
+            why = str(error)
+        if why and self._has_segment(row):
+            self._report.problems.append(Problem(kind=Kind.SEGMENT, why=why, path=path))
+
+    def _has_segment(self, row: SegmentRow) -> bool:
+        with self._metadata.snapshot() as reader:
+            return row in reader.segments()
+
+    # Manifest files.
+
+    def check_manifest_file(self, version_id: str, data: bytes, about: Problem) -> None:
+        """Of a row that says it is written: the same bytes must be there."""
+        self._report.manifest_files += 1
+        path: str | None = None
+        try:
+            path = self._files.path(version_id)
+            with self._disk.open(path) as file:
+                found = file.pread(0, len(data) + 1)
+            why = "" if found == data else "it is not the manifest that the metadata have"
+        except NotFound:
+            why = "it is missing"
+        except (DiskError, InputError) as error:
+            why = str(error)
+        if why and self._is_written(version_id, data):
+            problem = replace(about, kind=Kind.MANIFEST_FILE, why=why, path=path)
+            self._report.problems.append(problem)
+
+    def check_strays(self) -> None:
+        """Files of no version: `rebuild-index` would bring back what was deleted."""
+        for fan_out in self._names(self._manifests_folder):
+            folder = os.path.join(self._manifests_folder, fan_out)
+            if not _is_fan_out(fan_out) or not self._disk.is_folder(folder):
+                self._report.notes.append(f"{folder}: it is not a folder of manifests")
+                continue
+            names = self._names(folder)
+            with self._metadata.snapshot() as reader:
+                strays = [name for name in names if reader.manifest_file(name) is None]
+            for name in strays:
+                path = os.path.join(folder, name)
+                if self._disk.exists(path):
+                    why = "it belongs to no version"
+                    problem = Problem(kind=Kind.MANIFEST_FILE, why=why, path=path)
+                    self._report.problems.append(problem)
+
+    def _is_written(self, version_id: str, data: bytes) -> bool:
+        """Still: the version may have been removed, and its file with it."""
+        with self._metadata.snapshot() as reader:
+            stored = reader.manifest_file(version_id)
+        return stored is not None and (stored.file_state, stored.data) == (WRITTEN, data)
+
+    def _names(self, folder: str) -> list[str]:
+        return _names(self._disk, folder)
+
+
+def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
+    """All that are recorded, and notes about files that are not."""
+    folder = lake.paths.segments
+    names = _names(lake.disk, folder)  # before the rows: each name may have one
+    with lake.metadata.snapshot() as reader:
+        rows = reader.segments()
+    known = {row.segment_id for row in rows}
+    notes = []
+    for name in names:
+        segment_id = segment_id_of(name)
+        path = os.path.join(folder, name)
+        if segment_id is None:
+            notes.append(f"{path}: it is not a segment")
+        elif segment_id not in known:
+            why = "it is not recorded yet: being written, or left by a crash"
+            notes.append(f"{path}: {why}")
+    return rows, notes
+
+
+def _names(disk: Disk, folder: str) -> list[str]:
+    with contextlib.suppress(NotFound):
+        return disk.names(folder)
+    return []
+
+
+def _sealed_problem(file: File, row: SegmentRow) -> str:
+    """Empty if there is none."""
+    size = file.size()
+    if size != row.size:
+        return f"{file.path}: it has {size} bytes, and had {row.size} when it was sealed"
+    sealed = read_sealed(file)
+    if row.footer_checksum is not None and sealed.checksum != row.footer_checksum:
+        return f"{file.path}: its footer is not the one it was sealed with"
+    return ""
+
+
+def _open_problem(file: File, row: SegmentRow) -> str:
+    size = file.size()
+    if size < row.size:
+        return f"{file.path}: it has {size} bytes, and had {row.size} that were durable"
+    if row.size and file.pread(0, HEADER_BYTES) != segment_header():
+        return f"{file.path}: at byte 0: wrong header of a segment"
+    return ""

@@ -1,0 +1,199 @@
+"""What there is to check of a lake, in pieces that can be checked apart: anywhere, in any order.
+
+Only rows are read for it, no manifest and no chunk. A range of keys is a piece whoever writes
+there meanwhile: what comes is checked with it, and what goes is not missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from lakebed.base.errors import DataError
+from lakebed.base.units import KIB, MIB
+from lakebed.seglake.file_checks import recorded_segments
+from lakebed.seglake.listing import list_uploads, list_versions
+from lakebed.seglake.meta.rows import SegmentRow, UploadRow, VersionRow
+from lakebed.seglake.model import CHUNK_BYTES
+from lakebed.seglake.read_only import ReadOnlyLake
+from lakebed.seglake.upload_rows import all_parts
+from lakebed.seglake.verification_report import Kind, Problem
+from lakebed.seglake.versions import require_bucket
+
+_SEGMENTS_OF_A_PIECE = 256
+_SEGMENT_END_BYTES = 64 * KIB  # about what is read of a segment itself
+
+
+class Whole(Enum):
+    """What is checked in one go."""
+
+    METADATA = "metadata"  # SQLite's file
+    SECRETS = "secrets"  # `secret.key`, and what was sealed with it
+    STRAYS = "strays"  # files that belong to nothing
+
+
+class SegmentsPiece(NamedTuple):
+    """The headers and ends of some segments."""
+
+    rows: tuple[SegmentRow, ...]
+
+
+class VersionsPiece(NamedTuple):
+    """All versions of the keys in `(after, last]` that have a prefix; None: to the end."""
+
+    bucket: str
+    prefix: str
+    after: str = ""
+    last: str | None = None
+    apart: tuple[str, ...] = ()  # ids of versions whose chunks are pieces of their own
+    size: int = 0
+
+
+class ChunksPiece(NamedTuple):
+    """Of one large version the chunks that begin in `[start, end)` of its bytes."""
+
+    bucket: str
+    key: str
+    version_id: str
+    start: int
+    end: int
+
+
+class UploadPiece(NamedTuple):
+    """All parts of an upload under way."""
+
+    row: UploadRow
+    size: int = 0
+
+
+LakePiece = Whole | SegmentsPiece | VersionsPiece | ChunksPiece | UploadPiece
+
+
+class LakePlan(NamedTuple):
+    """The pieces, and what was found when they were listed."""
+
+    pieces: tuple[LakePiece, ...]
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def size_of(piece: LakePiece) -> int:
+    """About how many bytes a check of it reads."""
+    if isinstance(piece, Whole):
+        return MIB
+    if isinstance(piece, SegmentsPiece):
+        return len(piece.rows) * _SEGMENT_END_BYTES
+    if isinstance(piece, ChunksPiece):
+        return piece.end - piece.start
+    return piece.size
+
+
+def plan_lake(
+    lake: ReadOnlyLake, *, bucket: str | None = None, prefix: str = "", bytes_max: int | None = None
+) -> LakePlan:
+    """All of it, or a bucket, or what has a prefix there; `NoSuchBucket` if there is none.
+
+    Pieces have about `bytes_max`, if that is given; else no rows of versions are read.
+    """
+    if bucket is not None:
+        with lake.metadata.snapshot() as reader:
+            require_bucket(reader, bucket)
+    pieces: list[LakePiece] = []
+    notes: list[str] = []
+    problems: list[Problem] = []
+    try:
+        for piece in _listed(lake, bucket, prefix, bytes_max, notes):
+            pieces.append(piece)  # those before an error stay
+    except DataError as error:  # of the database, which ends what can be read of it
+        problems.append(Problem(kind=Kind.METADATA, why=str(error), path=lake.metadata.path))
+    return LakePlan(tuple(pieces), tuple(problems), tuple(notes))
+
+
+def _listed(
+    lake: ReadOnlyLake, bucket: str | None, prefix: str, bytes_max: int | None, notes: list[str]
+) -> Iterator[LakePiece]:
+    if bucket is not None:
+        yield from _of_bucket(lake, bucket, prefix, bytes_max)
+        return
+    yield Whole.METADATA
+    yield Whole.SECRETS
+    rows, odd = recorded_segments(lake)
+    notes += odd
+    for start in range(0, len(rows), _SEGMENTS_OF_A_PIECE):
+        yield SegmentsPiece(tuple(rows[start : start + _SEGMENTS_OF_A_PIECE]))
+    for info in lake.buckets.list():
+        yield from _of_bucket(lake, info.name, "", bytes_max)
+    yield Whole.STRAYS
+
+
+def _of_bucket(
+    lake: ReadOnlyLake, bucket: str, prefix: str, bytes_max: int | None
+) -> Iterator[LakePiece]:
+    if bytes_max is None:
+        yield VersionsPiece(bucket, prefix)
+    else:
+        yield from _ranges(lake, VersionsPiece(bucket, prefix), bytes_max)
+    for row in uploads_of(lake, bucket, prefix):
+        with lake.metadata.snapshot() as reader:
+            size = sum(part.size for part in all_parts(reader, row.upload_id))
+        yield UploadPiece(row, size)
+
+
+def _ranges(lake: ReadOnlyLake, piece: VersionsPiece, bytes_max: int) -> Iterator[LakePiece]:
+    """Cut between keys; a version that is larger than a piece is cut between its chunks."""
+    apart: list[ChunksPiece] = []
+    key = ""
+    for row in _rows(lake, piece.bucket, piece.prefix):
+        if row.key != key and (apart or piece.size >= bytes_max):
+            yield piece._replace(last=key)
+            yield from apart
+            piece, apart = VersionsPiece(piece.bucket, piece.prefix, key), []
+        key = row.key
+        if row.size > bytes_max:
+            apart += _parts(row, bytes_max)
+            piece = piece._replace(apart=(*piece.apart, row.version_id))
+        else:
+            piece = piece._replace(size=piece.size + row.size)
+    yield piece
+    yield from apart
+
+
+def _parts(row: VersionRow, bytes_max: int) -> Iterator[ChunksPiece]:
+    step = max(bytes_max, CHUNK_BYTES)
+    for start in range(0, row.size, step):
+        end = min(start + step, row.size)
+        yield ChunksPiece(row.bucket, row.key, row.version_id, start, end)
+
+
+def _rows(lake: ReadOnlyLake, bucket: str, prefix: str) -> Iterator[VersionRow]:
+    key_marker: str | None = ""
+    version_id_marker: str | None = None
+    while key_marker is not None:
+        with lake.metadata.snapshot() as reader:
+            page = list_versions(
+                reader,
+                bucket,
+                prefix=prefix,
+                key_marker=key_marker,
+                version_id_marker=version_id_marker,
+            )
+        yield from (listed.row for listed in page.items)
+        key_marker, version_id_marker = page.next_marker, page.next_id
+
+
+def uploads_of(lake: ReadOnlyLake, bucket: str, prefix: str) -> Iterator[UploadRow]:
+    """Those under way."""
+    key_marker: str | None = ""
+    upload_id_marker: str | None = None
+    while key_marker is not None:
+        with lake.metadata.snapshot() as reader:
+            page = list_uploads(
+                reader,
+                bucket,
+                prefix=prefix,
+                key_marker=key_marker,
+                upload_id_marker=upload_id_marker,
+            )
+        yield from page.items
+        key_marker, upload_id_marker = page.next_marker, page.next_id

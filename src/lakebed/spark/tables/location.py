@@ -1,0 +1,201 @@
+"""Which table, and the S3 that it is reached by.
+
+A place is plain: it is found where a query is planned and travels to the tasks. Its secret is in
+no text that is made of it.
+
+    s3Endpoint  an S3 endpoint, with `accessKey`, `secretKey` and `region`; keys that are left out
+                are those of the environment (`LAKEBED_…`, then `AWS_…`); with https, `caFile` has
+                the certificates to trust
+    path        the root of a store whose S3 is served for this run (see `lakebed.spark.own_s3`)
+    table       `bucket/prefix`
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from lakebed.base.errors import BadConfig, LakebedError
+from lakebed.base.files import read_file
+from lakebed.base.units import MIB, shown
+from lakebed.kernels.disk import real_disk
+from lakebed.spark.options import Options
+from lakebed.spark.own_s3 import find_own_s3
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, S3Store
+    from pyarrow.fs import S3FileSystem
+
+PLACE_OPTIONS: Final = ("path", "s3Endpoint", "accessKey", "secretKey", "region", "caFile", "table")
+REGION: Final = "us-east-1"
+TIMEOUT_S: Final = 60.0
+CA_BYTES_MAX: Final = 16 * MIB
+
+_TRUST_VARIABLE: Final = "SSL_CERT_FILE"
+_TRUST_LOCK: Final = Lock()
+_KEY_VARIABLES: Final = (
+    ("LAKEBED_ACCESS_KEY", "LAKEBED_SECRET_KEY"),
+    ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+)
+
+
+@dataclass(frozen=True)
+class TableLocation:
+    """`prefix` has no slash at either end, and is not empty."""
+
+    endpoint: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    bucket: str
+    prefix: str
+    region: str = REGION
+    ca_file: str = ""  # of each machine that a task runs on; empty: those of the system
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}"
+
+    def __str__(self) -> str:
+        return f"{self.bucket}/{self.prefix}"
+
+    def with_table(self, table: str) -> TableLocation:
+        """Another table of the same S3."""
+        bucket, prefix = bucket_and_prefix(table)
+        return replace(self, bucket=bucket, prefix=prefix)
+
+    def storage_options(self) -> dict[str, str]:
+        """As `deltalake` wants them. A commit is a PUT that fails if there is such a version."""
+        options = {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": self.region,
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+            "conditional_put": "etag",
+            "timeout": f"{TIMEOUT_S:.0f}s",
+        }
+        if self.endpoint.startswith("http://"):
+            options["AWS_ALLOW_HTTP"] = "true"
+        return options
+
+    def file_system(self, *, creates_buckets: bool = False) -> S3FileSystem:
+        """Of the whole endpoint: paths begin with the bucket."""
+        from pyarrow.fs import S3FileSystem
+
+        parts = urlsplit(self.endpoint)
+        return S3FileSystem(
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            region=self.region,
+            scheme=parts.scheme,
+            endpoint_override=parts.netloc,
+            connect_timeout=TIMEOUT_S,
+            request_timeout=TIMEOUT_S,
+            allow_bucket_creation=creates_buckets,
+            tls_ca_file_path=self.ca_file or None,
+        )
+
+    def object_store(self) -> S3Store:
+        """Of the bucket. Removing files by `file_system` would leave empty objects as folders."""
+        from obstore.store import S3Store
+
+        return S3Store(
+            self.bucket,
+            endpoint=self.endpoint,
+            access_key_id=self.access_key,
+            secret_access_key=self.secret_key,
+            region=self.region,
+            client_options=self._client_options(),
+        )
+
+    def _client_options(self) -> ClientConfig:
+        options: ClientConfig = {"allow_http": self.endpoint.startswith("http://")}
+        if self.ca_file:
+            options["root_certificate"] = read_ca_file(self.ca_file)
+        return options
+
+    @contextmanager
+    def trusted(self) -> Iterator[None]:
+        """While `deltalake` makes its HTTP client, which has no option for certificates: it reads
+        the ones that this variable names, and no others."""
+        if not self.ca_file:
+            yield
+            return
+        read_ca_file(self.ca_file)
+        with _TRUST_LOCK:
+            before = os.environ.get(_TRUST_VARIABLE)
+            os.environ[_TRUST_VARIABLE] = self.ca_file
+            try:
+                yield
+            finally:
+                if before is None:
+                    del os.environ[_TRUST_VARIABLE]
+                else:
+                    os.environ[_TRUST_VARIABLE] = before
+
+    def key(self, path: str) -> str:
+        """The path, for `file_system`, of a file of the table."""
+        return f"{self.bucket}/{self.prefix}/{path}"
+
+
+def table_location(options: Options) -> TableLocation:
+    """What the options say; `BadConfig` or `NotFound` if there is no S3 to be had."""
+    bucket, prefix = bucket_and_prefix(options.required("table"))
+    given: dict[str, Any] = {"bucket": bucket, "prefix": prefix}
+    if options.one_of("path", "s3Endpoint") == "path":
+        for name in ("accessKey", "secretKey", "region", "caFile"):
+            if options.has(name):
+                raise BadConfig(f"the option {name} goes with s3Endpoint, and not with path")
+        own = find_own_s3(os.path.abspath(options.required("path").removeprefix("file://")))
+        return TableLocation(own.url, own.access_key, own.secret_key, region=own.region, **given)
+    endpoint = options.required("s3Endpoint").rstrip("/")
+    parts = urlsplit(endpoint)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query:
+        raise options.wrong("s3Endpoint", "a URL as http://127.0.0.1:9000")
+    access_key, secret_key = _keys(options, os.environ)
+    region = options.text("region") or REGION
+    ca_file = options.text("caFile") or ""
+    if ca_file and parts.scheme != "https":
+        raise options.wrong("caFile", "left out unless s3Endpoint is https")
+    given |= {"region": region, "ca_file": ca_file and os.path.abspath(ca_file)}
+    return TableLocation(endpoint, access_key, secret_key, **given)
+
+
+def read_ca_file(path: str) -> bytes:
+    """`BadConfig` if it cannot be read: the libraries report that as a failed connection."""
+    try:
+        return read_file(real_disk(), path, size_max=CA_BYTES_MAX)
+    except LakebedError as error:
+        raise BadConfig(f"the certificates cannot be read: {error}") from error
+
+
+def bucket_and_prefix(table: str) -> tuple[str, str]:
+    """Of `bucket/prefix`, with or without `s3://` before it."""
+    bucket, _, prefix = table.removeprefix("s3://").removeprefix("s3a://").partition("/")
+    prefix = prefix.strip("/")
+    parts = prefix.split("/")
+    if not bucket or not prefix or any(part in ("", ".", "..") for part in parts):
+        raise BadConfig(f"the option table is {shown(table)}: it must be bucket/prefix")
+    if not prefix.isascii() or not prefix.isprintable() or set(prefix) & set(" %#?*<>{}|\\^`\"'"):
+        raise BadConfig(
+            f"the option table is {shown(table)}: of a prefix's characters letters, digits and "
+            "signs that need no escape in a URL can be used"
+        )
+    return bucket, prefix
+
+
+def _keys(options: Options, environment: Mapping[str, str]) -> tuple[str, str]:
+    access_key, secret_key = options.text("accessKey"), options.text("secretKey")
+    if (access_key is None) != (secret_key is None):
+        raise BadConfig("the options accessKey and secretKey: one of both is missing")
+    if access_key is not None and secret_key is not None:
+        return access_key, secret_key
+    for access_name, secret_name in _KEY_VARIABLES:
+        if environment.get(access_name) and environment.get(secret_name):
+            return environment[access_name], environment[secret_name]
+    raise BadConfig("s3Endpoint needs the options accessKey and secretKey, or the environment's")

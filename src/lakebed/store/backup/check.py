@@ -1,0 +1,47 @@
+"""Reading backups back: every part of a snapshot, compared with the hash that it is named by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakebed.base.errors import Corrupt
+from lakebed.base.progress import Progress, no_progress
+from lakebed.store.backup.catalogue import Snapshot
+from lakebed.store.backup.vault import Vault
+
+
+class DamagedPart(NamedTuple):
+    """A part that is missing or damaged, and the files of the store that need it."""
+
+    digest: str
+    problem: str
+    paths: tuple[str, ...]
+
+
+class CheckReport(NamedTuple):
+    """A snapshot that was read back."""
+
+    snapshot: Snapshot
+    part_count: int
+    damaged: tuple[DamagedPart, ...]
+
+
+def check_snapshot(
+    vault: Vault, snapshot: Snapshot, *, progress: Progress = no_progress
+) -> CheckReport:
+    """Goes on behind damage: all of it is told."""
+    parts = snapshot.parts()
+    problems: dict[str, str] = {}
+    for index, (digest, size) in enumerate(parts.items()):
+        progress(index, len(parts))
+        try:
+            vault.part(digest, size=size)
+        except Corrupt as error:
+            problems[digest] = str(error)
+    damaged = tuple(
+        DamagedPart(
+            digest, problem, tuple(file.path for file in snapshot.files if digest in file.parts)
+        )
+        for digest, problem in problems.items()
+    )
+    return CheckReport(snapshot, len(parts), damaged)

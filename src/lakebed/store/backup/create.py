@@ -1,0 +1,212 @@
+"""Taking a backup: everything in its order, then the catalogue.
+
+It reads as any other reader beside the writer does, and writes nothing into the root but pins. If
+it is interrupted there is no new snapshot; what it had copied is in the pool, and is not copied
+again the next time.
+
+An engine's part that is so damaged that it cannot be read as what it is, is copied as it lies
+there, file by file, and told as a problem. No damage ends a backup: what is missing is named.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakebed.aof.identity import OWN_FOLDER
+from lakebed.aof.manager import LOCK_NAME
+from lakebed.aof.tiers.errors import Tier2Error
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.damage_ledger import FILE_NAME as DAMAGE_NAME
+from lakebed.base.errors import (
+    BadConfig,
+    DataError,
+    DiskError,
+    InputError,
+    NotFound,
+    UnknownVersion,
+)
+from lakebed.base.files import TEMPORARY_SUFFIX, Disk
+from lakebed.keratin.paths import TOPICS_NAME
+from lakebed.keratin.topic_folder import topic_names
+from lakebed.seglake.paths import DATABASE_NAME, SECRET_KEY_NAME
+from lakebed.store import version
+from lakebed.store.backup.catalogue import PART_BYTES, Snapshot, snapshot_id_of
+from lakebed.store.backup.copy import Copier, Progress, SourceChanged, copy_tree
+from lakebed.store.backup.groups import copy_groups
+from lakebed.store.backup.logs import copy_log, external_tier2
+from lakebed.store.backup.objects import copy_objects
+from lakebed.store.backup.owner import begin_backup
+from lakebed.store.backup.pins import BackupPins
+from lakebed.store.backup.topics import copy_topic, topic_id
+from lakebed.store.backup.vault import Vault
+from lakebed.store.logs import log_names
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.stroma.paths import FOLDER_NAME as GROUPS_NAME
+from lakebed.version import VERSION as PROGRAM_VERSION
+
+if TYPE_CHECKING:
+    from lakebed.seglake.meta.connection import Connector
+
+SETTINGS_NAME = "lakebed.toml"
+_ID_RANDOM_BYTES = 4
+_READING = ("read", "map")  # what a disk refuses if it is damaged
+_COPIED = frozenset(
+    ("aof", TOPICS_NAME, GROUPS_NAME, "objects", OWN_FOLDER, DATABASE_NAME, SECRET_KEY_NAME,
+     SETTINGS_NAME, DAMAGE_NAME, version.FILE_NAME)
+)  # fmt: skip
+_PASSING = frozenset(
+    (LOCK_NAME, "lakebed.sock", "s3.json", "pins", "quarantine", f"{DATABASE_NAME}-wal",
+     f"{DATABASE_NAME}-shm", version.RESTORING_NAME)
+)  # fmt: skip
+
+
+class CreatedBackup(NamedTuple):
+    """A backup that is complete."""
+
+    snapshot: Snapshot
+    put_count: int  # parts that were not there before
+    put_bytes: int
+
+
+def create_backup(
+    store: ReadOnlyStore,
+    vault: Vault,
+    *,
+    progress: Progress = lambda _: None,
+    part_bytes: int = PART_BYTES,
+    connector: Connector | None = None,
+    new_token: Callable[[], str] = lambda: secrets.token_hex(_ID_RANDOM_BYTES),
+) -> CreatedBackup:
+    """Everything that was acknowledged before is in it. `connector` opens the metadata."""
+    clock = store.runner.clock
+    created_ms = clock.wall_ns() // NS_PER_MS
+    check_apart(store.root, vault.address)
+    with vault.lock():
+        previous = begin_backup(vault, store)
+        with BackupPins(store.pins, clock=clock) as holding:
+
+            def advance(done_bytes: int) -> None:
+                holding.renew()
+                progress(done_bytes)
+
+            copier = Copier(
+                vault,
+                disk=store.disk,
+                root=store.root,
+                previous=previous,
+                progress=advance,
+                part_bytes=part_bytes,
+            )
+            _copy_topics(copier, store, holding)
+            external = _copy_logs(copier, store, holding)
+            copy_objects(copier, store.disk, store.root, connector=connector)
+        _copy_top(copier, store)
+        last = next(reversed(vault.snapshot_ids()), None)
+        snapshot = Snapshot(
+            snapshot_id=snapshot_id_of(created_ms, new_token(), last=last),
+            created_ms=created_ms,
+            finished_ms=clock.wall_ns() // NS_PER_MS,
+            program=PROGRAM_VERSION,
+            part_bytes=part_bytes,
+            files=tuple(copier.files[name] for name in sorted(copier.files)),
+            external=tuple(external),
+            left_out=tuple(map(_plain, _left_out(store.disk, store.root))),
+            problems=tuple(dict.fromkeys(map(_plain, copier.problems))),
+        )
+        vault.put_snapshot(snapshot)
+    return CreatedBackup(snapshot, copier.put_count, copier.put_bytes)
+
+
+def _copy_topics(copier: Copier, store: ReadOnlyStore, holding: BackupPins) -> None:
+    disk, root = store.disk, store.root
+    ids = {name: topic_id(disk, root, name) for name in topic_names(disk, root)}
+    groups = copy_groups(copier, disk, root)
+    copied = set()
+    for name in topic_names(disk, root):
+        folder = os.path.join(root, TOPICS_NAME, name)
+        with _Damage(copier, disk, folder):
+            if copy_topic(copier, disk, root, name, runner=store.runner, holding=holding):
+                copied.add(name)
+                continue
+        if disk.is_folder(folder):
+            copied.add(name)
+    for topic, names in groups.items():
+        # A topic that was deleted and made anew is another one: its groups begin anew, too.
+        is_same = topic in ids and topic_id(disk, root, topic) == ids[topic]
+        if topic not in copied or not is_same:
+            for one in names:
+                copier.files.pop(one, None)
+
+
+def _copy_logs(copier: Copier, store: ReadOnlyStore, holding: BackupPins) -> list[str]:
+    """All logs; where they have segments that are not in the store."""
+    external = []
+    for name in log_names(store.disk, store.root):
+        holding.log(name)
+        with _Damage(copier, store.disk, os.path.join(store.root, "aof", name)):
+            copy_log(copier, store, name)
+        address = external_tier2(store.disk, store.root, name)
+        if address is not None:
+            external.append(f"log {name}: {address}")
+    copy_tree(copier, store.disk, os.path.join(store.root, OWN_FOLDER))
+    return external
+
+
+def _copy_top(copier: Copier, store: ReadOnlyStore) -> None:
+    for name in (SETTINGS_NAME, DAMAGE_NAME, version.FILE_NAME):
+        path = os.path.join(store.root, name)
+        if store.disk.exists(path):
+            copier.copy(path)
+
+
+class _Damage:
+    """Around the copying of a folder: what cannot be understood is copied as it lies there."""
+
+    def __init__(self, copier: Copier, disk: Disk, folder: str) -> None:
+        self._copier = copier
+        self._disk = disk
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if error is None or not self._is_damage(error):
+            return False
+        self._copier.problems.append(str(error))
+        self._copier.forget(f"{self._copier.name(self._folder)}/")
+        copy_tree(self._copier, self._disk, self._folder)
+        return True
+
+    def _is_damage(self, error: BaseException) -> bool:
+        """Of the store: not of the vault, nor something that passes."""
+        match error:
+            case UnknownVersion() | Tier2Error():
+                return False
+            case NotFound():
+                return self._disk.is_folder(self._folder)
+            case DiskError():
+                return error.operation in _READING
+        return isinstance(error, DataError | BadConfig | SourceChanged)
+
+
+def _left_out(disk: Disk, root: str) -> list[str]:
+    names = [name for name in disk.names(root) if not name.endswith(TEMPORARY_SUFFIX)]
+    return [name for name in names if name not in _COPIED and name not in _PASSING]
+
+
+def _plain(text: str) -> str:
+    """Names of files may hold bytes that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def check_apart(root: str, address: str) -> None:
+    """`InputError` if backups would be kept in the store itself."""
+    if "://" in address and not address.startswith("file://"):
+        return
+    folder = os.path.realpath(address.removeprefix("file://"))
+    if os.path.commonpath([folder, os.path.realpath(root)]) == os.path.realpath(root):
+        raise InputError(f"{address}: lies in the store; a backup must be somewhere else")

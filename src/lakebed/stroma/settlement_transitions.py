@@ -1,0 +1,103 @@
+"""What a holder does with its messages: ack, nack, extend, dead-letter; and who is refused.
+
+A call is all or nothing. It is refused if one of its messages is not leased under the caller's
+epoch: the lease ended, and somebody else may have the message. Only an ack of what is settled
+already is no mistake: it says so once more, as after an answer that was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakebed.stroma.errors import StaleLease
+from lakebed.stroma.events import Acks, Event, Leases, Returns
+from lakebed.stroma.format import (
+    Ack,
+    DeadLetter,
+    LeaseRange,
+    MarkInflight,
+    Nack,
+    ReturnRange,
+)
+from lakebed.stroma.message_status import SETTLED, MessageStatus, StatusKind
+from lakebed.stroma.runs import Run
+from lakebed.stroma.state import GroupState, Ranges
+
+
+def ack(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
+    """The events that settle them; none if they are settled already."""
+    held = _held(state, ranges, epoch=epoch, may_be_settled=True)
+    pieces = [(start, end) for start, end, _ in held]
+    if not pieces:
+        return []
+    if len(pieces) == 1 and _is_one(*pieces[0]):
+        return [Ack(pieces[0][0])]
+    return [Acks(pieces)]
+
+
+def dead_letter(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
+    """The same, of messages that stand in the dead-letter topic now."""
+    held = _held(state, ranges, epoch=epoch, may_be_settled=True)
+    return [DeadLetter(offset) for start, end, _ in held for offset in range(start, end)]
+
+
+def nack(
+    state: GroupState, ranges: Ranges, *, epoch: int, delay_ms: int, now_ms: int
+) -> list[Event]:
+    """The events that give them back, to be leased again at once or after the delay."""
+    held = _held(state, ranges, epoch=epoch)
+    if not delay_ms and len(held) == 1 and _is_one(held[0][0], held[0][1]):
+        return [Nack(held[0][0], epoch)]
+    not_before_ms = now_ms + delay_ms if delay_ms else 0
+    delay_s = -(-delay_ms // 1000)
+    return [Returns([ReturnRange(s, e, not_before_ms, epoch, delay_s) for s, e, _ in held])]
+
+
+def undo(state: GroupState, ranges: Ranges, *, epoch: int, now_ms: int) -> list[Event]:
+    """The events that give them back as if they had not been leased: it is no delivery."""
+    held = _held(state, ranges, epoch=epoch)
+    undone = [LeaseRange(s, e, now_ms, epoch, old.deliveries - 1, 0, 0) for s, e, old in held]
+    return [Leases(undone), Returns([ReturnRange(s, e, 0, epoch, 0) for s, e, _ in held])]
+
+
+def extend(
+    state: GroupState, ranges: Ranges, *, epoch: int, lease_ms: int, now_ms: int
+) -> list[Event]:
+    """The events that move the deadline to `lease_ms` from now."""
+    held = _held(state, ranges, epoch=epoch)
+    deadline_ms = now_ms + lease_ms
+    if len(held) == 1 and _is_one(held[0][0], held[0][1]) and lease_ms == state.config.lease_ms:
+        return [MarkInflight(held[0][0], deadline_ms, epoch)]
+    return [
+        Leases(
+            [
+                LeaseRange(s, e, deadline_ms, epoch, old.deliveries, lease_ms, 0)
+                for s, e, old in held
+            ]
+        )
+    ]
+
+
+def _held(
+    state: GroupState, ranges: Ranges, *, epoch: int, may_be_settled: bool = False
+) -> Sequence[Run[MessageStatus]]:
+    """The runs of the ranges that are leased under that epoch; all of them, or `StaleLease`."""
+    held: list[Run[MessageStatus]] = []
+    stale: list[tuple[int, int]] = []
+    if ranges and ranges[0][0] < state.base and not may_be_settled:
+        stale.append((ranges[0][0], min(ranges[0][1], state.base)))
+    for run in state.runs.within(ranges):
+        status = run[2]
+        if status.epoch == epoch and status.kind is StatusKind.LEASED:
+            held.append(run)
+        elif status is not SETTLED or not may_be_settled:
+            stale.append((run[0], run[1]))
+    if ranges and ranges[-1][1] > state.end:
+        stale.append((max(ranges[-1][0], state.end), ranges[-1][1]))
+    if stale:
+        raise StaleLease(stale, epoch=epoch)
+    return held
+
+
+def _is_one(start: int, end: int) -> bool:
+    return end - start == 1

@@ -1,0 +1,171 @@
+"""The runs of a snapshot, made from its columns piece by piece as they are needed.
+
+A snapshot may hold a million messages, of which the next minutes touch a few. So opening a group
+looks at whole columns only, and leaves the runs to whoever asks for a part.
+
+Should a message stand there twice, which no writer writes, then what is settled stays settled.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import chain, compress
+from operator import itemgetter, ne
+
+from lakebed.stroma.format import lower_half, two_halves, upper_half
+from lakebed.stroma.message_status import FRESH, SETTLED, MessageStatus, StatusKind
+from lakebed.stroma.runs import Run
+from lakebed.stroma.snapshot import Snapshot
+
+PART_ENTRIES = 256  # of each column in one part
+_ONE_DELIVERY = two_halves(1, 0)
+
+
+class SnapshotRuns:
+    """A snapshot's columns. The end of a lease or a delay is no further ahead than it was when it
+    was stored."""
+
+    def __init__(self, snapshot: Snapshot, *, now_ms: int) -> None:
+        self._snapshot = snapshot
+        self._now_ms = now_ms
+
+    @property
+    def end(self) -> int:
+        """Behind the last message."""
+        stored = self._snapshot
+        ends = [stored.acked_until, *stored.acked_ends[-1:]]
+        ends += [part[-1] + 1 for part in (stored.leased_offsets, stored.known_offsets) if part]
+        return max(ends)
+
+    @property
+    def message_count(self) -> int:
+        """How many stand there."""
+        return (
+            self.settled_count
+            + len(self._snapshot.leased_offsets)
+            + len(self._snapshot.known_offsets)
+        )
+
+    @property
+    def settled_count(self) -> int:
+        return sum(self._snapshot.acked_ends) - sum(self._snapshot.acked_starts)
+
+    def parts(self) -> list[int]:
+        """Where to divide the messages, so that no part has many entries."""
+        stored = self._snapshot
+        columns = (stored.acked_starts, stored.leased_offsets, stored.known_offsets)
+        cuts = {stored.acked_until, *chain(*(column[::PART_ENTRIES] for column in columns))}
+        return sorted(cuts)
+
+    def runs(self, start: int, end: int) -> tuple[list[int], list[MessageStatus]]:
+        """Starts and values of the runs of `[start, end)`."""
+        starts: list[int] = []
+        values: list[MessageStatus] = []
+        position, before = start, None
+        for first, last, status in self._pieces(start, end):
+            if first > position:
+                starts.append(position)
+                values.append(FRESH)
+                before = FRESH
+            if last > position:
+                if status is not before:
+                    starts.append(max(first, position))
+                    values.append(status)
+                    before = status
+                position = last
+        if position < end:
+            starts.append(position)
+            values.append(FRESH)
+        return starts, values
+
+    def timers(self) -> Iterator[tuple[int, int, int]]:
+        """Time, start and end of what is leased or waits: one for many messages in a row."""
+        stored = self._snapshot
+        for start, end, deadline_ms in _stretches(stored.leased_offsets, stored.leased_deadlines):
+            yield self._capped_ms(deadline_ms), start, end
+        delayed = self._known(is_scheduled=False)
+        for start, end, not_before_ms in _stretches(*delayed):
+            yield self._capped_ms(not_before_ms), start, end
+
+    def schedules(self) -> Iterator[tuple[int, int, int]]:
+        """The same of messages that wait and were never leased."""
+        for start, end, not_before_ms in _stretches(*self._known(is_scheduled=True)):
+            yield not_before_ms, start, end
+
+    def _known(self, *, is_scheduled: bool) -> tuple[array[int], array[int]]:
+        """Offsets and times of the messages that wait: those never leased, or the others."""
+        stored = self._snapshot
+        chosen = [
+            time_ms > 0 and (word < _ONE_DELIVERY) is is_scheduled
+            for time_ms, word in zip(stored.known_not_before, stored.known_counts, strict=True)
+        ]
+        return (
+            array("Q", compress(stored.known_offsets, chosen)),
+            array("Q", compress(stored.known_not_before, chosen)),
+        )
+
+    def available(self, deliveries_min: int) -> list[tuple[int, int]]:
+        """The messages that wait for nothing and were leased at least so often, one by one."""
+        stored = self._snapshot
+        word_min = deliveries_min << 32
+        return [
+            (offset, offset + 1)
+            for offset, not_before_ms, word in zip(
+                stored.known_offsets, stored.known_not_before, stored.known_counts, strict=True
+            )
+            if not not_before_ms and word >= word_min
+        ]
+
+    def _pieces(self, start: int, end: int) -> list[Run[MessageStatus]]:
+        stored = self._snapshot
+        low = bisect_right(stored.acked_ends, start)
+        high = bisect_left(stored.acked_starts, end)
+        pieces: list[Run[MessageStatus]] = [
+            (max(first, start), min(last, end), SETTLED)
+            for first, last in zip(
+                stored.acked_starts[low:high], stored.acked_ends[low:high], strict=True
+            )
+        ]
+        for is_leased, offsets, times, words in (
+            (True, stored.leased_offsets, stored.leased_deadlines, stored.leased_epochs),
+            (False, stored.known_offsets, stored.known_not_before, stored.known_counts),
+        ):
+            low, high = bisect_left(offsets, start), bisect_left(offsets, end)
+            last_ms = last_word = -1
+            status = FRESH
+            for offset, time_ms, word in zip(
+                offsets[low:high], times[low:high], words[low:high], strict=True
+            ):
+                if word != last_word or time_ms != last_ms:
+                    status = self._status(time_ms, word, is_leased)
+                    last_ms, last_word = time_ms, word
+                pieces.append((offset, offset + 1, status))
+        pieces.sort(key=itemgetter(0))
+        return pieces
+
+    def _status(self, time_ms: int, word: int, is_leased: bool) -> MessageStatus:
+        if is_leased:
+            return MessageStatus(
+                StatusKind.LEASED, lower_half(word), self._capped_ms(time_ms), upper_half(word)
+            )
+        status = MessageStatus(
+            StatusKind.WAITING if time_ms else StatusKind.AVAILABLE, upper_half(word), time_ms
+        )
+        if time_ms and not status.is_scheduled:
+            return status._replace(time_ms=self._capped_ms(time_ms))
+        return status
+
+    def _capped_ms(self, deadline_ms: int) -> int:
+        left_ms = max(0, deadline_ms - self._snapshot.created_ts_ms)
+        return min(deadline_ms, self._now_ms + left_ms)
+
+
+def _stretches(offsets: array[int], times: array[int]) -> Iterator[tuple[int, int, int]]:
+    """Start, end and time of entries in a row that have the same time."""
+    changes = compress(range(1, len(times)), map(ne, times, times[1:]))
+    first = 0
+    for index in chain(changes, [len(times)] if times else []):
+        yield offsets[first], offsets[index - 1] + 1, times[first]
+        first = index

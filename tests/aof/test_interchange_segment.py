@@ -1,0 +1,146 @@
+"""Segments in the interchange layout, read by the same reader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.aof.damage import SkippedRange
+from lakebed.aof.interchange import INTERCHANGE_HEADER, InterchangeEncoder, InterchangeRecord
+from lakebed.aof.read_only import ReadOnlyLog
+from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record
+from lakebed.aof.record_id import RecordId
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
+from lakebed.base.runner import ThreadRunner
+from lakebed.kernels.disk import real_disk
+from tests.fakes.aof import FakeLog
+
+EXT_ID = 77
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[FakeLog]:
+    """Three segments, ten records each, stamped in whole milliseconds, as are their copies."""
+    with ThreadRunner() as runner:
+        log = FakeLog(real_disk(), str(tmp_path), runner=runner, tells_end=False)
+        for number in range(30):
+            if log.built and number % 10 == 0:
+                log.roll()
+            payload = bytes([number + 1]) * (number * 7 % 50 + 1)
+            log.append(payload, timestamp=number * NS_PER_MS, ext_id=EXT_ID)
+        log.publish()
+        yield log
+        log.close()
+
+
+def _replace(
+    log: FakeLog, index: int, *, keep: Callable[[int], bool] = lambda number: True
+) -> list[Record]:
+    """Put an interchange file in a segment's place; the records that are left."""
+    segment = log.built[index]
+    log.seal(segment)
+    segment.records = [record for number, record in enumerate(segment.records) if keep(number)]
+    encoder = InterchangeEncoder(stream_id=1, segment_id=segment.name.segment_id, creation_ts_ms=1)
+    records = [
+        InterchangeRecord(
+            record.payload,
+            segment.name.base_offset + record.record_id.segment_offset,
+            record.timestamp // NS_PER_MS,
+        )
+        for record in segment.records
+    ]
+    data = encoder.header() + encoder.records(records) + encoder.footer(ext_id=EXT_ID)
+    segment.file.close()
+    log.disk.unlink(segment.path)
+    segment.file = log.disk.create(segment.path)
+    segment.file.pwrite(0, data)
+    return segment.records
+
+
+@pytest.mark.parametrize("window_bytes", [1, 100, 1 << 20])
+@pytest.mark.parametrize("indexes", [(0,), (1,), (0, 1)])
+def test_both_layouts_are_read_as_one_log(
+    log: FakeLog, indexes: tuple[int, ...], window_bytes: int
+) -> None:
+    for index in indexes:
+        _replace(log, index)
+    with LogReader(log, window_bytes=window_bytes) as reader:
+        assert list(reader.read()) == log.records
+        assert list(reader.read_backward()) == log.records[::-1]
+        assert [reader.get(record.record_id) for record in log.records] == log.records
+        for first in range(30):
+            last = min(29, first + 7)
+            start, end = log.records[first].record_id, log.records[last].record_id
+            assert list(reader.read(start, end)) == log.records[first:last]
+            assert reader.seek_timestamp(first * NS_PER_MS) == start
+
+
+def test_ids_stay_valid_where_records_were_left_out(log: FakeLog) -> None:
+    left_out = [record for number, record in enumerate(log.built[1].records) if number % 3]
+    _replace(log, 1, keep=lambda number: number % 3 == 0)
+    kept = log.kept()
+    assert len(kept) == 24
+    with LogReader(log, window_bytes=100) as reader:
+        assert list(reader.read()) == kept
+        assert list(reader.read_backward()) == kept[::-1]
+        assert [reader.get(record.record_id) for record in kept] == kept
+        for record in left_out:
+            with pytest.raises(NotFound):
+                reader.get(record.record_id)
+            later = [one for one in kept if one.record_id > record.record_id]
+            assert list(reader.read(record.record_id)) == later
+
+
+def test_damage_is_found_and_can_be_skipped(log: FakeLog) -> None:
+    records = _replace(log, 1)
+    at = INTERCHANGE_HEADER.size + 32 * 3 + 4
+    for number in range(3):
+        at += -(-len(records[number].payload) // 8) * 8
+    log.built[1].file.pwrite(at, b"\xee")  # the checksum of the fourth
+    bad = records[3]
+    rest = [record for record in log.records if record != bad]
+    with LogReader(log) as reader:
+        with pytest.raises(Corrupt) as caught:
+            list(reader.read())
+        assert caught.value.path == log.built[1].path
+        with pytest.raises(Corrupt):
+            reader.get(bad.record_id)
+        skipped: list[SkippedRange] = []
+        assert list(reader.read(skip_damage=True, on_skipped=skipped.append)) == rest
+        assert list(reader.read_backward(skip_damage=True)) == rest[::-1]
+    assert [one.start for one in skipped] == [bad.record_id.segment_offset]
+
+
+def test_a_damaged_footer_hides_no_record_and_a_newer_version_is_refused(log: FakeLog) -> None:
+    _replace(log, 1)
+    file = log.built[1].file
+    file.pwrite(file.size() - 30, b"\xee")
+    with LogReader(log) as reader:
+        with pytest.raises(Corrupt, match="footer"):
+            list(reader.read())
+        payloads = [record.payload for record in reader.read(skip_damage=True)]
+        assert payloads == [record.payload for record in log.records]
+    file.pwrite(INTERCHANGE_HEADER.offset_of("version"), b"\3")
+    with LogReader(log) as reader, pytest.raises(UnknownVersion):
+        list(reader.read())
+
+
+def test_another_process_reads_them_too(log: FakeLog) -> None:
+    _replace(log, 0)
+    _replace(log, 2)
+    last = log.records[-1]
+    for has_end in (True, False):
+        if not has_end:
+            log.disk.unlink(log.paths.durable_end)
+        root = os.path.dirname(os.path.dirname(log.paths.folder))
+        with ReadOnlyLog(root, "log", disk=log.disk, runner=log.runner) as view:
+            assert [info.is_sealed for info in view.segments()] == [True] * 3
+            with LogReader(view) as reader:
+                assert list(reader.read()) == log.records
+            assert view.durable_end() == RecordId(log.durable_end())
+            assert view.durable_end() > last.record_id
