@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.main import get_command
 
-from lakebed.cli.groups import GROUPS
+from lakebed.cli.command_groups import GROUPS
 from lakebed.cli.main import main
 from lakebed.cli.program import build
 

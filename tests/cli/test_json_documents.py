@@ -46,7 +46,14 @@ _CHANGING: Final = [
     )
 ]
 
-READING = (fill, [Step(command) for command in COMMANDS])
+_LEASES: Final = COMMANDS.index("group dead-letters jobs failing")  # a lease ends at another time
+READING = (
+    fill,
+    [
+        Step(command)
+        for command in (*COMMANDS[:_LEASES], "group leases jobs work", *COMMANDS[_LEASES:])
+    ],
+)
 STORE = [
     Step("backup backups"),
     Step("backup backups --keep 1"),

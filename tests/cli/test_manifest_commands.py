@@ -20,7 +20,8 @@ from lakebed.aof.manifest.records import (
 )
 from lakebed.aof.paths import LogPaths
 from lakebed.cli.manifest_inspect import main as alias
-from lakebed.cli.manifest_words import duration_text, parse_type, size_text
+from lakebed.cli.manifest_text import parse_type
+from lakebed.cli.values import duration_text, size_text
 from lakebed.host.store import Store
 from lakebed.kernels.disk import real_disk
 from tests.cli.in_process import Run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.cli.groups import GROUPS, Group, lazy_command
+from lakebed.cli.command_groups import GROUPS, Group, lazy_command
 from lakebed.version import VERSION
 from tests.cli.conftest import Lakebed
 

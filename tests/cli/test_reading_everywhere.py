@@ -52,7 +52,6 @@ COMMANDS = [
     "group list events",
     "group describe events billing",
     "group lag events billing",
-    "group leases jobs work",
     "group dead-letters jobs failing",
     "group dead-letters jobs failing --max 1",
     "s3 buckets list",

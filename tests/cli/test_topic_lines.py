@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.cli.lines import BadLine, Read
-from lakebed.cli.topic_lines import LineFormat, Messages, message_batches
+from lakebed.cli.input_lines import BadLine, Read
+from lakebed.cli.message_lines import LineFormat, Messages, message_batches
 
 PLAIN = LineFormat(message_bytes_max=100)
 

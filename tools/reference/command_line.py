@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from typer.main import get_command
 
-from lakebed.cli.groups import GROUPS
+from lakebed.cli.command_groups import GROUPS
 from lakebed.cli.program import PROGRAM, build
 from tools.reference.markdown import anchor, code, fenced, plain, table
 from tools.reference.markdown import page as page_of

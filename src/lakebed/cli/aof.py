@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from lakebed.cli import checks, tiers
+from lakebed.cli import aof_checks, aof_tiers
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.moments import parse_moment_ns
-from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
-from lakebed.cli.records import RecordPrinter, Show
-from lakebed.cli.stores import (
+from lakebed.cli.record_printer import RecordPrinter, Show
+from lakebed.cli.report import Column, Rows, Text, Value, counted, object_of, objects
+from lakebed.cli.store_access import (
     DAMAGED_EXIT_CODE,
     LogName,
     open_files,
@@ -32,6 +31,7 @@ from lakebed.cli.stores import (
     reaching_tier2,
     require_log,
 )
+from lakebed.cli.values import moment_text, parse_moment_ns, tiers_text
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lakebed.aof.record_batch import Record, RecordBatch
     from lakebed.aof.record_id import RecordId
     from lakebed.api.read_surface import ReadableLog
-    from lakebed.cli.lines import Read
+    from lakebed.cli.input_lines import Read
     from lakebed.store.read_only import ReadOnlyStore
     from lakebed.store.summary import LogSummary
 
@@ -99,9 +99,8 @@ def append(
     """
     from lakebed.aof.segment import payload_bytes_max
     from lakebed.base.errors import InputError
-    from lakebed.cli.appending import Appender, segment_bytes
-    from lakebed.cli.lines import BadLine
-    from lakebed.cli.streams import standard_input
+    from lakebed.cli.input_lines import BadLine, standard_input
+    from lakebed.cli.record_appender import Appender, segment_bytes
 
     run = invocation(context)
     if whole and not file:
@@ -128,10 +127,12 @@ def append(
             raise BadLine(f"{error}; {kept}{last}") from error
         appender.finish()
     last_id = None if appender.last is None else str(appender.last)
-    document = {"log": log, "records": appender.count, "last_record_id": last_id}
     last = "" if last_id is None else f", the last is {last_id}"
-    run.output.result(
-        document, lines=[f"{log}: appended {counted(appender.count, 'record')}{last}"]
+    run.output.show(
+        Value("log", log),
+        Value("records", appender.count),
+        Value("last_record_id", last_id),
+        Text(f"{log}: appended {counted(appender.count, 'record')}{last}"),
     )
 
 
@@ -245,13 +246,10 @@ def segments(context: typer.Context, log: LogName) -> None:
     \b
     lakebed aof segments orders
     """
-    from lakebed.cli.log_tables import segment_document, segment_lines
-
     run = invocation(context)
     with open_to_read(run) as store:
-        found = store.log_summary(log).segments
-    document = {"log": log, "segments": [segment_document(segment) for segment in found]}
-    run.output.result(document, lines=segment_lines(found))
+        summary = store.log_summary(log)
+    run.output.show(Value("log", log), Rows("segments", SEGMENTS, summary.segments))
 
 
 @app.command()
@@ -270,15 +268,17 @@ def seal(context: typer.Context, log: LogName) -> None:
             (path,) = run.place.named([sealed.path], store)
             sealed = replace(sealed, path=path)
     if sealed is None:
-        document: dict[str, object] = {"log": log, "sealed": None}
-        line = f"{log}: there is no record to seal"
-    else:
-        document = {
-            "log": log,
-            "sealed": {"segment_id": sealed.segment_id, "bytes": sealed.end, "path": sealed.path},
-        }
-        line = f"{log}: segment {sealed.segment_id} is sealed, {sealed.end} bytes"
-    run.output.result(document, lines=[line])
+        run.output.show(
+            Value("log", log),
+            Value("sealed", None),
+            Text(f"{log}: there is no record to seal"),
+        )
+        return
+    run.output.show(
+        Value("log", log),
+        Value("sealed", object_of(SEALED, sealed)),
+        Text(f"{log}: segment {sealed.segment_id} is sealed, {sealed.end} bytes"),
+    )
 
 
 @app.command()
@@ -329,8 +329,13 @@ def convert(
             target = to_runtime(
                 store.disk, source, output, base_record_count=base_record_count, lossy=lossy
             )
-    document = {"log": log, "source": source, "target": target, "layout": layout.value}
-    run.output.result(document, lines=[f"{source}: written to {target}"])
+    run.output.show(
+        Value("log", log),
+        Value("source", source),
+        Value("target", target),
+        Value("layout", layout),
+        Text(f"{source}: written to {target}"),
+    )
 
 
 @app.command()
@@ -347,34 +352,39 @@ def dump(
     lakebed --json aof dump orders
     """
     from lakebed.base.errors import DataError
-    from lakebed.cli.log_tables import dump_document, dump_lines
 
     run = invocation(context)
-    found: list[LogSummary] = []
+    summaries: list[LogSummary] = []
     problems: dict[str, str] = {}
     with open_to_read(run) as store:
         for name in store.logs() if log is None else [log]:
             try:
-                found.append(store.log_summary(name))
+                summaries.append(store.log_summary(name))
             except DataError as error:
                 # One damaged log hides none of the others.
                 problems[name] = str(error)
-        document = dump_document(store, found, problems)
-    run.output.result(document, lines=dump_lines(found, problems))
+        run.output.show(
+            Value("root", store.root),
+            Value("store", store.version),
+            Value("pins", objects(PINS, store.pins.active())),
+            Rows("logs", LOGS, summaries),
+            Value("problems", problems),
+            Text(*(f"{name}: {problem}" for name, problem in problems.items())),
+        )
     if problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
 # The rest of the group, from files of its own.
 
-app.command()(checks.verify)
-app.command()(checks.repair)
-app.command()(tiers.tiers)
-app.command()(tiers.upload)
-app.command()(tiers.evict)
-app.command()(tiers.hydrate)
-app.command()(tiers.retry_upload)
-app.command()(tiers.migrate_tier2)
+app.command()(aof_checks.verify)
+app.command()(aof_checks.repair)
+app.command()(aof_tiers.tiers)
+app.command()(aof_tiers.upload)
+app.command()(aof_tiers.evict)
+app.command()(aof_tiers.hydrate)
+app.command()(aof_tiers.retry_upload)
+app.command()(aof_tiers.migrate_tier2)
 
 
 # Appending.
@@ -391,7 +401,7 @@ def _check_files(paths: list[str]) -> None:
 def _inputs(
     read: Read, paths: list[str], *, whole: bool, record_bytes_max: int
 ) -> Iterator[list[bytes]]:
-    from lakebed.cli.lines import line_batches, reads_of, whole_file
+    from lakebed.cli.input_lines import line_batches, reads_of, whole_file
     from lakebed.kernels.disk import real_disk
 
     if not paths:
@@ -488,3 +498,85 @@ def _segment_path(store: ReadOnlyStore, log: str, segment: str) -> str:
                 raise NotFound(f"{log}: segment {info.segment_id} is in Tier {info.tier}; {hint}")
             return info.path
     raise NotFound(f"{log}: there is no segment {segment[:40]}")
+
+
+def _record_id_text(position: int) -> str:
+    """`3:64`, of a position that is given as a number."""
+    from lakebed.aof.record_id import RecordId
+
+    return str(RecordId(position))
+
+
+def _bytes(summary: LogSummary) -> int:
+    return sum(segment.bytes for segment in summary.segments)
+
+
+def _residency(summary: LogSummary) -> dict[str, object]:
+    archived = summary.count("archived")
+    return {
+        **{f"tier{tier}": total for tier, total in enumerate(summary.tiers)},
+        "archive": {"segments": archived, "bytes": summary.total_bytes("archived")},
+    }
+
+
+# What is reported of a segment, of a pin, and of a log.
+
+SEGMENTS = (
+    Column("id", "segment_id", "id"),
+    Column("base_offset", heading="base offset"),
+    Column("created_at_ns", "created_at", "created", moment_text),
+    Column("sealed_at_ns", "sealed_at", "sealed", moment_text),
+    Column("bytes", heading="bytes"),
+    Column("file_bytes"),
+    Column("records", heading="records"),
+    Column("state", heading="state"),
+    Column("tiers", heading="tiers", text=tiers_text),
+    Column("path"),
+)
+SEALED = (Column("segment_id"), Column("bytes", "end"), Column("path"))
+PINS = (
+    Column("pin_id"),
+    Column("log"),
+    Column("segment_start", "start"),
+    Column("segment_end", "end"),
+    Column("expires_ms"),
+    Column("owner"),
+    Column("created_ms"),
+)
+_STATE = (
+    Column("oldest", json=_record_id_text),
+    Column("durable_end", json=_record_id_text),
+    Column("coordinator_watermark"),
+    Column("writer_epoch"),
+)
+_COUNTERS = (
+    Column("records", lambda summary: summary.records()),
+    Column("bytes", _bytes),
+    Column("segments_sealed", lambda summary: summary.count("sealed")),
+    Column("segments_unsealed", lambda summary: summary.count("active", "unsealed")),
+    Column("segments_archived", lambda summary: summary.count("archived")),
+    Column(
+        "flush_failures",
+        lambda summary: sum(segment.flush_failure for segment in summary.segments),
+    ),
+    Column("spare_files"),
+    Column("ignored_files"),
+)
+LOGS = (
+    Column("log", "name", "log"),
+    Column("state", lambda summary: object_of(_STATE, summary)),
+    Column("counters", lambda summary: object_of(_COUNTERS, summary)),
+    Column("residency", _residency),
+    Column("", lambda summary: summary.records(), "records"),
+    Column("", _bytes, "bytes"),
+    Column("", lambda summary: summary.count("sealed"), "sealed"),
+    Column("", lambda summary: summary.count("active", "unsealed"), "unsealed"),
+    Column("", lambda summary: summary.count("archived"), "archived"),
+    Column("", lambda summary: summary.tiers[0].segments, "tier 0"),
+    Column("", lambda summary: summary.tiers[1].segments, "tier 1"),
+    Column("", lambda summary: summary.tiers[2].segments, "tier 2"),
+    Column("", "oldest", "oldest", _record_id_text),
+    Column("", "durable_end", "durable end", _record_id_text),
+    Column("", "coordinator_watermark", "watermark"),
+    Column("", "writer_epoch", "epoch"),
+)

@@ -16,6 +16,7 @@ from typer.completion import shell_complete
 
 from lakebed.cli.invocation import invocation
 from lakebed.cli.program import COMPLETE_VARIABLE, PROGRAM
+from lakebed.cli.report import Text, Value
 
 _BASH = f"""\
 _lakebed_completion() {{
@@ -78,8 +79,7 @@ def completion(
     run = invocation(context)
     run.place.refuse_if_named(run.command)
     script = SCRIPTS[shell]
-    document = {"shell": shell.value, "script": script}
-    run.output.result(document, lines=script.splitlines())
+    run.output.show(Value("shell", shell), Value("script", script), Text(*script.splitlines()))
 
 
 def answer(command: Any, instruction: str) -> int:

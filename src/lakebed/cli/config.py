@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import typer
 
 from lakebed.base.settings import FILE_NAME, Settings
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import table
-from lakebed.cli.settings import settings_of
+from lakebed.cli.report import Column, Rows, Text, Value
+from lakebed.node.config import node_settings
 from lakebed.version import VERSION
 
 app = typer.Typer(add_completion=False, help="Show and check the settings of a root.")
@@ -25,13 +28,12 @@ def show(context: typer.Context) -> None:
     settings = settings_of(run.root)
     facts = _facts(run, settings, exists=exists)
     shown = [setting.shown() for setting in settings]
-    rows = [(f"{s.section}.{s.name}", str(s.value), s.origin) for s in shown]
-    document = {
-        **{name: fact for name, (fact, _) in facts.items()},
-        "settings": [setting._asdict() for setting in shown],
-    }
-    lines = [f"{name:<8} {text}" for name, (_, text) in facts.items()]
-    run.output.result(document, lines=[*lines, "", *table(("setting", "value", "origin"), rows)])
+    run.output.show(
+        *(Value(name, fact) for name, (fact, _) in facts.items()),
+        Value("settings", shown),
+        Text(*(f"{name:<8} {text}" for name, (_, text) in facts.items()), ""),
+        Rows("", SETTINGS, shown),
+    )
 
 
 @app.command()
@@ -44,10 +46,17 @@ def check(context: typer.Context) -> None:
     run = invocation(context)
     root = run.require_root()
     settings = settings_of(root)
-    document = {"ok": True, "root": run.root, "file": settings.file}
     path = root / FILE_NAME
     source = f"{path}: no such file, defaults are used" if settings.file is None else f"{path}: ok"
-    run.output.result(document, lines=[source])
+    run.output.show(
+        Value("ok", True), Value("root", run.root), Value("file", settings.file), Text(source)
+    )
+
+
+def settings_of(root: Path) -> Settings:
+    """Those of a node, as this process's environment has them; checked, one by one and together. A
+    missing file means the defaults."""
+    return node_settings(root, environment=os.environ)
 
 
 # What only `show` needs is imported by it: `check` runs in scripts, before every start.
@@ -85,3 +94,10 @@ def _java() -> tuple[object, str]:
     home, origin = found.candidate.home, found.candidate.origin
     document = {"version": found.version, "home": home, "origin": origin}
     return document, f"{found.version} ({home}, {origin})"
+
+
+SETTINGS = (
+    Column("", lambda setting: f"{setting.section}.{setting.name}", "setting"),
+    Column("", lambda setting: str(setting.value), "value"),
+    Column("", "origin", "origin"),
+)

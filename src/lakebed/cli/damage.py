@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read
+from lakebed.cli.report import Text, Value, members_of
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_to_read
+from lakebed.cli.values import moment_ms_text
 
 if TYPE_CHECKING:  # the help needs no engine
     from lakebed.base.damage_ledger import DamageRecord
@@ -31,11 +33,11 @@ def list_damage(context: typer.Context) -> None:
     lines = [_line(record) for record in ledger.records]
     if ledger.forgotten_count:
         lines.append(f"{ledger.forgotten_count} more, for which there was no room")
-    document = {
-        "records": [_document(record) for record in ledger.records],
-        "forgotten_count": ledger.forgotten_count,
-    }
-    run.output.result(document, lines=lines or ["nothing is lost"])
+    run.output.show(
+        Value("records", ledger.records),
+        Value("forgotten_count", ledger.forgotten_count),
+        Text(*lines or ["nothing is lost"]),
+    )
     if ledger.unacknowledged or ledger.forgotten_count:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
@@ -53,18 +55,11 @@ def acknowledge(
     run = invocation(context)
     with run.place.writing() as store:
         record = store.damage.acknowledge(record_id)
-    run.output.result(_document(record), lines=[f"{record.id}: acknowledged: {record}"])
+    text = Text(f"{record.id}: acknowledged: {record}")
+    run.output.show(*(Value(name, value) for name, value in members_of(record).items()), text)
 
 
 def _line(record: DamageRecord) -> str:
-    from lakebed.cli.moments import moment_text
-
     state = "acknowledged" if record.acknowledged_ms is not None else "found"
-    moment = record.acknowledged_ms or record.found_ms
-    return f"{record.id}  {state} {moment_text(moment * 1_000_000)}  {record}"
-
-
-def _document(record: DamageRecord) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(record)
+    moment_ms = record.acknowledged_ms or record.found_ms
+    return f"{record.id}  {state} {moment_ms_text(moment_ms)}  {record}"

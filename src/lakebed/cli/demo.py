@@ -13,7 +13,9 @@ import typer
 
 from lakebed.cli.invocation import invocation
 from lakebed.cli.output import Output
-from lakebed.cli.stores import DAMAGED_EXIT_CODE
+from lakebed.cli.report import Column, Rows, Text, Value, counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE
+from lakebed.cli.values import size_text
 from lakebed.node.demo.scale import EVENT_COUNT_MIN
 
 # What the demo uses is imported by the command: the help needs none of it.
@@ -73,9 +75,22 @@ def demo(
 
 def end(output: Output, summary: Summary) -> None:
     """Print it, and exit as it says."""
-    from lakebed.cli.demo_tables import summary_lines
-
-    output.result(summary.document(), lines=summary_lines(summary))
+    output.show(
+        *(Value(name, value) for name, value in summary.document().items()),
+        Text(""),
+        Rows("", CHECKS, summary.checks),
+        Text(""),
+        Rows("", RATES, summary.rates.items()),
+        Text(""),
+        Rows("", SIZES, summary.sizes.items()),
+        Text(""),
+        Rows("", TIERS, summary.tiers),
+        Text("", *(f"left out: {part}" for part in summary.left_out)),
+        Text(*([] if summary.plot is None else [f"plot: {summary.plot}"])),
+        Text(*([] if summary.folder is None else [f"kept: {summary.folder}"])),
+        Text("look next:", *(f"  {step}" for step in summary.next_steps), ""),
+        Text(_verdict(summary)),
+    )
     if not summary.is_good:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
@@ -124,3 +139,46 @@ def _sparks_errors(scratch: Path | None) -> Iterator[None]:
         raise (
             cause if scratch is None else with_log(cause, scratch.absolute() / SPARK_LOG)
         ) from error
+
+
+def _verdict(summary: Summary) -> str:
+    from lakebed.node.demo.checks import disagreeing
+
+    wrong = disagreeing(summary.checks)
+    if wrong:
+        verb = "does not agree" if len(wrong) == 1 else "do not agree"
+        return f"{counted(len(wrong), 'count')} {verb}: {', '.join(each.what for each in wrong)}"
+    if not summary.checks:
+        return "nothing was counted"
+    return (
+        f"all {len(summary.checks)} counts agree: nothing acknowledged was lost "
+        f"({summary.seconds:.0f} s)"
+    )
+
+
+DISAGREES = "!!"
+SIZE_NAMES = {
+    "events": "events, as they were produced",
+    "topic": "topic, on disk",
+    "table": "Delta table, in its bucket",
+}
+CHECKS = (
+    Column("", "what", "counts that must agree"),
+    Column("", "expected", "expected", lambda count: f"{count:,}"),
+    Column("", "found", "found", lambda count: f"{count:,}"),
+    Column("", lambda check: "" if check.agrees else DISAGREES, ""),
+)
+RATES = (
+    Column("", lambda rate: rate[0], "rates"),
+    Column("", lambda rate: f"{rate[1]:,}", "a second"),
+)
+SIZES = (
+    Column("", lambda size: SIZE_NAMES[size[0]], "sizes"),
+    Column("", lambda size: size_text(size[1]), ""),
+)
+TIERS = (
+    Column("", "step", "log, after it was"),
+    Column("", lambda held: size_text(held.sizes[0]), "Tier 0"),
+    Column("", lambda held: size_text(held.sizes[1]), "Tier 1"),
+    Column("", lambda held: size_text(held.sizes[2]), "Tier 2"),
+)

@@ -22,7 +22,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from lakebed.base.errors import LakebedError, from_os_error
-from lakebed.cli.output import one_line
+from lakebed.cli.report import one_line
 
 INCOMPLETE_EXIT_CODE = 69
 BUG_EXIT_CODE = 70

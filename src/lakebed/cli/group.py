@@ -9,33 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from lakebed.base.clock import NS_PER_MS
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.moments import moment_text
-from lakebed.cli.output import counted, table
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
-from lakebed.cli.topic_stores import (
+from lakebed.cli.message_printer import message_members
+from lakebed.cli.report import Column, Rows, Text, Value, counted, members_of, objects
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_to_read, quiet
+from lakebed.cli.topic_arguments import (
     GroupName,
     TopicName,
     YesOption,
     open_topic_to_write,
-    parse_moment_ms,
     require_yes,
 )
+from lakebed.cli.values import moment_ms_text, parse_moment_ms
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
     from lakebed.api.read_surface import ReadableGroup, ReadableTopic
     from lakebed.api.surface import Group, Partition, Topic
-    from lakebed.cli.group_tables import GroupRow
+    from lakebed.store.dead_letters import DeadLetter
+    from lakebed.stroma.group import HeldRange
 
 LETTERS_MAX = 1000  # that are listed, unless another number is asked for
 LEASES_MAX = 1000
+_VALUE_CHARACTERS_MAX = 60
 
 app = typer.Typer(
     add_completion=False,
@@ -58,7 +58,6 @@ def list_groups(
     lakebed group list
     lakebed group list orders
     """
-    from lakebed.cli.group_tables import list_document, list_lines
     from lakebed.store.topics import REDRIVE_PREFIX
 
     run = invocation(context)
@@ -70,8 +69,9 @@ def list_groups(
             for group in opened.groups()
             if not group.startswith(REDRIVE_PREFIX)  # ours, to send dead letters back
         ]
-    run.output.result(list_document(rows), lines=list_lines(rows))
-    if any(row.problem for row in rows):
+    problems = [f"{row.topic} {row.group}: {row.problem}" for row in rows if row.problem]
+    run.output.show(Rows("groups", GROUPS, rows), Text(*problems))
+    if problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
@@ -82,13 +82,28 @@ def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None
     \b
     lakebed group describe orders billing
     """
-    from lakebed.cli.group_tables import describe_document, describe_lines
-
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
-        found = require_group(store.topics.open(topic), group).describe()
-    run.output.result(describe_document(topic, group, found), lines=describe_lines(found))
-    if any(one.problems for one in found.values()):
+        partitions = require_group(store.topics.open(topic), group).describe()
+    problems = [
+        f"partition {number}: {problem}"
+        for number, partition in partitions.items()
+        for problem in partition.problems
+    ]
+    run.output.show(
+        Value("topic", topic),
+        Value("group", group),
+        Value(
+            "partitions",
+            [
+                {"partition": number, **members_of(partition)}
+                for number, partition in partitions.items()
+            ],
+        ),
+        Rows("", GROUP_PARTITIONS, partitions.items()),
+        Text(*problems),
+    )
+    if problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
@@ -99,12 +114,17 @@ def lag(context: typer.Context, topic: TopicName, group: GroupName) -> None:
     \b
     lakebed group lag orders billing
     """
-    from lakebed.cli.group_tables import lag_document, lag_lines
-
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
-        found = require_group(store.topics.open(topic), group).lag()
-    run.output.result(lag_document(topic, group, found), lines=lag_lines(found))
+        lags = require_group(store.topics.open(topic), group).lag()
+    total = sum(lags.values())
+    run.output.show(
+        Value("topic", topic),
+        Value("group", group),
+        Value("lag", total),
+        Value("partitions", objects(LAGS, lags.items())),
+        Rows("", LAGS, [*lags.items(), ("all", total)]),
+    )
 
 
 @app.command()
@@ -128,18 +148,11 @@ def leases(
     run = invocation(context)
     with _open_group(run, topic, group) as (_, opened):
         held = opened.leases(max_leases=count_max, partition=partition)
-    rows = [
-        (
-            str(lease.partition),
-            str(lease.start) if lease.end - lease.start == 1 else f"{lease.start}-{lease.end - 1}",
-            moment_text(lease.deadline_ms * NS_PER_MS),
-            str(lease.delivery_count),
-        )
-        for lease in held
-    ]
-    run.output.result(
-        {"topic": topic, "group": group, "leases": [asdict(lease) for lease in held]},
-        lines=table(("partition", "offsets", "until", "deliveries"), rows),
+    run.output.show(
+        Value("topic", topic),
+        Value("group", group),
+        Value("leases", held),
+        Rows("", LEASES, held),
     )
 
 
@@ -166,9 +179,11 @@ def release(
     run = invocation(context)
     with _open_group(run, topic, group) as (_, opened):
         count = opened.release(partition=partition, offset=offset)
-    run.output.result(
-        {"topic": topic, "group": group, "released": count},
-        lines=[f"{topic} {group}: released {counted(count, 'message')}"],
+    run.output.show(
+        Value("topic", topic),
+        Value("group", group),
+        Value("released", count),
+        Text(f"{topic} {group}: released {counted(count, 'message')}"),
     )
 
 
@@ -202,7 +217,6 @@ def reset(
     lakebed group reset orders billing --to-offset 17 --partition 0
     """
     from lakebed.base.errors import InputError
-    from lakebed.cli.group_tables import moved_document, moved_lines
 
     run = invocation(context)
     if [to_beginning, to_end, to_offset is not None, to_time is not None].count(True) != 1:
@@ -220,7 +234,17 @@ def reset(
         moved = _moved(
             target, opened, place, partition=partition, needs_partition=to_offset is not None
         )
-    run.output.result(moved_document(topic, group, moved), lines=moved_lines(topic, group, moved))
+    run.output.show(
+        Value("topic", topic),
+        Value("group", group),
+        Value("partitions", objects(OFFSETS, moved.items())),
+        Text(
+            *(
+                f"{topic} {group}: partition {number} goes on at {offset}"
+                for number, offset in moved.items()
+            )
+        ),
+    )
 
 
 @app.command()
@@ -243,22 +267,26 @@ def dead_letters(
     lakebed group dead-letters orders billing
     lakebed group dead-letters orders billing --redrive --max 100
     """
-    from lakebed.cli.group_tables import letter_document, letter_lines
-
     run = invocation(context)
     if redrive:
         with _open_group(run, topic, group) as (_, opened):
             count = opened.redrive(**({} if count_max is None else {"max_messages": count_max}))
-        run.output.result(
-            {"topic": topic, "group": group, "redriven": count},
-            lines=[f"{topic} {group}: sent back {counted(count, 'dead letter')}"],
+        run.output.show(
+            Value("topic", topic),
+            Value("group", group),
+            Value("redriven", count),
+            Text(f"{topic} {group}: sent back {counted(count, 'dead letter')}"),
         )
         return
     with quiet("lakebed.stroma"), open_to_read(run) as store:
         require_group(store.topics.open(topic), group)
         letters = store.dead_letters(topic, group, max_messages=count_max or LETTERS_MAX)
-    run.output.result(
-        letter_document(topic, group, letters), lines=letter_lines(topic, group, letters)
+    run.output.show(
+        Value("topic", topic),
+        Value("group", group),
+        Value("dead_letters", [_letter_members(letter) for letter in letters]),
+        Rows("", LETTERS, letters, hides_empty=True),
+        Text(f"{topic} {group}: {counted(len(letters), 'dead letter')}"),
     )
 
 
@@ -275,8 +303,11 @@ def delete(
     require_yes(yes, what=f"this forgets what the group {group} of {topic} has acked")
     with open_topic_to_write(run, topic) as store:
         store.topics.open(topic).delete_group(group)
-    run.output.result(
-        {"topic": topic, "group": group, "deleted": True}, lines=[f"{topic} {group}: deleted"]
+    run.output.show(
+        Value("topic", topic),
+        Value("group", group),
+        Value("deleted", True),
+        Text(f"{topic} {group}: deleted"),
     )
 
 
@@ -291,7 +322,6 @@ def require_group(topic: ReadableTopic, group: str) -> ReadableGroup:
 
 def _row(topic: ReadableTopic, group: str) -> GroupRow:
     from lakebed.base.errors import DataError
-    from lakebed.cli.group_tables import GroupRow
 
     count = topic.partition_count
     try:
@@ -335,3 +365,82 @@ def _moved(
     for number, offset in places.items():
         group.seek(offset, partition=number)
     return places
+
+
+class GroupRow(NamedTuple):
+    """One group of one topic; `problem` is why nothing is known of it."""
+
+    topic: str
+    group: str
+    partitions: int
+    lag: int | None
+    in_flight: int | None
+    problem: str | None = None
+
+
+def _letter_members(letter: DeadLetter) -> dict[str, object]:
+    return {
+        **message_members(letter.origin.partition, letter.message),
+        "offset": letter.origin.offset,
+        "delivery_count": letter.origin.delivery_count,
+    }
+
+
+def _offsets_text(lease: HeldRange) -> str:
+    last = lease.end - 1
+    return str(lease.start) if lease.start == last else f"{lease.start}-{last}"
+
+
+def _beginning(data: bytes) -> str:
+    """As far as it is text."""
+    text = data[:_VALUE_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
+    return text + ("…" if len(data) > _VALUE_CHARACTERS_MAX else "")
+
+
+GROUPS = (
+    Column("topic", heading="topic"),
+    Column("group", heading="group"),
+    Column("partitions", heading="partitions"),
+    Column("lag", heading="lag"),
+    Column("in_flight", heading="in flight"),
+    Column("problem"),
+)
+
+
+def _of_partition(field: str, heading: str) -> Column:
+    return Column("", lambda numbered: getattr(numbered[1], field), heading)
+
+
+GROUP_PARTITIONS = (
+    Column("", lambda numbered: numbered[0], "partition"),
+    _of_partition("acked_until", "acked until"),
+    _of_partition("high_watermark", "high watermark"),
+    _of_partition("lag", "lag"),
+    _of_partition("in_flight", "in flight"),
+    _of_partition("waiting", "waiting"),
+    _of_partition("exhausted", "exhausted"),
+    _of_partition("settled_ahead", "acked ahead"),
+)
+"""Of pairs of a number and a partition."""
+
+LAGS = (
+    Column("partition", lambda numbered: numbered[0], "partition"),
+    Column("lag", lambda numbered: numbered[1], "lag"),
+)
+OFFSETS = (
+    Column("partition", lambda numbered: numbered[0]),
+    Column("offset", lambda numbered: numbered[1]),
+)
+LEASES = (
+    Column("", "partition", "partition"),
+    Column("", _offsets_text, "offsets"),
+    Column("", "deadline_ms", "until", moment_ms_text),
+    Column("", "delivery_count", "deliveries"),
+)
+LETTERS = (
+    Column("", lambda letter: f"{letter.origin.partition}:{letter.origin.offset}", "from"),
+    Column("", lambda letter: letter.origin.delivery_count, "deliveries"),
+    Column("", "timestamp_ms", "written", moment_ms_text),
+    Column("", "key", "key", _beginning),
+    Column("", "value", "value", _beginning),
+)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.moments import parse_moment_ns
+from lakebed.cli.manifest_logs import DAMAGE_MARK, MANIFEST_LOG, require_manifest_log, title
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, advised, open_to_read, quiet
+from lakebed.cli.report import Column, Item, Rows, Text, Value, counted, object_of
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, advised, open_to_read, quiet
+from lakebed.cli.values import parse_moment_ns
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 
     from lakebed.aof.manifest.replay import Moment, ReplayResult
     from lakebed.api.read_surface import ReadableManifestLog
-    from lakebed.cli.manifest_tables import Inspected
+    from lakebed.cli.manifest_records import Inspected
     from lakebed.store.manifest_survey import Entry
+    from lakebed.store.manifest_verification import ManifestReport
 
 LIMIT_DEFAULT = 1000
 LIMIT_MAX = 1_000_000
@@ -68,11 +71,16 @@ def inspect(
     lakebed manifest inspect 00f1c2a0b3d4e5f6 --from 3:64
     """
     from lakebed.base.errors import InputError
-    from lakebed.cli.manifest_logs import require_manifest_log
-    from lakebed.cli.manifest_tables import inspect_document, inspect_lines
-    from lakebed.cli.manifest_words import parse_type
+    from lakebed.cli.manifest_records import (
+        CHUNKS,
+        ENTRIES,
+        SNAPSHOTS,
+        entry_object,
+        snapshot_object,
+    )
+    from lakebed.cli.manifest_text import parse_type
     from lakebed.store.manifest_moments import parse_position
-    from lakebed.store.manifest_survey import entries
+    from lakebed.store.manifest_survey import Damaged, entries
 
     run = invocation(context)
     if chunk is not None and start is not None:
@@ -83,11 +91,37 @@ def inspect(
         inspected = _look(require_manifest_log(store, log))
         first = chunk if position is None else position.chunk_index
         _require_chunk(inspected, first, is_exact=chunk is not None)
-        found = entries(inspected.found.reader, start=position, chunk_index=chunk)
+        found = entries(inspected.manifest.reader, start=position, chunk_index=chunk)
         wanted = _wanted(found, type_number=record_type, segment_id=segment)
         inspected.shown = list(islice(wanted, limit))
         inspected.following = next(wanted, None)
-    run.output.result(inspect_document(inspected), lines=inspect_lines(inspected))
+    manifest, following, shown = inspected.manifest, inspected.following, inspected.shown
+    snapshots = inspected.snapshots
+    counts = {
+        "of a type that is not known": inspected.unknown_count,
+        "with flags": inspected.flagged_count,
+    }
+    run.output.show(
+        Item(MANIFEST_LOG, manifest),
+        Value("problem", manifest.damage),
+        Text(title(manifest)),
+        Text(*([] if manifest.damage is None else [f"{DAMAGE_MARK} {manifest.damage}"]), ""),
+        Rows("chunks", CHUNKS, inspected.chunks),
+        Value("snapshots", [snapshot_object(facts) for facts in snapshots]),
+        Text(*([""] if snapshots else [])),
+        Rows("", SNAPSHOTS, snapshots, hides_empty=True),
+        Value("records", [entry_object(one) for one in shown if not isinstance(one, Damaged)]),
+        Value("damages", [entry_object(one) for one in shown if isinstance(one, Damaged)]),
+        Value("unknown_records", inspected.unknown_count),
+        Value("flagged_records", inspected.flagged_count),
+        Value("ignored_files", inspected.ignored),
+        Value("next", None if following is None else str(following.position)),
+        Text(""),
+        Rows("", ENTRIES, shown),
+        Text(*(f"ignored: {name}" for name in inspected.ignored)),
+        Text(*(f"{counted(count, 'record')} {what}" for what, count in counts.items() if count)),
+        Text(*([] if following is None else [f"more: --from {following.position}"])),
+    )
     if inspected.is_damaged:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
@@ -103,14 +137,15 @@ def verify(context: typer.Context, log: LogName) -> None:
     \b
     lakebed manifest verify orders
     """
-    from lakebed.cli.manifest_logs import require_manifest_log
-    from lakebed.cli.manifest_tables import verify_document, verify_lines
-
     run = invocation(context)
     with quiet("lakebed.aof.tiers"), open_to_read(run) as store, Progress("verify") as progress:
         found = require_manifest_log(store, log)
         report = store.maintenance.verify_manifest(log, progress=progress.update)
-    run.output.result(verify_document(found, report), lines=verify_lines(found, report))
+    lines = [str(problem) for problem in report.problems]
+    lines += [f"note: {note}" for note in report.notes]
+    if not report.problems:
+        lines.append(f"{found.log}: {_counts(report)}, all whole")
+    run.output.show(Item(MANIFEST_LOG, found), Item(MANIFEST_REPORT, report), Text(*lines))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
     if report.unreached is not None:
@@ -131,8 +166,7 @@ def history(
     lakebed manifest history orders 3
     """
     from lakebed.base.errors import NotFound
-    from lakebed.cli.manifest_logs import require_manifest_log
-    from lakebed.cli.manifest_states import history_document, history_lines
+    from lakebed.cli.manifest_records import HISTORY, step_object, timeline
     from lakebed.store.manifest_moments import segment_history
     from lakebed.store.manifest_survey import Damaged
 
@@ -143,8 +177,14 @@ def history(
             steps = segment_history(found.reader, segment)
         except NotFound as error:
             raise NotFound(f"{found.log}: {error}") from None
-    document = history_document(found, segment, steps)
-    run.output.result(document, lines=history_lines(found, segment, steps))
+    moments = list(timeline(steps))
+    run.output.show(
+        Item(MANIFEST_LOG, found),
+        Value("segment_id", segment),
+        Value("steps", [step_object(moment) for moment in moments]),
+        Text(f"{title(found)}, segment {segment}", ""),
+        Rows("", HISTORY, moments),
+    )
     if found.damage is not None or any(isinstance(step, Damaged) for step in steps):
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
@@ -170,22 +210,40 @@ def state(
     lakebed manifest state orders --as-of 2025-01-31T12:00:00Z
     lakebed manifest state orders --as-of 3:64
     """
-    from lakebed.cli.manifest_logs import require_manifest_log
-    from lakebed.cli.manifest_states import state_document, state_lines, state_problems
+    from lakebed.cli.manifest_states import STATES, problems_of, totals_of, totals_text
+    from lakebed.cli.manifest_text import moment_columns, time_text
 
     run = invocation(context)
     moment = None if as_of is None else _moment(as_of)
     with open_to_read(run) as store:
         found = require_manifest_log(store, log)
         replayed = _replayed(found, moment)
-    run.output.result(state_document(found, replayed), lines=state_lines(found, replayed))
-    if state_problems(found, replayed):
+    index, snapshot = replayed.index, replayed.snapshot
+    problems, deletes = problems_of(found, replayed), list(index.pending_deletes)
+    state_moment = {
+        "position": str(replayed.end),
+        **object_of(moment_columns("time", lambda index: index.last_timestamp_ms), index),
+        "snapshot": None if snapshot is None else snapshot.snapshot_id,
+        "records_replayed": replayed.record_count,
+    }
+    run.output.show(
+        Item(MANIFEST_LOG, found),
+        Value("as_of", state_moment),
+        Text(f"{title(found)}, as of {replayed.end}, {time_text(index.last_timestamp_ms)}", ""),
+        Rows("segments", STATES, list(index.segments())),
+        Text("", *(f"pending delete: {key}" for key in deletes)),
+        Value("pending_deletes", deletes),
+        Value("totals", totals_of(index)),
+        Value("problems", problems),
+        Text(*totals_text(index), *(f"{DAMAGE_MARK} {problem}" for problem in problems)),
+    )
+    if problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
 def _look(found: ReadableManifestLog) -> Inspected:
     """Everything but the records."""
-    from lakebed.cli.manifest_tables import Inspected
+    from lakebed.cli.manifest_records import Inspected
     from lakebed.store.manifest_survey import ignored_names, survey_chunks, survey_snapshots
 
     return Inspected(
@@ -204,7 +262,7 @@ def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -
     if chunk is None or chunk in indexes or (not is_exact and any(chunk <= one for one in indexes)):
         return
     span = f"they are {indexes[0]} to {indexes[-1]}" if indexes else "there is none"
-    raise NotFound(f"{inspected.found.log}: its manifest log has no chunk {chunk}; {span}")
+    raise NotFound(f"{inspected.manifest.log}: its manifest log has no chunk {chunk}; {span}")
 
 
 def _wanted(
@@ -233,7 +291,7 @@ def _moment(text: str) -> Moment:
 
 def _replayed(found: ReadableManifestLog, moment: Moment | None) -> ReplayResult:
     from lakebed.base.errors import NotFound
-    from lakebed.cli.manifest_words import time_text
+    from lakebed.cli.manifest_text import time_text
     from lakebed.store.manifest_moments import BeforeHistory, state_as_of
 
     try:
@@ -243,3 +301,32 @@ def _replayed(found: ReadableManifestLog, moment: Moment | None) -> ReplayResult
         raise NotFound(f"{found.log}: {error}, {when}") from None
     except NotFound as error:
         raise NotFound(f"{found.log}: {error}") from None
+
+
+def _counts(report: ManifestReport) -> str:
+    uploaded = report.uploaded_chunk_count
+    counts = (
+        counted(report.chunk_count, "chunk"),
+        counted(report.record_count, "record"),
+        counted(report.snapshot_count, "snapshot"),
+        counted(report.segment_count, "segment"),
+        *([counted(report.warm_file_count, "warm file")] if report.warm_file_count else []),
+        *([counted(report.object_count, "object")] if report.object_count else []),
+        *([counted(uploaded, "uploaded chunk")] if uploaded else []),
+    )
+    return ", ".join(counts)
+
+
+MANIFEST_REPORT = (
+    Column("ok", lambda report: not report.problems),
+    Column("chunks", "chunk_count"),
+    Column("records", "record_count"),
+    Column("snapshots", "snapshot_count"),
+    Column("snapshots_compared", "compared_snapshot_count"),
+    Column("segments_compared", "segment_count"),
+    Column("warm_files", "warm_file_count"),
+    Column("objects", "object_count"),
+    Column("chunks_uploaded", "uploaded_chunk_count"),
+    Column("problems"),
+    Column("notes"),
+)

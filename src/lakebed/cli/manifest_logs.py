@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from lakebed.aof.paths import check_log_name
-from lakebed.api.read_surface import ReadableManifestLog, ReadableStore
-from lakebed.base.errors import NotFound
+from typing import TYPE_CHECKING
+
+from lakebed.cli.report import Column
+
+# The help needs none of the engines.
+if TYPE_CHECKING:
+    from lakebed.api.read_surface import ReadableManifestLog, ReadableStore
+
+DAMAGE_MARK = "!!"
+
+MANIFEST_LOG = (
+    Column("log"),
+    Column("stream_id", "stream"),
+    Column("manifest_log_enabled", "is_enabled"),
+)
 
 
 def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
     """`NotFound` if there is no such log, or it has no records."""
+    from lakebed.aof.paths import check_log_name
+    from lakebed.base.errors import NotFound
+
     check_log_name(log)
     manifest = store.manifest_log(log)
     if manifest is None:
@@ -20,6 +35,12 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
     if not reader.chunk_indexes() and not reader.snapshot_ids():
         raise NotFound(f"{manifest.log}: {_why_empty(store, manifest)}")
     return manifest
+
+
+def title(manifest: ReadableManifestLog) -> str:
+    """How every report about it begins."""
+    state = ", switched off" if manifest.is_enabled is False else ""
+    return f"{manifest.log}: stream {manifest.stream}{state}"
 
 
 def _why_empty(store: ReadableStore, manifest: ReadableManifestLog) -> str:

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from lakebed.cli.groups import GROUPS, lazy_command
+from lakebed.cli.command_groups import GROUPS, lazy_command
 from lakebed.cli.invocation import Invocation
 from lakebed.cli.output import Output
+from lakebed.cli.report import Text, Value
 from lakebed.version import VERSION
 
 PROGRAM = "lakebed"
@@ -79,7 +80,7 @@ def _top(
     """
     output = Output(as_json=as_json)
     if version:
-        output.result({"version": VERSION}, lines=[f"{PROGRAM} {VERSION}"])
+        output.show(Value("version", VERSION), Text(f"{PROGRAM} {VERSION}"))
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help(), end="")

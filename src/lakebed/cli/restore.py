@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, quiet
+from lakebed.cli.report import Item, Text, Value, counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, quiet
 from lakebed.cli.vaults import (
+    SNAPSHOT,
     AllowHttp,
     Endpoint,
     Region,
     SnapshotId,
     chosen,
     opened_vault,
-    snapshot_document,
 )
 
 app = typer.Typer(add_completion=False)
@@ -65,17 +65,17 @@ def restore(
                 salvage=salvage,
                 progress=lambda done, total: progress.update(done >> 20, total >> 20),
             )
-    document = snapshot_document(found) | {
-        "root": os.fspath(run.root),
-        "restored_files": restored.file_count,
-        "damaged": list(restored.damaged),
-    }
-    lines = [f"damaged in the backup, and left out: {one}" for one in restored.damaged]
-    lines += [f"kept elsewhere, and needed: {one}" for one in found.external]
-    lines.append(
-        f"{run.root}: {found.snapshot_id}, {counted(restored.file_count, 'file')}, "
-        f"{restored.byte_count:,} bytes; check it with lakebed verify"
+    run.output.show(
+        Item(SNAPSHOT, found),
+        Value("root", run.root),
+        Value("restored_files", restored.file_count),
+        Value("damaged", restored.damaged),
+        Text(*(f"damaged in the backup, and left out: {path}" for path in restored.damaged)),
+        Text(*(f"kept elsewhere, and needed: {place}" for place in found.external)),
+        Text(
+            f"{run.root}: {found.snapshot_id}, {counted(restored.file_count, 'file')}, "
+            f"{restored.byte_count:,} bytes; check it with lakebed verify"
+        ),
     )
-    run.output.result(document, lines=lines)
     if restored.damaged:
         raise typer.Exit(DAMAGED_EXIT_CODE)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.s3_stores import BucketName, open_bucket_to_write
-from lakebed.cli.stores import open_to_read
+from lakebed.cli.report import Column, Item, Rows, Text, Value
+from lakebed.cli.s3_arguments import BucketName, open_bucket_to_write
+from lakebed.cli.store_access import open_to_read
+from lakebed.cli.values import moment_ms_text
+
+if TYPE_CHECKING:  # the help needs no engine
+    from lakebed.seglake.model import Versioning
 
 app = typer.Typer(add_completion=False, help="List, create, configure and delete buckets.")
 
@@ -42,13 +48,9 @@ def list_buckets(context: typer.Context) -> None:
     \b
     lakebed s3 buckets list
     """
-    from lakebed.cli.s3_tables import bucket_document, bucket_lines
-
     run = invocation(context)
     with open_to_read(run) as store:
-        found = store.buckets()
-    document = {"buckets": [bucket_document(bucket) for bucket in found]}
-    run.output.result(document, lines=bucket_lines(found))
+        run.output.show(Rows("buckets", BUCKETS, store.buckets()))
 
 
 @app.command()
@@ -66,7 +68,6 @@ def create(
     lakebed s3 buckets create photos
     lakebed s3 buckets create scratch --versioning unversioned
     """
-    from lakebed.cli.s3_tables import bucket_document, versioning_text
     from lakebed.seglake.model import Versioning
     from lakebed.seglake.names import check_bucket_name
 
@@ -80,9 +81,10 @@ def create(
         is_new = all(bucket.name != name for bucket in store.buckets())
         info = store.bucket(name, versioning=wanted).info
     done = "created" if is_new else "is there already"
-    document = {**bucket_document(info), "created": is_new}
-    run.output.result(
-        document, lines=[f"{name}: {done}, versioning is {versioning_text(info.versioning)}"]
+    run.output.show(
+        Item(BUCKET, info),
+        Value("created", is_new),
+        Text(f"{name}: {done}, versioning is {_versioning_text(info.versioning)}"),
     )
 
 
@@ -99,7 +101,6 @@ def versioning(
     \b
     lakebed s3 buckets versioning photos suspended
     """
-    from lakebed.cli.s3_tables import bucket_document, versioning_text
     from lakebed.seglake.model import Versioning
     from lakebed.seglake.names import check_bucket_name
 
@@ -107,9 +108,8 @@ def versioning(
     check_bucket_name(name)
     with open_bucket_to_write(run, name) as store:
         info = store.open_bucket(name).set_versioning(Versioning(state.value))
-    run.output.result(
-        bucket_document(info), lines=[f"{name}: versioning is {versioning_text(info.versioning)}"]
-    )
+    line = f"{name}: versioning is {_versioning_text(info.versioning)}"
+    run.output.show(Item(BUCKET, info), Text(line))
 
 
 @app.command()
@@ -130,4 +130,19 @@ def delete(context: typer.Context, name: BucketName) -> None:
         except BucketNotEmpty as error:
             advice = f"lakebed s3 rm {name} --recursive --versions --yes removes objects"
             raise BucketNotEmpty(f"{error}; {advice}") from None
-    run.output.result({"bucket": name, "deleted": True}, lines=[f"{name}: deleted"])
+    run.output.show(Value("bucket", name), Value("deleted", True), Text(f"{name}: deleted"))
+
+
+def _versioning_text(versioning: Versioning) -> str:
+    """As the command line takes it."""
+    return "unversioned" if versioning.value == "disabled" else versioning.value
+
+
+BUCKETS = (
+    Column("bucket", "name", "bucket"),
+    Column("versioning", heading="versioning", text=_versioning_text, json=_versioning_text),
+    Column("created", "created_ms", "created", moment_ms_text, moment_ms_text),
+    Column("created_ms"),
+)
+BUCKET = tuple(replace(column, heading=None) for column in BUCKETS)
+"""The same in a document alone."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.stores import open_to_read
+from lakebed.cli.report import Column, Item, Rows, Text, Value, objects
+from lakebed.cli.store_access import open_to_read
+from lakebed.cli.values import moment_ms_text
 
 if TYPE_CHECKING:  # the help needs no engine
     from lakebed.seglake.model import KeyInfo
@@ -31,13 +33,10 @@ def list_keys(context: typer.Context) -> None:
     \b
     lakebed s3 keys list
     """
-    from lakebed.cli.s3_key_tables import key_document, key_lines
-
     run = invocation(context)
     with open_to_read(run) as store:
-        found = store.keys.list()
-    document = {"keys": [key_document(key) for key in found]}
-    run.output.result(document, lines=key_lines(found))
+        keys = store.keys.list()
+    run.output.show(Value("keys", objects(KEY, keys)), Rows("", KEYS, keys))
 
 
 @app.command()
@@ -54,16 +53,17 @@ def create(
     \b
     lakebed s3 keys create --label backup
     """
-    from lakebed.cli.s3_key_tables import key_document
     from lakebed.seglake.access_keys import check_label
 
     run = invocation(context)
     check_label(label)  # before anything is touched: a mistake creates no root
     with run.place.writing(create=True) as store:
         made = store.keys.create(label=label, inflight_max=inflight_max)
-    document = {**key_document(made.info), "secret_key": made.secret}
-    lines = [f"access key  {made.info.access_key}", f"secret key  {made.secret}"]
-    run.output.result(document, lines=lines)
+    run.output.show(
+        Item(KEY, made.info),
+        Value("secret_key", made.secret),
+        Text(f"access key  {made.info.access_key}", f"secret key  {made.secret}"),
+    )
 
 
 @app.command()
@@ -87,16 +87,44 @@ def enable(context: typer.Context, access_key: AccessKey) -> None:
 
 
 def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
-    from lakebed.cli.s3_key_tables import key_document, state_text
-
     _look_for(run, access_key)
     with run.place.writing() as store:
         keys = store.keys
         info = keys.enable(access_key) if is_enabled else keys.disable(access_key)
-    run.output.result(key_document(info), lines=[f"{info.access_key}: {state_text(info)}"])
+    run.output.show(Item(KEY, info), Text(f"{info.access_key}: {_state(info)}"))
 
 
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:
     """`NoSuchAccessKey` if it is not there: then nothing is touched."""
     with open_to_read(run) as store:
         return store.keys.get(access_key)
+
+
+def _state(key: KeyInfo) -> str:
+    return "enabled" if key.is_enabled else "disabled"
+
+
+KEY = (
+    Column("access_key"),
+    Column("label"),
+    Column("state", _state),
+    Column("inflight_max"),
+    Column("created", "created_ms", json=moment_ms_text),
+    Column("created_ms"),
+    Column("last_used", "last_used_ms", json=moment_ms_text),
+    Column("last_used_ms"),
+)
+"""What a document has of a key. Never a secret."""
+
+KEYS = (
+    Column("", "access_key", "access key"),
+    Column("", _state, "state"),
+    Column("", "created_ms", "created", moment_ms_text),
+    Column(
+        "",
+        lambda key: "never" if key.last_used_ms is None else moment_ms_text(key.last_used_ms),
+        "last used",
+    ),
+    Column("", "label", "label"),
+)
+"""The table."""

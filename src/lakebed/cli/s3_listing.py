@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.s3_stores import Place, parse_place
-from lakebed.cli.stores import open_to_read
+from lakebed.cli.report import Column, Text, Value, objects
+from lakebed.cli.s3_arguments import parse_place
+from lakebed.cli.store_access import open_to_read
+from lakebed.cli.values import moment_ms_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
     AnyPage = Page[VersionRow] | Page[ListedVersion]
 
 _PAGE_MAX = 1000
+_SIZE_CHARACTERS = 13
+_TIME_CHARACTERS = len("2025-01-31T12:00:00.000Z")
+_ID_CHARACTERS = 32
+_KIND_CHARACTERS = len("deleted")
 
 
 def ls(
@@ -57,41 +65,28 @@ def ls(
             else _object_pages(bucket, where.key, delimiter, count_max)
         )
         if run.output.as_json:
-            document = _document(where, pages, name="versions" if versions else "objects")
-            run.output.result(document, lines=())
+            prefixes: list[str] = []
+            items: list[dict[str, object]] = []
+            is_truncated = False
+            for page in pages:
+                prefixes += page.prefixes
+                items += objects(VERSION if versions else OBJECT, page.items)
+                is_truncated = page.is_truncated
+            run.output.show(
+                Value("bucket", where.bucket),
+                Value("prefix", where.key),
+                Value("prefixes", prefixes),
+                Value("versions" if versions else "objects", items),
+                Value("is_truncated", is_truncated),
+            )
             return
         # As `aws s3 ls` has it: names begin behind the last slash that was asked for.
         start = 0 if recursive else where.key.rfind("/") + 1
         for page in pages:
-            run.output.result({}, lines=_lines(page, start))
-
-
-def _lines(page: AnyPage, start: int) -> list[str]:
-    from lakebed.cli.s3_tables import entry_line, prefix_line
-
-    return [
-        *(prefix_line(prefix, start) for prefix in page.prefixes),
-        *(entry_line(item, start) for item in page.items),
-    ]
-
-
-def _document(place: Place, pages: Iterator[AnyPage], *, name: str) -> dict[str, object]:
-    from lakebed.cli.s3_tables import entry_document
-
-    prefixes: list[str] = []
-    items: list[dict[str, object]] = []
-    is_truncated = False
-    for page in pages:
-        prefixes += page.prefixes
-        items += map(entry_document, page.items)
-        is_truncated = page.is_truncated
-    return {
-        "bucket": place.bucket,
-        "prefix": place.key,
-        "prefixes": prefixes,
-        name: items,
-        "is_truncated": is_truncated,
-    }
+            run.output.show(
+                Text(*(_prefix_line(prefix, start) for prefix in page.prefixes)),
+                Text(*(_entry_line(item, start) for item in page.items)),
+            )
 
 
 def _object_pages(
@@ -130,3 +125,52 @@ def _version_pages(
 
 def _left(left: int | None, page: AnyPage) -> int | None:
     return None if left is None else left - len(page.items) - len(page.prefixes)
+
+
+# A listing may be long, so lines are printed page by page and columns have a fixed width.
+
+
+def _prefix_line(prefix: str, start: int) -> str:
+    return f"{'PRE':>{_TIME_CHARACTERS + 2 + _SIZE_CHARACTERS}}  {prefix[start:]}"
+
+
+def _entry_line(entry: VersionRow | ListedVersion, start: int) -> str:
+    """`start` is where the name that is shown begins in the key."""
+    row, is_latest = _row_of(entry)
+    is_marker = row.state.value == "DELETED"
+    size = "-" if is_marker else str(row.size)
+    columns = [moment_ms_text(row.modified_ms), f"{size:>{_SIZE_CHARACTERS}}"]
+    if is_latest is not None:
+        kind = "deleted" if is_marker else "newest" if is_latest else "old"
+        columns += [f"{_version_id(row):<{_ID_CHARACTERS}}", f"{kind:<{_KIND_CHARACTERS}}"]
+    return "  ".join([*columns, row.key[start:]])
+
+
+def _row_of(entry: VersionRow | ListedVersion) -> tuple[VersionRow, bool | None]:
+    """With whether it is the newest of its key, if versions are listed."""
+    from lakebed.seglake.listing import ListedVersion
+
+    return entry if isinstance(entry, ListedVersion) else (entry, None)
+
+
+def _version_id(row: VersionRow) -> str:
+    return "null" if row.is_null else row.version_id
+
+
+OBJECT = (
+    Column("key"),
+    Column("size"),
+    Column("etag"),
+    Column("modified", "modified_ms", json=moment_ms_text),
+    Column("modified_ms"),
+    Column("content_type"),
+    Column("state"),
+)
+VERSION = (
+    *(
+        replace(column, source=attrgetter(f"row.{column.source or column.key}"))
+        for column in OBJECT
+    ),
+    Column("version_id", lambda version: _version_id(version.row)),
+    Column("is_latest"),
+)

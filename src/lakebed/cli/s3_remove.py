@@ -9,16 +9,16 @@ import typer
 
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
-from lakebed.cli.s3_stores import (
+from lakebed.cli.report import Text, Value, counted
+from lakebed.cli.s3_arguments import (
     Place,
     VersionOption,
     open_bucket_to_write,
     parse_object_place,
     parse_place,
 )
-from lakebed.cli.topic_stores import YesOption, require_yes
+from lakebed.cli.topic_arguments import YesOption, require_yes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,13 +85,13 @@ def _remove_one(run: Invocation, place: Place, version_id: str | None) -> None:
         line = f"{place}: deleted, the delete marker is version {deleted.version_id}"
     else:
         line = f"{place}: removed"
-    document = {
-        "bucket": place.bucket,
-        "key": place.key,
-        "version_id": deleted.version_id,
-        "is_delete_marker": deleted.is_marker,
-    }
-    run.output.result(document, lines=[line])
+    run.output.show(
+        Value("bucket", place.bucket),
+        Value("key", place.key),
+        Value("version_id", deleted.version_id),
+        Value("is_delete_marker", deleted.is_marker),
+        Text(line),
+    )
 
 
 def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> None:
@@ -115,14 +115,14 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
                     done += 1
             progress.count(done, f"{noun}s")
             interrupts.raise_kept()
-    lines = [f"{place.bucket}/{key}: {error}" for key, error in failed]
-    document = {
-        "bucket": place.bucket,
-        "prefix": place.key,
-        "removed": done,
-        "errors": [{"key": key, "message": str(error)} for key, error in failed],
-    }
-    run.output.result(document, lines=[*lines, f"{place}: removed {counted(done, noun)}"])
+    run.output.show(
+        Value("bucket", place.bucket),
+        Value("prefix", place.key),
+        Value("removed", done),
+        Value("errors", [{"key": key, "message": str(error)} for key, error in failed]),
+        Text(*(f"{place.bucket}/{key}: {error}" for key, error in failed)),
+        Text(f"{place}: removed {counted(done, noun)}"),
+    )
     if failed:
         raise typer.Exit(getattr(failed[0][1], "exit_code", 70))
 

@@ -16,17 +16,19 @@ import typer
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import invocation
 from lakebed.cli.progress import Progress
-from lakebed.cli.s3_stores import (
+from lakebed.cli.report import Column, Item, Text, Value
+from lakebed.cli.s3_arguments import (
     ObjectPlace,
     VersionOption,
     open_bucket_to_write,
     parse_object_place,
 )
-from lakebed.cli.stores import open_to_read, quiet
+from lakebed.cli.store_access import open_to_read, quiet
+from lakebed.cli.values import moment_ms_text
 
 if TYPE_CHECKING:
     from lakebed.api.read_surface import StoredObject
-    from lakebed.cli.lines import Read
+    from lakebed.cli.input_lines import Read
 
 STREAM = "-"
 _MIB = 1 << 20
@@ -57,7 +59,6 @@ def put(
     tar c data | lakebed s3 put backups/data.tar - --metadata host=ada
     """
     from lakebed.cli.s3_content import content_of
-    from lakebed.cli.s3_tables import info_document
     from lakebed.seglake.body import READ_BYTES
 
     run = invocation(context)
@@ -89,7 +90,7 @@ def put(
             if_none_match="*" if if_none_match else None,
         )
     line = f"{where}: stored {info.size} bytes, version {info.shown_version_id}"
-    run.output.result(info_document(info), lines=[line])
+    run.output.show(Item(OBJECT, info), Text(line))
 
 
 def get(
@@ -116,7 +117,6 @@ def get(
     """
     from lakebed.base.errors import InputError
     from lakebed.cli.s3_content import parse_range
-    from lakebed.cli.s3_tables import info_document
 
     run = invocation(context)
     where = parse_object_place(place)
@@ -133,9 +133,13 @@ def get(
                 run.output.write(piece)
             return
         _write(target, pieces)
-    document = {**info_document(reader.info), "start": reader.start, "end": reader.end}
-    line = f"{where}: {len(reader)} bytes written to {file}"
-    run.output.result({**document, "file": file}, lines=[line])
+    run.output.show(
+        Item(OBJECT, reader.info),
+        Value("start", reader.start),
+        Value("end", reader.end),
+        Value("file", file),
+        Text(f"{where}: {len(reader)} bytes written to {file}"),
+    )
 
 
 # The object's bytes.
@@ -154,8 +158,7 @@ def _check_source(path: str) -> None:
 @contextmanager
 def _opened(path: str, interrupts: HeldInterrupts) -> Iterator[tuple[Read, int | None]]:
     """How to read it, and how long it is if that is known."""
-    from lakebed.cli.lines import reads_of
-    from lakebed.cli.streams import standard_input
+    from lakebed.cli.input_lines import reads_of, standard_input
     from lakebed.kernels.disk import real_disk
 
     if path == STREAM:
@@ -220,3 +223,30 @@ def _write(target: str, pieces: Iterator[bytes]) -> None:
             disk.unlink(temporary)
         raise
     disk.sync_folder(folder)
+
+
+def _of_content(key: str) -> Column:
+    return Column(key, lambda info: getattr(info.content, key))
+
+
+OBJECT = (
+    Column("bucket"),
+    Column("key"),
+    Column("version_id", "shown_version_id"),
+    Column("is_latest"),
+    Column("state"),
+    Column("size"),
+    Column("etag"),
+    Column("modified", "modified_ms", json=moment_ms_text),
+    Column("modified_ms"),
+    _of_content("content_type"),
+    _of_content("cache_control"),
+    _of_content("content_disposition"),
+    _of_content("content_encoding"),
+    _of_content("content_language"),
+    _of_content("expires"),
+    _of_content("metadata"),
+    Column("checksums", json=lambda sums: {each.algorithm.value: each.value for each in sums}),
+    Column("part_sizes"),
+)
+"""What a document has of an object."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import flush, table
+from lakebed.cli.output import flush
+from lakebed.cli.report import Part, Rows, Text, Value
 
 # The engines are imported by the command: the help needs none of them.
 if TYPE_CHECKING:
@@ -196,31 +197,37 @@ def _s3_options(settings: list[str]) -> list[Option]:
 
 
 def _show(run: Invocation, settings: Settings) -> None:
+    from lakebed.cli.config import SETTINGS
     from lakebed.store.settings import NODE_SECTION
 
-    shown = [one.shown() for one in settings if one.section in (NODE_SECTION, "s3")]
-    rows = [(f"{one.section}.{one.name}", str(one.value), one.origin) for one in shown]
-    document = {"ok": True, "settings": [one._asdict() for one in shown]}
-    run.output.result(document, lines=table(("setting", "value", "origin"), rows))
+    shown = [each.shown() for each in settings if each.section in (NODE_SECTION, "s3")]
+    run.output.show(Value("ok", True), Value("settings", shown), Rows("", SETTINGS, shown))
 
 
 def _tell(run: Invocation, ready: Ready) -> None:
-    document: dict[str, object] = {"s3": ready.s3_url, "region": ready.region}
-    lines = [f"S3 on {ready.s3_url}, region {ready.region}"]
+    parts: list[Part] = [
+        Value("s3", ready.s3_url),
+        Value("region", ready.region),
+        Text(f"S3 on {ready.s3_url}, region {ready.region}"),
+    ]
     if ready.http_url is not None:
-        document["http"] = ready.http_url
-        lines.append(f"HTTP API on {ready.http_url}")
+        parts += [Value("http", ready.http_url), Text(f"HTTP API on {ready.http_url}")]
     if ready.credentials is not None:
         from lakebed.node import connection_hints
 
         access_key, secret = ready.credentials
         environment = connection_hints.environment_of(ready.s3_url, ready.region, ready.credentials)
         snippets = connection_hints.snippets(ready.http_url)
-        document |= {"access_key": access_key, "secret_key": secret}
-        document["connect"] = {"environment": environment, **snippets}
-        lines.append("A first access key was made. The secret is shown this once:")
-        lines += ["", *connection_hints.exports(environment)]
-        for client, text in snippets.items():
-            lines += ["", f"# {client}", *text.splitlines()]
-    run.output.result(document, lines=lines)
+        parts += [
+            Value("access_key", access_key),
+            Value("secret_key", secret),
+            Value("connect", {"environment": environment, **snippets}),
+            Text("A first access key was made. The secret is shown this once:", ""),
+            Text(*connection_hints.exports(environment)),
+            *(
+                Text("", f"# {client}", *snippet.splitlines())
+                for client, snippet in snippets.items()
+            ),
+        ]
+    run.output.show(*parts)
     flush()

@@ -81,6 +81,6 @@ def _number(digits: str, option: str, text: str) -> int:
 
 
 def _moment_us(text: str | None) -> int | None:
-    from lakebed.cli.topic_stores import parse_moment_ms
+    from lakebed.cli.values import parse_moment_ms
 
     return None if text is None else parse_moment_ms(text) * _US_PER_MS

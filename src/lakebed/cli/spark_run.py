@@ -10,6 +10,7 @@ fails; else it is removed.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -29,11 +30,12 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import Invocation
+from lakebed.cli.report import Column, Item, Part, Text
 from lakebed.cli.spark_causes import cause_of, is_sparks, with_log
 from lakebed.cli.spark_options import Wishes
-from lakebed.cli.spark_tables import Finished
 from lakebed.cli.spark_watcher import TerminalWatcher
-from lakebed.cli.stores import DAMAGED_EXIT_CODE
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE
+from lakebed.cli.values import size_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,11 +112,59 @@ def run_job(
         runner.close()
     _remove(scratch)
     finished = Finished(report=report, seconds=seconds, spark_ui=ui)
-    run.output.result(finished.document(), lines=finished.lines())
+    run.output.show(*finished.parts())
     if interrupts.has_come:  # a stream ends by it, and what it did until then counts
         raise typer.Exit(INTERRUPT_EXIT_CODE)
     if not report.is_good:
         raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A report, and how long it took."""
+
+    report: Report
+    seconds: float
+    spark_ui: str | None
+
+    def parts(self) -> tuple[Part, ...]:
+        report = self.report
+        text = f"{report.job}: {'done' if report.is_good else 'failed'} in {self.seconds:.1f} s"
+        text += f", {report.row_count:,} rows ({self.rate(report.row_count):,} rows/s)"
+        if report.size_bytes:
+            rate = size_text(self.rate(report.size_bytes))
+            text += f", {size_text(report.size_bytes)} ({rate}/s)"
+        facts = [
+            f"  {name.replace('_', ' ')}: {_fact_text(fact)}" for name, fact in report.facts.items()
+        ]
+        return Item(FINISHED, self), Text(*report.lines, text, *facts)
+
+    def rate(self, count: int) -> int:
+        return round(count / self.seconds) if self.seconds > 0 else 0
+
+
+def _fact_text(fact: object) -> str:
+    if isinstance(fact, bool):
+        return "yes" if fact else "no"
+    if isinstance(fact, int):
+        return f"{fact:,}"
+    if isinstance(fact, str | float):
+        return str(fact)
+    return json.dumps(fact, default=str)
+
+
+FINISHED = (
+    Column("job", lambda finished: finished.report.job),
+    Column("good", lambda finished: finished.report.is_good),
+    Column("rows", lambda finished: finished.report.row_count),
+    Column("bytes", lambda finished: finished.report.size_bytes),
+    Column("seconds", json=lambda seconds: round(seconds, 3)),
+    Column("rows_per_second", lambda finished: finished.rate(finished.report.row_count)),
+    Column("bytes_per_second", lambda finished: finished.rate(finished.report.size_bytes)),
+    Column("facts", lambda finished: finished.report.facts),
+    Column("lines", lambda finished: finished.report.lines),
+    Column("spark_ui"),
+)
 
 
 def require_spark() -> None:

@@ -12,9 +12,9 @@ import typer
 
 from lakebed.cli import topic_checks, topic_consume, topic_produce
 from lakebed.cli.invocation import invocation
-from lakebed.cli.output import counted
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read
-from lakebed.cli.topic_stores import (
+from lakebed.cli.report import Column, Item, Rows, Text, Value, counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_to_read
+from lakebed.cli.topic_arguments import (
     TopicName,
     YesOption,
     open_topic_to_write,
@@ -57,13 +57,13 @@ def create(
     check_topic_name(topic)
     with run.place.writing(create=True) as store:
         created = store.topics.create(topic, partitions=partitions, settings=settings)
-    document = {
-        "topic": topic,
-        "topic_id": created.topic_id,
-        "partitions": partitions,
-        "settings": dict(settings),
-    }
-    run.output.result(document, lines=[f"{topic}: created, {counted(partitions, 'partition')}"])
+    run.output.show(
+        Value("topic", topic),
+        Value("topic_id", created.topic_id),
+        Value("partitions", partitions),
+        Value("settings", settings),
+        Text(f"{topic}: created, {counted(partitions, 'partition')}"),
+    )
 
 
 @app.command("list")
@@ -74,19 +74,22 @@ def list_topics(context: typer.Context) -> None:
     lakebed topic list
     """
     from lakebed.base.errors import DataError
-    from lakebed.cli.topic_tables import list_document, list_lines
 
     run = invocation(context)
-    found: list[TopicSummary] = []
+    summaries: list[TopicSummary] = []
     problems: dict[str, str] = {}
     with open_to_read(run) as store:
         for name in store.topics.names():
             try:
-                found.append(store.topic_summary(name))
+                summaries.append(store.topic_summary(name))
             except DataError as error:
                 # One damaged topic hides none of the others.
                 problems[name] = str(error)
-    run.output.result(list_document(found, problems), lines=list_lines(found, problems))
+    run.output.show(
+        Rows("topics", TOPICS, summaries),
+        Value("problems", problems),
+        Text(*(f"{name}: {problem}" for name, problem in problems.items())),
+    )
     if problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
@@ -101,12 +104,19 @@ def describe(context: typer.Context, topic: TopicName) -> None:
     \b
     lakebed topic describe orders
     """
-    from lakebed.cli.topic_tables import describe_document, describe_lines
-
     run = invocation(context)
     with open_to_read(run) as store:
-        found = store.topic_summary(topic)
-    run.output.result(describe_document(found), lines=describe_lines(found))
+        summary = store.topic_summary(topic)
+    settings = summary.settings
+    run.output.show(
+        Item(TOPIC, summary),
+        Text(""),
+        Rows("partitions", PARTITIONS, summary.partitions),
+        Text(""),
+        Value("settings", {setting.name: setting.value for setting in settings}),
+        Value("own_settings", [setting.name for setting in settings if setting.is_own]),
+        Rows("", SETTINGS, settings),
+    )
 
 
 @app.command()
@@ -122,14 +132,15 @@ def configure(
     \b
     lakebed topic configure orders retention_bytes=10GiB compact=true
     """
-    from lakebed.cli.topic_tables import setting_text
-
     run = invocation(context)
     changed = parse_settings(settings)
     with open_topic_to_write(run, topic) as store:
         store.topics.configure(topic, changed)
-    lines = [f"{topic}: {name} is {setting_text(value)}" for name, value in changed.items()]
-    run.output.result({"topic": topic, "changed": changed}, lines=lines)
+    run.output.show(
+        Value("topic", topic),
+        Value("changed", changed),
+        Text(*(f"{topic}: {name} is {_setting_text(value)}" for name, value in changed.items())),
+    )
 
 
 @app.command()
@@ -148,7 +159,7 @@ def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> 
     )
     with open_topic_to_write(run, topic) as store:
         store.topics.delete(topic)
-    run.output.result({"topic": topic, "deleted": True}, lines=[f"{topic}: deleted"])
+    run.output.show(Value("topic", topic), Value("deleted", True), Text(f"{topic}: deleted"))
 
 
 # The rest of the group, from files of its own.
@@ -157,3 +168,34 @@ app.command()(topic_produce.produce)
 app.command()(topic_consume.consume)
 app.command()(topic_checks.verify)
 app.command()(topic_checks.repair)
+
+
+def _setting_text(value: object) -> str:
+    """As it is written in a configuration file."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+TOPICS = (
+    Column("topic", "name", "topic"),
+    Column("partitions", lambda topic: len(topic.partitions), "partitions"),
+    Column("offsets", heading="offsets"),
+    Column("bytes", heading="bytes"),
+    Column("groups", heading="groups", text=lambda groups: str(len(groups))),
+)
+TOPIC = (
+    Column("topic", "name", "topic"),
+    Column("topic_id", heading="id"),
+    Column("groups", heading="groups"),
+)
+PARTITIONS = (
+    Column("partition", heading="partition"),
+    Column("start_offset", heading="start"),
+    Column("high_watermark", heading="high watermark"),
+    Column("segments", heading="segments"),
+    Column("bytes", heading="bytes"),
+)
+SETTINGS = (
+    Column("", "name", "setting"),
+    Column("", "value", "value", _setting_text),
+    Column("", lambda setting: "topic" if setting.is_own else "store", "from"),
+)

@@ -8,12 +8,29 @@ import typer
 
 from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_files, open_to_read, quiet
-from lakebed.cli.topic_stores import TopicName, open_topic_to_write
+from lakebed.cli.report import Column, Item, Text, Value, counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_files, open_to_read, quiet
+from lakebed.cli.topic_arguments import TopicName, open_topic_to_write
 
 if TYPE_CHECKING:
     from lakebed.api.surface import Store
     from lakebed.store.topic_repair import TopicRepair
+
+TOPIC_REPORT = (
+    Column("ok", lambda report: not report.problems),
+    Column("partitions"),
+    Column("segments"),
+    Column("records"),
+    Column("problems"),
+    Column("lost"),
+    Column("notes"),
+)
+TOPIC_REPAIR = (
+    Column("torn_bytes"),
+    Column("problems"),
+    Column("lost"),
+    Column("quarantined"),
+)
 
 
 def verify(context: typer.Context, topic: TopicName) -> None:
@@ -25,12 +42,24 @@ def verify(context: typer.Context, topic: TopicName) -> None:
     \b
     lakebed topic verify orders
     """
-    from lakebed.cli.topic_tables import verify_document, verify_lines
+    from lakebed.store.topic_report import problem_lines
 
     run = invocation(context)
     with quiet("lakebed.keratin"), open_to_read(run) as store, Progress("verify") as progress:
         report = store.maintenance.verify_topic(topic, progress=progress.update)
-    run.output.result(verify_document(topic, report), lines=verify_lines(topic, report))
+    lines = problem_lines(topic, report)
+    if not lines:
+        counts = [
+            counted(report.partitions, "partition"),
+            counted(report.segments, "segment"),
+            counted(report.records, "record"),
+        ]
+        lines.append(f"{topic}: {', '.join(counts)}, all whole")
+    run.output.show(
+        Value("topic", topic),
+        Item(TOPIC_REPORT, report),
+        Text(*lines, *(f"note: {note}" for note in report.notes)),
+    )
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
@@ -52,8 +81,6 @@ def repair(
     lakebed topic repair orders --dry-run
     lakebed topic repair orders
     """
-    from lakebed.cli.topic_tables import repair_document, repair_lines
-
     run = invocation(context)
     with quiet("lakebed.keratin"), Progress("repair") as progress:
         if dry_run:
@@ -61,9 +88,16 @@ def repair(
         else:
             with open_topic_to_write(run, topic) as store:
                 report = _repaired(run, store, topic, progress, dry_run=False)
-    run.output.result(
-        repair_document(topic, report, dry_run=dry_run),
-        lines=repair_lines(topic, report, dry_run=dry_run),
+    cut = "would be cut" if dry_run else "cut"
+    lines = [f"{topic}: {report.torn_bytes} torn bytes {cut}"] if report.torn_bytes else []
+    lines += [f"{topic}: damaged: {problem}" for problem in report.problems]
+    lines += [f"{topic}: {lost}" for lost in report.lost]
+    lines += [f"{topic}: saved as {path}" for path in report.quarantined]
+    run.output.show(
+        Value("topic", topic),
+        Value("dry_run", dry_run),
+        Item(TOPIC_REPAIR, report),
+        Text(*lines or [f"{topic}: nothing to repair"]),
     )
 
 

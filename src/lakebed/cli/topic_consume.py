@@ -14,10 +14,11 @@ import typer
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import counted
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read
-from lakebed.cli.topic_messages import MessagePrinter, Shape, Show
-from lakebed.cli.topic_stores import TopicName, open_topic_to_write, parse_moment_ms, text_bytes
+from lakebed.cli.message_printer import MessagePrinter, Shape, Show
+from lakebed.cli.report import counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_to_read
+from lakebed.cli.topic_arguments import TopicName, open_topic_to_write, text_bytes
+from lakebed.cli.values import parse_moment_ms
 
 if TYPE_CHECKING:
     from lakebed.api.read_surface import ReadableTopic

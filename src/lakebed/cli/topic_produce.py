@@ -10,15 +10,15 @@ import typer
 
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import invocation
-from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
-from lakebed.cli.topic_stores import TopicName, require_topic, text_bytes
+from lakebed.cli.report import Column, Text, Value, counted, objects
+from lakebed.cli.topic_arguments import TopicName, require_topic, text_bytes
 
 if TYPE_CHECKING:
     from lakebed.api.surface import Topic
     from lakebed.base.errors import LakebedError
     from lakebed.cli.places import Reopen
-    from lakebed.cli.topic_appending import TopicAppender
+    from lakebed.cli.topic_appender import TopicAppender
 
 _RETRY_S = 1.0  # then it is looked who has the store open
 
@@ -59,10 +59,9 @@ def produce(
     printf 'ada:one\\nbob:two\\n' | lakebed topic produce orders --key-separator :
     """
     from lakebed.base.errors import InputError, LakebedError
-    from lakebed.cli.lines import BadLine
-    from lakebed.cli.streams import standard_input
-    from lakebed.cli.topic_appending import TopicAppender, message_bytes_max
-    from lakebed.cli.topic_lines import LineFormat, message_batches
+    from lakebed.cli.input_lines import BadLine, standard_input
+    from lakebed.cli.message_lines import LineFormat, message_batches
+    from lakebed.cli.topic_appender import TopicAppender, message_bytes_max
     from lakebed.keratin.config import Ack
     from lakebed.keratin.paths import check_topic_name
 
@@ -102,7 +101,12 @@ def produce(
             appender.count_rest()
             run.output.note(f"{topic}: acknowledged before the error: {_told(appender)}")
             raise
-    run.output.result(_document(topic, appender), lines=[f"{topic}: appended {_told(appender)}"])
+    run.output.show(
+        Value("topic", topic),
+        Value("messages", appender.count),
+        Value("partitions", objects(APPENDED, sorted(appender.partitions.items()))),
+        Text(f"{topic}: appended {_told(appender)}"),
+    )
 
 
 def _reopened(reopen: Reopen, topic: str, later: ExitStack, error: LakebedError) -> Topic:
@@ -118,17 +122,10 @@ def _told(appender: TopicAppender) -> str:
     return counted(appender.count, "message") + (f", up to {', '.join(ends)}" if ends else "")
 
 
-def _document(topic: str, appender: TopicAppender) -> dict[str, object]:
-    return {
-        "topic": topic,
-        "messages": appender.count,
-        "partitions": [
-            {
-                "partition": number,
-                "messages": one.messages,
-                "first_offset": one.first_offset,
-                "last_offset": one.last_offset,
-            }
-            for number, one in sorted(appender.partitions.items())
-        ],
-    }
+APPENDED = (
+    Column("partition", lambda numbered: numbered[0]),
+    Column("messages", lambda numbered: numbered[1].messages),
+    Column("first_offset", lambda numbered: numbered[1].first_offset),
+    Column("last_offset", lambda numbered: numbered[1].last_offset),
+)
+"""Of pairs of a number and a partition."""

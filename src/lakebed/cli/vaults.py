@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakebed.cli.report import Column
+
 if TYPE_CHECKING:
     from lakebed.store.backup.catalogue import Snapshot
     from lakebed.store.backup.vault import Vault
@@ -60,16 +62,14 @@ def chosen(vault: Vault, snapshot_id: str | None) -> Snapshot:
     return vault.snapshot(snapshot_id)
 
 
-def snapshot_document(snapshot: Snapshot) -> dict[str, object]:
-    """Of `--json`."""
-    return {
-        "snapshot": snapshot.snapshot_id,
-        "created_ms": snapshot.created_ms,
-        "finished_ms": snapshot.finished_ms,
-        "program": snapshot.program,
-        "files": len(snapshot.files),
-        "bytes": snapshot.size,
-        "external": list(snapshot.external),
-        "left_out": list(snapshot.left_out),
-        "problems": list(snapshot.problems),
-    }
+SNAPSHOT = (
+    Column("snapshot", "snapshot_id"),
+    Column("created_ms"),
+    Column("finished_ms"),
+    Column("program"),
+    Column("files", lambda snapshot: len(snapshot.files)),
+    Column("bytes", "size"),
+    Column("external"),
+    Column("left_out"),
+    Column("problems"),
+)

@@ -71,7 +71,7 @@ def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
 def _look_for(run: Invocation, bucket: str) -> None:
     """`NoSuchBucket` if it is not there. What else is wrong, opening for writing may mend."""
     from lakebed.base.errors import DataError, DiskError
-    from lakebed.cli.stores import open_to_read
+    from lakebed.cli.store_access import open_to_read
 
     with open_to_read(run) as store:
         try:

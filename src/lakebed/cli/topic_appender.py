@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakebed.cli.topic_lines import Messages
+from lakebed.base.errors import Closed, LakebedError
+from lakebed.cli.message_lines import Messages
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.format import RECORD_OVERHEAD
 from lakebed.keratin.headers import encode_headers
@@ -15,7 +16,9 @@ from lakebed.keratin.partitioner import partition_of
 
 if TYPE_CHECKING:
     from lakebed.api.surface import PendingAppend, Topic
-    from lakebed.cli.numbered_appends import NumberedAppends, Reopen
+
+Reopen = Callable[[LakebedError], "Topic"]
+"""The topic, after whoever had it open does not answer any more; or the error is raised."""
 
 _UNDER_WAY_MAX = 64  # appends
 _MESSAGES_MAX = 100_000  # of an append
@@ -47,7 +50,7 @@ class TopicAppender:
         if partition is not None:
             topic.partition(partition)
         self._topic = topic
-        self._numbered = None if reopen is None else _numbered(topic, reopen)
+        self._numbered = None if reopen is None else NumberedAppends(topic, reopen)
         self._turn = 0
         self._partition = partition
         self._ack = ack
@@ -135,10 +138,47 @@ class TopicAppender:
             found.last_offset = last_offset
 
 
-def _numbered(topic: Topic, reopen: Reopen) -> NumberedAppends:
-    from lakebed.cli.numbered_appends import NumberedAppends
+class NumberedAppends:
+    """Appends to a topic of another program's store, under an id of their own, one after the other.
 
-    return NumberedAppends(topic, reopen)
+    Another command that has the store open may end in the middle: then the store is opened here, or
+    by a third. By their numbers those messages are recognised that were stored before their answer
+    was lost, so whatever is in doubt is appended again, and stored once. Not thread-safe.
+    """
+
+    def __init__(self, topic: Topic, reopen: Reopen) -> None:
+        # Nothing of the client is imported while no other program has the store open.
+        from lakebed.client.producer_pool import OwnProducer, random_id
+
+        self._topic: Topic = topic
+        self._reopen = reopen
+        self._own = OwnProducer(random_id())
+
+    def append(self, partition: int, messages: Messages, ack: Ack | None) -> PendingAppend:
+        from lakebed.api.problems import Unreachable
+
+        try:
+            future = self._sent(partition, messages, ack)
+        except (Unreachable, Closed) as error:
+            self._topic = self._reopen(error)
+            future = self._sent(partition, messages, ack)
+        self._own.advance(self._topic.name, partition, len(messages.values))
+        return future
+
+    def _sent(self, partition: int, messages: Messages, ack: Ack | None) -> PendingAppend:
+        """That nobody answers is raised."""
+        from lakebed.api.problems import Unreachable
+
+        future = self._topic.partition(partition).append_batch(
+            messages.values,
+            keys=messages.keys,
+            producer=self._own.at(self._topic.name, partition),
+            ack=ack,
+        )
+        error = future.exception() if future.done() else None
+        if isinstance(error, Unreachable):
+            raise error
+        return future
 
 
 def message_bytes_max(config: TopicConfig, *, has_keys: bool) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from enum import IntFlag
+from typing import Any
 
 from lakebed.aof.manifest.format import (
     MANIFEST_ITSELF,
@@ -32,10 +33,10 @@ from lakebed.aof.manifest.records import (
     UploadFailed,
     UploadStarted,
 )
-from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import InputError
-from lakebed.base.units import KIB, shown
-from lakebed.cli.moments import moment_text
+from lakebed.base.units import shown
+from lakebed.cli.report import Column
+from lakebed.cli.values import moment_ms_text, size_text
 
 _TIME_MS_MAX = 253_402_300_799_999  # the last moment of the year 9999
 _HEX_BYTES_MAX = 32
@@ -97,7 +98,7 @@ def payload_words(payload: Payload) -> str:
             return f"type {payload.record_type} is not known: {_hex_text(payload.data)}"
 
 
-def payload_document(payload: Payload) -> dict[str, object]:
+def payload_members(payload: Payload) -> dict[str, object]:
     """The fields of a payload, as JSON has them: checksums and bytes as hex digits."""
     fields: dict[str, object] = {}
     for name, value in payload._asdict().items():
@@ -134,43 +135,11 @@ def flag_names(value: int, kind: type[IntFlag]) -> list[str]:
     return [*names, hex(rest)] if rest else names
 
 
-def words_or_dash(words: Sequence[str]) -> str:
-    return ", ".join(words) or "-"
-
-
-def size_text(size_bytes: int) -> str:
-    """`96 B`, `1.5 KiB`, `64.0 MiB`."""
-    if size_bytes < KIB:
-        return f"{size_bytes} B"
-    size, unit = size_bytes / KIB, "KiB"
-    for larger in ("MiB", "GiB", "TiB"):
-        if size < KIB:
-            break
-        size, unit = size / KIB, larger
-    return f"{size:.1f} {unit}"
-
-
 def time_text(time_ms: int) -> str:
     """ISO 8601; what is no time of ours, for bytes can be damaged, as the number it is."""
     if not time_ms:
         return "-"
-    return moment_text(time_ms * NS_PER_MS) if time_ms <= _TIME_MS_MAX else f"{time_ms} ms"
-
-
-def duration_text(duration_ms: int) -> str:
-    """`12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 7 h`; a minus before it if time fell."""
-    sign, value = ("-", -duration_ms) if duration_ms < 0 else ("", duration_ms)
-    if value < 1000:
-        return f"{sign}{value} ms"
-    if value < 60_000:
-        return f"{sign}{value / 1000:.1f} s"
-    for large, small, large_ms, small_ms in (
-        ("min", "s", 60_000, 1000),
-        ("h", "min", 3_600_000, 60_000),
-    ):
-        if value < 60 * large_ms:
-            return f"{sign}{value // large_ms} {large} {value % large_ms // small_ms} {small}"
-    return f"{sign}{value // 86_400_000} d {value % 86_400_000 // 3_600_000} h"
+    return moment_ms_text(time_ms) if time_ms <= _TIME_MS_MAX else f"{time_ms} ms"
 
 
 def segment_text(segment_id: int) -> str:
@@ -181,10 +150,14 @@ def crc_text(crc64: int) -> str:
     return f"{crc64:016x}"
 
 
-def time_document(name: str, time_ms: int) -> dict[str, object]:
-    """A time, as JSON has it: as text and as ms since 1970; null if there is none."""
-    text = time_text(time_ms) if 0 < time_ms <= _TIME_MS_MAX else None
-    return {name: text, f"{name}_ms": time_ms or None}
+def moment_columns(key: str, source: Callable[[Any], int]) -> tuple[Column, Column]:
+    """A time in a document: as text and as ms since 1970; null if there is none."""
+
+    def text(row: object) -> str | None:
+        time_ms = source(row)
+        return time_text(time_ms) if 0 < time_ms <= _TIME_MS_MAX else None
+
+    return Column(key, text), Column(f"{key}_ms", lambda row: source(row) or None)
 
 
 def _seal_words(payload: SealSegment) -> str:

@@ -63,7 +63,7 @@ class MessagePrinter:
 
     def _shown(self, partition: int, message: Message | LeasedMessage) -> bytes:
         if self._output.as_json:
-            document = message_document(partition, message)
+            document = message_members(partition, message)
             return json.dumps(document).encode("ascii") + b"\n"
         columns = {
             Show.OFFSETS: f"{partition}:{message.offset}",
@@ -76,15 +76,15 @@ class MessagePrinter:
         return b"".join(parts)
 
 
-def message_document(partition: int, message: Message | LeasedMessage) -> dict[str, object]:
+def message_members(partition: int, message: Message | LeasedMessage) -> dict[str, object]:
     """One message, for JSON."""
     document: dict[str, object] = {
         "partition": partition,
         "offset": message.offset,
         "timestamp_ms": message.timestamp_ms,
-        **bytes_document("key", message.key),
-        **bytes_document("value", message.value),
-        "headers": [_header_document(header) for header in message.headers],
+        **_bytes_members("key", message.key),
+        **_bytes_members("value", message.value),
+        "headers": [_header_members(header) for header in message.headers],
     }
     delivery_count = getattr(message, "delivery_count", None)
     if delivery_count is not None:
@@ -92,7 +92,7 @@ def message_document(partition: int, message: Message | LeasedMessage) -> dict[s
     return document
 
 
-def bytes_document(name: str, data: bytes | None) -> dict[str, object]:
+def _bytes_members(name: str, data: bytes | None) -> dict[str, object]:
     """Text if it is UTF-8, and null if there is none."""
     try:
         return {name: None if data is None else data.decode("utf-8")}
@@ -100,6 +100,6 @@ def bytes_document(name: str, data: bytes | None) -> dict[str, object]:
         return {f"{name}_base64": base64.b64encode(data or b"").decode("ascii")}
 
 
-def _header_document(header: Header) -> dict[str, object]:
+def _header_members(header: Header) -> dict[str, object]:
     name, value = header
-    return {"name": name, **bytes_document("value", None if value is None else bytes(value))}
+    return {"name": name, **_bytes_members("value", None if value is None else bytes(value))}

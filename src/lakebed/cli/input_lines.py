@@ -7,13 +7,18 @@ with its number, and not before the lines in front of it were handed on.
 
 from __future__ import annotations
 
+import io
+import select
+import sys
 from collections.abc import Callable, Iterator
 
 from lakebed.base.errors import InputError
 from lakebed.base.files import File
 from lakebed.base.units import MIB
+from lakebed.cli.interrupts import HeldInterrupts
 
 READ_BYTES = 1 * MIB
+_SLICE_S = 0.25
 
 Read = Callable[[int], bytes]
 """At most that many bytes, at least one, or none at the end."""
@@ -26,24 +31,29 @@ class BadLine(InputError):
 def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iterator[list[bytes]]:
     """Batches of records, none empty; `source` is where the lines are from, for errors."""
     place = f"{source}: line" if source else "line"
+    number = 0  # of lines handed on
+    for lines in cut_lines(read, line_bytes_max=record_bytes_max):
+        good = _good_count(lines, record_bytes_max)
+        if good:
+            yield lines[:good]
+        number += good
+        if good < len(lines):
+            raise _refusal(f"{place} {number + 1}", len(lines[good]), record_bytes_max)
+
+
+def cut_lines(read: Read, *, line_bytes_max: int) -> Iterator[list[bytes]]:
+    """Lines without their newlines; one that grows too long is the last, and not all of it."""
     rest: list[bytes] = []  # of a line whose end was not read yet
     rest_bytes = 0
-    number = 0  # of lines handed on
     while chunk := read(READ_BYTES):
         first, *others = chunk.split(b"\n")
         rest.append(first)
         rest_bytes += len(first)
         if others:
-            lines = [b"".join(rest), *others[:-1]]
+            yield [b"".join(rest), *others[:-1]]
             rest, rest_bytes = [others[-1]], len(others[-1])
-            good = _good_count(lines, record_bytes_max)
-            if good:
-                yield lines[:good]
-            number += good
-            if good < len(lines):
-                raise _refusal(f"{place} {number + 1}", len(lines[good]), record_bytes_max)
-        if rest_bytes > record_bytes_max:
-            raise _refusal(f"{place} {number + 1}", rest_bytes, record_bytes_max)
+        if rest_bytes > line_bytes_max:
+            break
     if rest_bytes:
         yield [b"".join(rest)]
 
@@ -67,6 +77,36 @@ def reads_of(file: File) -> Read:
         return data
 
     return read
+
+
+def standard_input(interrupts: HeldInterrupts) -> Read:
+    """Reads what is there, and waits only if nothing is; an interrupt ends the waiting.
+
+    Nothing, if it was closed all along.
+    """
+    if sys.stdin is None:
+        return io.BytesIO().read
+    stream = sys.stdin.buffer
+    if not isinstance(stream, io.BufferedReader):
+        return stream.read
+
+    def read(length: int) -> bytes:
+        with interrupts.let_through():
+            _wait_for(stream)
+            return stream.read1(length)
+
+    return read
+
+
+def _wait_for(stream: io.BufferedReader) -> None:
+    """A signal that comes just before this thread blocks is handled only when it wakes: so it
+    wakes now and then, or an interrupt could be lost."""
+    try:
+        descriptor = stream.fileno()
+    except io.UnsupportedOperation:
+        return
+    while not select.select([descriptor], [], [], _SLICE_S)[0]:
+        pass
 
 
 def _good_count(lines: list[bytes], record_bytes_max: int) -> int:

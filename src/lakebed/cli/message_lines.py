@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lakebed.cli.lines import READ_BYTES, BadLine, Read
+from lakebed.cli.input_lines import BadLine, Read, cut_lines
 
 
 class Messages(NamedTuple):
@@ -39,30 +39,13 @@ def message_batches(read: Read, line_format: LineFormat, *, source: str = "") ->
     """Batches of messages; `source` is where the lines are from, for errors."""
     place = f"{source}: line" if source else "line"
     number = 0  # of lines handed on
-    for lines in _cut(read, line_format.line_bytes_max):
+    for lines in cut_lines(read, line_bytes_max=line_format.line_bytes_max):
         good = _good_count(lines, line_format)
         if good:
             yield _messages(lines[:good], line_format)
         number += good
         if good < len(lines):
             raise BadLine(f"{place} {number + 1} {_problem(lines[good], line_format)}")
-
-
-def _cut(read: Read, line_bytes_max: int) -> Iterator[list[bytes]]:
-    """Lines without their newlines; one that grows too long is the last, and not all of it."""
-    rest: list[bytes] = []  # of a line whose end was not read yet
-    rest_bytes = 0
-    while chunk := read(READ_BYTES):
-        first, *others = chunk.split(b"\n")
-        rest.append(first)
-        rest_bytes += len(first)
-        if others:
-            yield [b"".join(rest), *others[:-1]]
-            rest, rest_bytes = [others[-1]], len(others[-1])
-        if rest_bytes > line_bytes_max:
-            break
-    if rest_bytes:
-        yield [b"".join(rest)]
 
 
 def _good_count(lines: list[bytes], line_format: LineFormat) -> int:

@@ -8,7 +8,8 @@ import typer
 
 from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import (
+from lakebed.cli.report import Column, Item, Text, Value, counted, objects
+from lakebed.cli.store_access import (
     DAMAGED_EXIT_CODE,
     LogName,
     advised,
@@ -22,8 +23,21 @@ from lakebed.cli.stores import (
 
 if TYPE_CHECKING:
     from lakebed.api.surface import Store
+    from lakebed.store.log_check import LogReport
     from lakebed.store.repair import RepairReport
     from lakebed.store.tier_verification import CopyReport
+
+LOG_REPORT = (
+    Column("ok", lambda report: not report.problems and report.unreached is None),
+    Column("segments"),
+    Column("records"),
+    Column("warm_files"),
+    Column("objects"),
+    Column("archived"),
+    Column("unread"),
+    Column("problems"),
+)
+REPAIR = (Column("torn_bytes"), Column("problems"), Column("quarantined"))
 
 
 def verify(
@@ -41,13 +55,14 @@ def verify(
     lakebed aof verify orders
     lakebed aof verify orders --tier2
     """
-    from lakebed.cli.log_tables import verify_document, verify_lines
-
     run = invocation(context)
     with quiet("lakebed.aof.tiers"), open_to_read(run) as store, Progress("verify") as progress:
         report = store.maintenance.verify_log(log, tier2=tier2, progress=progress.update)
-    lines = verify_lines(log, report, tier2=tier2)
-    run.output.result(verify_document(log, report), lines=lines)
+    run.output.show(
+        Value("log", log),
+        Item(LOG_REPORT, report),
+        Text(*_findings(log, report, tier2=tier2)),
+    )
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
     if report.unreached is not None:
@@ -80,22 +95,28 @@ def repair(
     elif dry_run:
         _foresee_objects(run, log)
     else:
-        from lakebed.cli.tiers import repair_objects
+        from lakebed.cli.aof_tiers import repair_objects
 
         repair_objects(run, log)
 
 
 def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
-    from lakebed.cli.log_tables import repair_lines
-
     with quiet("lakebed.aof"), Progress("repair") as progress:
         if dry_run:
             report = _foreseen(run, log, progress)
         else:
             with open_to_write(run, log) as store:
                 report = _repaired(run, store, log, progress, dry_run=False)
-    document = {"log": log, "dry_run": dry_run, **report._asdict()}
-    run.output.result(document, lines=repair_lines(log, report, dry_run=dry_run))
+    cut = "would be cut" if dry_run else "cut"
+    lines = [f"{log}: {report.torn_bytes} torn bytes {cut}"] if report.torn_bytes else []
+    lines += [f"{log}: damaged: {problem}" for problem in report.problems]
+    lines += [f"{log}: saved as {path}" for path in report.quarantined]
+    run.output.show(
+        Value("log", log),
+        Value("dry_run", dry_run),
+        Item(REPAIR, report),
+        Text(*lines or [f"{log}: nothing to repair"]),
+    )
 
 
 def _foreseen(run: Invocation, log: str, progress: Progress) -> RepairReport:
@@ -125,12 +146,11 @@ def _repaired(
 
 
 def _foresee_objects(run: Invocation, log: str) -> None:
-    from lakebed.cli.move_tables import foreseen_document, foreseen_lines
     from lakebed.store.logs import require_log
     from lakebed.store.residency import recorded_states
     from lakebed.store.tier_verification import Copies
 
-    found: list[CopyReport] = []
+    damaged: list[CopyReport] = []
     with (
         reaching_tier2(log),
         open_files(run, "--dry-run with --tier2") as store,
@@ -140,8 +160,46 @@ def _foresee_objects(run: Invocation, log: str) -> None:
         copies = Copies(store, paths, recorded_states(store.disk, paths))
         total = copies.count(2)
         for count, copy in enumerate(copies.check(2), start=1):
-            found += [copy] if copy.problem is not None else []
+            damaged += [copy] if copy.problem is not None else []
             progress.update(count, total)
-    run.output.result(foreseen_document(log, found), lines=foreseen_lines(log, found))
-    if any(not copy.has_local for copy in found):
+    lines = [
+        f"{log}: segment {copy.segment_id}: {_planned_outcome(copy)}: {copy.path}"
+        for copy in damaged
+    ]
+    run.output.show(
+        Value("log", log),
+        Value("dry_run", True),
+        Value("repaired", objects(_PLANNED, damaged)),
+        Value("failed", []),
+        Text(*lines or [f"{log}: nothing to repair in Tier 2"]),
+    )
+    if any(not copy.has_local for copy in damaged):
         raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+def _planned_outcome(copy: CopyReport) -> str:
+    from lakebed.aof.tiers.segment_tiering import RepairOutcome
+
+    return "would be uploaded again" if copy.has_local else RepairOutcome.LOST.value
+
+
+_PLANNED = (
+    Column("segment_id"),
+    Column("object_key", "key"),
+    Column("outcome", _planned_outcome),
+)
+
+
+def _findings(log: str, report: LogReport, *, tier2: bool) -> list[str]:
+    lines = [str(problem) for problem in report.problems]
+    if not lines:
+        counts = [counted(report.segments, "segment"), counted(report.records, "record")]
+        counts += [counted(report.warm_files, "warm file")] if report.warm_files else []
+        counts += [counted(report.objects, "object")] if report.objects else []
+        counts += [counted(report.archived, "archived segment")] if report.archived else []
+        verdict = "all whole" if report.unreached is None else "whole as far as they were read"
+        lines.append(f"{log}: {', '.join(counts)}, {verdict}")
+    if report.unread and not tier2:
+        count = counted(len(report.unread), "segment")
+        lines.append(f"{log}: not read: {count} that only Tier 2 has (--tier2 reads them)")
+    return lines

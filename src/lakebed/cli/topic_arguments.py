@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.invocation import Invocation
-from lakebed.cli.stores import open_to_read
+from lakebed.cli.store_access import open_to_read
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
     from lakebed.api.surface import Store
     from lakebed.base.config import Value
-
-_NS_PER_MS = 1_000_000
-_MOMENT_DIGITS_MAX = 15  # of ms since 1970; more would be another unit
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
@@ -70,27 +67,6 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
             raise BadConfig(f"{where}: {name} is there twice")
         found[name] = read_text(TopicConfig, name, value, where=where)
     return found
-
-
-def parse_moment_ms(text: str) -> int:
-    """ms since 1970: from that number itself, or from ISO 8601 text (UTC unless it says more)."""
-    from lakebed.base.errors import InputError
-    from lakebed.base.units import shown
-    from lakebed.cli.moments import parse_moment_ns
-
-    if text.isascii() and text.isdigit():
-        if len(text) <= _MOMENT_DIGITS_MAX:
-            return int(text)
-    else:
-        try:
-            # Up to the next whole one: what is in between is older.
-            return -(-parse_moment_ns(text) // _NS_PER_MS)
-        except InputError:
-            pass
-    raise InputError(
-        f"not a time: {shown(text)}; it looks like 2025-01-31T12:00:00Z, "
-        "or is a number of ms since 1970"
-    )
 
 
 def text_bytes(text: str) -> bytes:
