@@ -4,7 +4,7 @@
 #   docker run --publish 9000:9000 --volume lakebed:/var/lib/lakebed \
 #       --env LAKEBED_ACCESS_KEY=… --env LAKEBED_SECRET_KEY=… lakebed
 #
-# Without the two variables the first start makes a key and prints it. examples/README.md tells more.
+# Without the two variables the first start creates a key and prints it. See examples/README.md.
 
 ARG PYTHON=3.11
 

@@ -35,7 +35,7 @@ def rows() -> Iterator[Row]:
         for kind, prepare in (("growing", _growing), ("zero-filled", _zero_filled)):
             yield _row(f"commit/{kind}/{callers} callers", callers, prepare, busy=False)
     for callers in (1, 16):
-        name = f"commit/zero-filled/{callers} callers beside a busy thread"
+        name = f"commit/zero-filled/{callers} callers with a busy thread"
         yield _row(name, callers, _zero_filled, busy=True)
 
 

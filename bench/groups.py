@@ -51,7 +51,7 @@ QUEUES: dict[str, tuple[OpenTopic, OpenQueue]] = {
 
 def rows(work: Work = FULL) -> Iterator[Row]:
     yield lease_row("groups/lease and ack 1,000/100 B", random_payloads(100, work), work)
-    yield restart_row(f"groups/open behind {work.restart_acks:,} acks", work)
+    yield restart_row(f"groups/open after {work.restart_acks:,} acks", work)
 
 
 # Leasing.
@@ -114,8 +114,8 @@ def restart_row(name: str, work: Work) -> Row:
     ours = Contestant("lakebed", partial(_open_again, work, put_off=0))
     gaps = Contestant(f"lakebed, {put_off:,} put off", partial(_open_again, work, put_off=put_off))
     note = (
-        "a store is opened with its topic and group, and closed. Put off: behind the others as "
-        "many acks, and between each two of them a message that was given back with a delay."
+        "a store is opened with its topic and group, and closed. Put off: the same number of acks "
+        "again, and between each two of them a message that was returned with a delay."
     )
     return Row(name=name, unit="openings", baseline=ours.name, contestants=[ours, gaps], note=note)
 

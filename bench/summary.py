@@ -1,9 +1,9 @@
-"""A few rows of the docs page, ours beside the fastest of the peers, for the README.
+"""Puts selected benchmark rows into the README: Lakebed and its fastest peer, each with its spread.
 
     python -m bench --summary README.md
 
-The table stands between two markers. It is made from `docs/benchmarks.md` and measures nothing, so
-that the two always agree; a test keeps them so. What is a limit, and no program, is no peer.
+The table goes between two markers. It is copied from `docs/benchmarks.md` without measuring
+anything, and a test checks that the two agree. Rows named `limit: …` are not peers.
 """
 
 from __future__ import annotations
@@ -31,27 +31,31 @@ CHOSEN: Final = {
     "spark/scan a topic/100 B values": "Spark: scan a topic",
     "spark/land a topic/raw values of 100 B": "Spark: land a topic as a table",
 }
-"""Rows of the page and what they are called here, in order. What the page lacks is left out."""
+"""Rows of the page and their titles in the README, in order. Rows not on the page are left out."""
 
 _OURS = "lakebed"
 _LIMIT = "limit: "
 _PREFIXES: Final = {"G": 1e9, "M": 1e6, "k": 1e3}
-_CELLS = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| [^|]* \| [^|]* \|$", re.MULTILINE)
+_CELLS = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]*) \| [^|]* \|$", re.MULTILINE)
 _RATE = re.compile(r"([0-9.e+-]+) ([GMk]? ?)(\w[\w-]*)/s")
 
 
 class Figure(NamedTuple):
-    """A contestant of a row, as the page has it."""
+    """One contestant of a row, as the page shows it."""
 
     contestant: str
     text: str
+    spread: str
     rate: float
 
 
 def table(page: str) -> str:
-    """The chosen rows of a docs page, in Markdown."""
+    """Returns the chosen rows of a docs page as a Markdown table."""
     figures = _figures(page)
-    lines = ["| | Lakebed | fastest peer | ratio |", "| --- | ---: | ---: | ---: |"]
+    lines = [
+        "| | Lakebed | spread | fastest peer | spread | ratio |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for name, title in CHOSEN.items():
         if name in figures:
             lines.append(_line(name, title, figures[name]))
@@ -59,7 +63,7 @@ def table(page: str) -> str:
 
 
 def with_table(text: str, page: str) -> str:
-    """The text, with the table of that page between its markers."""
+    """Replaces what is between the markers of `text` with the table of `page`."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -73,22 +77,29 @@ def write(path: Path) -> None:
 
 
 def _figures(page: str) -> dict[str, list[Figure]]:
-    """By row; contestants that did not run are left out."""
-    found: dict[str, list[Figure]] = {}
-    for name, contestant, text in _CELLS.findall(page):
+    """Figures by row. Contestants that did not run are left out."""
+    figures: dict[str, list[Figure]] = {}
+    for name, contestant, text, spread in _CELLS.findall(page):
         rate = _RATE.fullmatch(text)
         if rate is not None:
             value = float(rate[1]) * _PREFIXES.get(rate[2].strip(), 1.0)
-            found.setdefault(name, []).append(Figure(contestant, text, value))
-    return found
+            figures.setdefault(name, []).append(Figure(contestant, text, spread.strip(), value))
+    return figures
 
 
 def _line(name: str, title: str, figures: Sequence[Figure]) -> str:
-    ours = [one for one in figures if one.contestant.startswith(_OURS)]
-    peers = [one for one in figures if not one.contestant.startswith((_OURS, _LIMIT))]
+    ours = [figure for figure in figures if figure.contestant.startswith(_OURS)]
+    peers = [figure for figure in figures if not figure.contestant.startswith((_OURS, _LIMIT))]
     if not ours or not peers:
-        raise ValueError(f"{name}: a figure of ours and one of a peer are needed")
-    mine = next((one for one in ours if one.contestant == _OURS), ours[0])
-    best = max(peers, key=lambda one: one.rate)
-    ratio = mine.rate / best.rate
-    return f"| {title} | {mine.text} | {best.text} ({best.contestant}) | {ratio:.2g} x |"
+        raise ValueError(f"{name}: needs a figure of Lakebed and one of a peer")
+    mine = next((figure for figure in ours if figure.contestant == _OURS), ours[0])
+    best = max(peers, key=lambda figure: figure.rate)
+    cells = (
+        title,
+        mine.text,
+        mine.spread,
+        f"{best.text} ({best.contestant})",
+        best.spread,
+        f"{mine.rate / best.rate:.2g} x",
+    )
+    return f"| {' | '.join(cells)} |"

@@ -91,7 +91,7 @@ def paced_row(name: str, work: Work) -> Row:
         name=name,
         unit="records",
         baseline="tiering off",
-        note=f"{rate} MiB a second are offered; compression and upload go on beside it",
+        note=f"{rate} MiB a second are offered; compression and upload run at the same time",
         contestants=[
             Contestant(label, partial(_append_paced, work, is_tiered))
             for label, is_tiered in KINDS.items()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The AWS command line: a bucket, an object in, listed, and out again.
+# The AWS command line: create a bucket; upload, list and download an object.
 set -euo pipefail
 
 aws s3 mb s3://examples

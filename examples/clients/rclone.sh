@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rclone, configured by variables; a section of rclone.conf has the same names.
+# rclone, configured with variables; rclone.conf has settings of the same names.
 set -euo pipefail
 
 export RCLONE_CONFIG_LAKEBED_TYPE=s3

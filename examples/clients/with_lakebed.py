@@ -1,7 +1,7 @@
-"""The client of Lakebed itself: the classes of an embedded store, over the HTTP API.
+"""Lakebed's own client: the classes of an embedded store, over the HTTP API.
 
-With the path of a root in place of the URL the same lines open the store here, or go through the
-socket of whoever has it open.
+With the path of a root instead of the URL, the same code opens the store in this process, or uses
+the socket of the process that has it open.
 """
 
 import os

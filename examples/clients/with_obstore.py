@@ -1,7 +1,7 @@
-"""obstore: many objects at a time, by threads. It makes no buckets: `lakebed s3 buckets create`.
+"""obstore: many objects at a time, with threads. It does not create the bucket `examples`.
 
-Its calls for asyncio work too; a short program that ends right after them may be aborted as it
-exits, by a race in how they end, when all is written.
+Its asyncio calls work as well. A short program that ends right after them can be aborted on exit,
+by a race in their shutdown, after everything is written.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""pyarrow: a Parquet file in a bucket, of which one column is read."""
+"""pyarrow: write a Parquet file to a bucket and read one column."""
 
 import os
 

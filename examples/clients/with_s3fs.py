@@ -1,4 +1,4 @@
-"""s3fs: files in a bucket. pandas, Dask and others open `s3://…` by it."""
+"""s3fs: files in a bucket. pandas, Dask and others use it to open `s3://…`."""
 
 import s3fs
 

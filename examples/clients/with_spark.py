@@ -1,4 +1,4 @@
-"""Spark: a Delta table in a bucket, written and read by `lakebed.table` (`lakebed[spark]`)."""
+"""Spark: write and read a Delta table in a bucket with `lakebed.table` (`lakebed[spark]`)."""
 
 import os
 
@@ -9,7 +9,7 @@ place = {
     "accessKey": os.environ["AWS_ACCESS_KEY_ID"],
     "secretKey": os.environ["AWS_SECRET_ACCESS_KEY"],
     "region": os.environ["AWS_DEFAULT_REGION"],
-    "table": "examples/numbers",  # the bucket must be there
+    "table": "examples/numbers",  # the bucket must exist
 }
 spark = lakebed.spark.session()
 numbers = spark.range(1000).withColumnRenamed("id", "number")

@@ -9,7 +9,7 @@ with lakebed.Store.open("data") as store:
     for record in log.read(start=record_id):
         ...
 
-with lakebed.connect("data") as store:         # also beside a program that has it open
+with lakebed.connect("data") as store:         # works while another program has it open
     store.topic("orders").append_batch([b"..."]).result()
 """
 

@@ -1,9 +1,9 @@
-"""Found by Spark itself, by its name: `format("lakebed")` works where nothing was registered.
+"""A data source that Spark finds by its name: `format("lakebed")` works without registration.
 
     spark.read.format("lakebed").option("source", "topic").option("path", root)…
 
-Spark takes one source from a module it finds so. This one is any of them: `source` says which, and
-the other options are that one's.
+Spark takes one source from a module that it finds this way. The option `source` chooses which
+Lakebed source it is; all other options belong to that source.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ _PREFIX = "lakebed."
 
 
 class DefaultSource(DataSource):
-    """Hands everything on."""
-
     @classmethod
     def name(cls) -> str:
         return "lakebed"

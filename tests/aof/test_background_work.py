@@ -228,6 +228,6 @@ def test_a_log_that_is_opened_while_its_manager_is_closed_is_not_left_open() -> 
     disk.release()
     world.runner.settle()
     closing.result()
-    with pytest.raises(Closed, match="closed meanwhile"):
+    with pytest.raises(Closed, match="closed while the log was being opened"):
         opening.result()
     assert [record.payload for record in _manager(world).open("orders").read()] == [b"first"]

@@ -206,7 +206,7 @@ def test_an_archived_segment_is_exported_under_its_own_name(disk: SimulatedDisk)
         (flipped(runtime_segment(), 4), UnknownVersion, "found 3"),
         (bytes(512), InputError, "empty"),
         (b"", Torn, "too short"),
-        (interchange_segment(), InputError, "layout is interchange"),
+        (interchange_segment(), InputError, "has the interchange layout"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_its_place(
@@ -225,7 +225,7 @@ def test_what_cannot_be_exported_is_refused_with_its_place(
         (interchange_segment()[:-1], Torn, "at byte 192"),
         (interchange_segment(flags=FooterFlags.PARTIAL), InputError, "not sealed"),
         (interchange_segment([]), InputError, "empty"),
-        (runtime_segment(), InputError, "layout is runtime"),
+        (runtime_segment(), InputError, "has the runtime layout"),
     ],
 )
 def test_what_cannot_be_imported_is_refused_with_its_place(
@@ -254,7 +254,7 @@ def test_names_and_numbers_that_cannot_be_are_refused(disk: SimulatedDisk) -> No
         to_runtime(disk, "/in/any.seg", "/out")
     with pytest.raises(NotFound):
         to_runtime(disk, f"/in/{NAME._replace(segment_id=9)}", "/out")
-    with pytest.raises(InputError, match="base_record_count is -1, it must be in"):
+    with pytest.raises(InputError, match="base_record_count is -1; it must be from 0"):
         to_runtime(disk, SOURCE, "/out", base_record_count=-1)
     with pytest.raises(InputError, match="sealed_at"):
         to_runtime(disk, SOURCE, "/out", sealed_at=1 << 63)

@@ -86,12 +86,12 @@ def test_logical_offsets_only_rise() -> None:
     encoder = new_encoder()
     encoder.records([InterchangeRecord(b"a", 64, 0)])
     for offset in (64, 0):
-        with pytest.raises(InputError, match="not behind the last"):
+        with pytest.raises(InputError, match="not greater than the one before"):
             encoder.records([InterchangeRecord(b"b", offset, 0)])
 
 
 def test_an_empty_payload_is_refused() -> None:
-    with pytest.raises(InputError, match="empty payload"):
+    with pytest.raises(InputError, match="payload is empty"):
         new_encoder().records([InterchangeRecord(b"", 64, 0)])
 
 

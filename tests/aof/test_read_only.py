@@ -169,7 +169,7 @@ def test_two_files_of_one_segment_are_refused(log: FakeLog, beside: Beside) -> N
     _fill(log, 2)
     twin = log.paths.segment(log.active.name._replace(created_at=1))
     log.disk.create(twin, size=log.active.size).close()
-    with pytest.raises(Corrupt, match="one segment's number"):
+    with pytest.raises(Corrupt, match="the same segment number"):
         beside()
 
 

@@ -225,8 +225,8 @@ def test_a_segment_removed_under_a_read_is_not_found(log: FakeLog) -> None:
         (0, SEGMENT_BYTES - 8, "records end at"),
         (0, 0xFFFF_FFF8, "records end at"),
         (2, 0xFFFF_FFF8, "beyond the durable end"),
-        (9, 64, "no segment 9"),
-        (0xFFFF_FFFF, 64, "no segment"),
+        (9, 64, "segment 9 does not exist"),
+        (0xFFFF_FFFF, 64, "segment 4294967295 does not exist"),
     ],
 )
 def test_an_id_that_is_no_record_is_not_found(

@@ -44,5 +44,5 @@ def test_what_is_no_id_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(("index", "offset"), [(-1, 0), (0, -1), (1 << 32, 0), (0, 1 << 32)])
 def test_parts_beyond_32_bits_are_refused(index: int, offset: int) -> None:
-    with pytest.raises(InputError, match="does not fit 32 bits"):
+    with pytest.raises(InputError, match="does not fit in 32 bits"):
         RecordId.from_parts(index, offset)

@@ -221,7 +221,7 @@ def test_a_lost_sector_with_nothing_valid_behind_it_is_torn() -> None:
 def test_a_lost_header_with_records_behind_it_is_corrupt() -> None:
     found = look(bytes(64) + UNSEALED[64:])
     assert (found.verdict, found.record_count) == (Verdict.CORRUPT, 3)
-    assert found.problems[0].problem == "records without a header before them"
+    assert found.problems[0].problem == "the segment has records but no header"
 
 
 def test_a_lost_header_with_nothing_valid_behind_it_is_torn() -> None:
@@ -268,7 +268,7 @@ def test_a_bad_record_below_the_confirmed_end_is_corrupt_with_nothing_behind_it(
 def test_bytes_between_the_records_and_the_footer_are_only_noted() -> None:
     found = look(flipped(SEALED, 300))
     assert found.verdict is Verdict.WHOLE
-    assert found.notes == ("bytes that are not zero between 176 and the footer",)
+    assert found.notes == ("there are non-zero bytes between offset 176 and the footer",)
 
 
 @pytest.mark.parametrize(
@@ -348,11 +348,11 @@ def test_more_damage_than_is_listed_leaves_the_rest_unsearched() -> None:
     assert found.verdict is Verdict.CORRUPT
     assert len(found.damages) == DAMAGES_COUNT_MAX
     assert found.tail is not None
-    assert "not looked at" in found.tail.problem
+    assert "not searched" in found.tail.problem
 
 
 def test_the_first_damage_is_what_an_error_names() -> None:
-    with pytest.raises(Corrupt, match="some file: at byte 96: a record whose checksum"):
+    with pytest.raises(Corrupt, match="some file: at byte 96: a record with a wrong checksum"):
         look(flipped(UNSEALED, OFFSETS[1] + 24)).require_whole("some file")
     with pytest.raises(Torn, match="at byte 136"):
         look(flipped(UNSEALED, OFFSETS[2] + 24)).require_whole("some file")

@@ -128,7 +128,7 @@ def test_filling_that_was_begun_ends_and_an_idle_log_is_quiet() -> None:
 def test_a_spare_that_is_filled_in_part_can_be_used() -> None:
     world = World(9)
     spares, budget = _bare_spares(world, segment_bytes=2 * FILL_STEP_BYTES)
-    assert spares.prepare(wanted=1, is_busy=True)
+    assert spares.prepare(count_max=1, is_busy=True)
     spares.fill()
     unfilled = spares.unfilled()
     assert unfilled is not None
@@ -220,7 +220,7 @@ def test_closing_waits_for_a_step_and_leaves_nothing() -> None:
 
         def fill(spares: Spares = spares) -> None:
             for _ in range(6):
-                spares.prepare(wanted=2, is_busy=True)
+                spares.prepare(count_max=2, is_busy=True)
                 spares.fill()
 
         filler = world.runner.call("filler", fill)
@@ -241,7 +241,7 @@ def test_no_zero_is_written_to_a_spare_that_was_taken() -> None:
 
         def fill(spares: Spares = spares) -> None:
             for _ in range(6):
-                spares.prepare(wanted=1, is_busy=True)
+                spares.prepare(count_max=1, is_busy=True)
                 spares.fill()
 
         def take(world: World = world, spares: Spares = spares) -> list[str]:
@@ -315,11 +315,11 @@ def test_the_budget_comes_back_when_a_spare_fails(operation: str) -> None:
     spares, budget = _bare_spares(world)
     world.disk.faults.fail(operation, nth=1)
     with contextlib.suppress(LakebedError):
-        spares.prepare(wanted=1, is_busy=True)
+        spares.prepare(count_max=1, is_busy=True)
         spares.fill()
     assert budget.used_bytes == 0
     assert _spares(world) == []
-    assert spares.prepare(wanted=1, is_busy=True)
+    assert spares.prepare(count_max=1, is_busy=True)
     assert budget.used_bytes == 64 * KIB
     spares.give_up()
     assert budget.used_bytes == 0

@@ -93,11 +93,11 @@ def test_a_store_that_was_not_reached_is_told() -> None:
     ("change", "words"),
     [
         ({"moved": 3}, "Outcome.moved: expected a list"),
-        ({"moved": [3]}, "no report of kind Moved"),
-        ({"skipped": [{"segment_id": 1}]}, "a report of kind Skipped without why"),
+        ({"moved": [3]}, "not a report of kind Moved"),
+        ({"skipped": [{"segment_id": 1}]}, "the report of kind Skipped has no field why"),
         ({"skipped": [{"segment_id": "1", "why": ""}]}, "Skipped.segment_id: expected int"),
         ({"skipped": [{"segment_id": True, "why": ""}]}, "Skipped.segment_id: expected int"),
-        ({"repaired": [{"segment_id": 1, "key": "", "outcome": "fine"}]}, "is none of"),
+        ({"repaired": [{"segment_id": 1, "key": "", "outcome": "fine"}]}, "is not a RepairOutcome"),
         ({"stopped_by": "an error"}, "expected a problem"),
     ],
 )

@@ -33,9 +33,9 @@ def test_every_chosen_row_is_measured() -> None:
     assert {*CHOSEN} <= {row.name for row in all_rows()}
 
 
-def test_the_fastest_peer_stands_beside_ours_and_limits_are_no_peers() -> None:
+def test_a_row_shows_the_fastest_peer_with_both_spreads_and_no_limits() -> None:
     assert table(PAGE_TEXT).splitlines()[2:] == [
-        "| S3: PUT 16 MiB | 280 M bytes/s | 140 M bytes/s (rclone) | 2 x |"
+        "| S3: PUT 16 MiB | 280 M bytes/s | 2% | 140 M bytes/s (rclone) | 4% | 2 x |"
     ]
 
 

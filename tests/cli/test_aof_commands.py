@@ -259,7 +259,7 @@ def test_verify_finds_a_damaged_footer(run: Run, root: Path) -> None:
     flip(path, path.stat().st_size - 50)
     done = run("aof", "verify", "orders")
     assert done.exit_code == 65
-    assert "the footer of a sealed segment" in done.out.decode()
+    assert "the segment must be sealed, but its footer is missing or damaged" in done.out.decode()
 
 
 def test_verify_finds_a_missing_segment(run: Run, root: Path) -> None:
@@ -284,7 +284,7 @@ def test_verify_and_repair_find_a_segment_that_miscounts_the_records_before_it(
         header = SEGMENT_HEADER.unpack(file.read(SEGMENT_HEADER.size))
         file.seek(0)
         file.write(SEGMENT_HEADER.pack(header._replace(base_record_count=0)))
-    told = "counts 0 records before it, by segment 0 it is 3"
+    told = "counts 0 records before it, but 3 is expected after segment 0"
     for command in (("verify",), ("aof", "verify", "orders")):
         done = run(*command)
         assert (done.exit_code, path.name in done.out.decode()) == (65, True)
@@ -428,7 +428,7 @@ def test_a_hostile_name_is_one_line(run: Run, root: Path, command: str, name: st
         (["--from", "x"], "not a record id", 64),
         (["--from", "1:2:3"], "not a record id", 64),
         (["--to", "99999999999999999999999"], "not a record id", 64),
-        (["--from", "7:64"], "no segment 7", 66),
+        (["--from", "7:64"], "segment 7 does not exist", 66),
         (["--from", "0:65"], "multiples of 8", 66),
         (["--from", "0:72"], "0:72", 66),
         (["--from", "0:96", "--to", "0:64"], "before the start", 64),

@@ -82,8 +82,8 @@ def test_mistakes_are_one_line_each_and_change_nothing(
         (run("backup", target, "--list"), 66, "there is no backup"),
         (run("backup", target, "--verify"), 66, "there is no backup"),
         (run("backup", ""), 64, "give a folder"),
-        (run("backup", "ftp://x"), 78, "an address is"),
-        (run("backup", root / "inside"), 64, "lies in the store"),
+        (run("backup", "ftp://x"), 78, "use s3://bucket/prefix"),
+        (run("backup", root / "inside"), 64, "is inside the store's root"),
         (other("backup", target), 66, "no such root"),
         (other("restore", target), 66, "there is no backup"),
     ]
@@ -94,9 +94,9 @@ def test_mistakes_are_one_line_each_and_change_nothing(
     assert not (root / "inside").exists()
     run("backup", target)
     assert "is not empty" in run("restore", target).error_line()
-    assert "no snapshot is called so" in other("restore", target, "--snapshot", "x").error_line()
+    assert "there is no such snapshot" in other("restore", target, "--snapshot", "x").error_line()
     (target / "backup.json").unlink()
-    assert "something else" in run("backup", target).error_line()
+    assert "has other files than backups" in run("backup", target).error_line()
 
 
 @pytest.mark.usefixtures("store")
@@ -125,7 +125,7 @@ def test_damage_of_a_backup_is_named(run: Run, other: Run, tmp_path: Path) -> No
     flip(part, 5)
     done = run("backup", target, "--verify")
     assert done.exit_code == 65
-    assert f"{part}: a damaged part".encode() in done.out
+    assert f"{part}: the part is damaged".encode() in done.out
     assert b"needed for meta.db" in done.out
     done = other("restore", target)
     assert (done.exit_code, "1 file is damaged" in done.error_line()) == (65, True)

@@ -171,7 +171,10 @@ def test_acknowledging_what_is_not_there_is_a_mistake(run: Run, root: Path) -> N
     with Store.open(root) as store, pytest.raises(NotFound):
         store.damage.acknowledge(7)
     done = run("damage", "acknowledge", "7")
-    assert (done.exit_code, done.error_line()) == (66, "there is no damage 7 on record")
+    assert (done.exit_code, done.error_line()) == (
+        66,
+        "there is no damage record 7; `lakebed damage list` shows all",
+    )
     assert run("damage", "list").lines() == ["nothing is lost"]
 
 
@@ -235,7 +238,7 @@ def test_a_lost_manifest_log_is_on_record_if_segments_are_elsewhere(
         store.log("events")
         [record] = store.damage.list()
     assert (record.engine, record.name) == ("logs", "events")
-    assert record.problem.startswith("the manifest log is missing: whether segments 0 to 1 are in")
+    assert record.problem.startswith("the manifest log is missing: segments 0 to 1 may be in")
     assert run("verify").exit_code == 65
 
 

@@ -65,7 +65,7 @@ def test_what_was_left_out_is_reported(capsys: pytest.CaptureFixture[str]) -> No
     left = dataclasses.replace(GOOD, left_out=("spark: no Java",), folder="/tmp/kept")
     end(Output(as_json=False), left)
     lines = capsys.readouterr().out.splitlines()
-    assert {"left out: spark: no Java", "kept: /tmp/kept"} < set(lines)
+    assert {"skipped: spark: no Java", "files: /tmp/kept"} < set(lines)
 
 
 @pytest.fixture

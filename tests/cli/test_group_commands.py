@@ -124,7 +124,7 @@ def test_a_group_can_be_placed_before_it_exists_if_asked_for(run: Run) -> None:
         (["--to-end", "--to-beginning"], 64, "one of"),
         (["--to-offset", "0", "--to-time", "5"], 64, "one of"),
         (["--to-offset", "0"], 64, "orders has 2 partitions: of which is it?"),
-        (["--to-offset", "6", "--partition", "0"], 64, "allowed are 0 to 5"),
+        (["--to-offset", "6", "--partition", "0"], 64, "must be 0 to 5"),
         (["--to-offset", "-1", "--partition", "0"], 2, "'--to-offset'"),
         (["--to-end", "--partition", "2"], 66, "there is no partition 2"),
         (["--to-time", "soon"], 64, "not a time: 'soon'"),

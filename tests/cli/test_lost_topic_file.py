@@ -74,7 +74,7 @@ def test_repair_writes_the_file_again_and_states_what_is_lost(
     assert "settings are lost" in foreseen[0]
     assert not (folder / "topic.json").exists()
     lines = run("topic", "repair", "orders").lines()
-    assert "written again with 2 partitions, by the folders" in lines[0]
+    assert "rebuilt from the folders with 2 partitions" in lines[0]
     assert lines == foreseen
     assert run("topic", "consume", "orders", "--from-beginning").lines() == ["kept 0", "kept 1"]
     assert json.loads((folder / "topic.json").read_bytes())["config"] == {}
@@ -147,7 +147,9 @@ def test_a_symbolic_link_in_the_place_of_a_topic_is_refused_and_never_followed(
     (root / "topics" / "linked").symlink_to(elsewhere)
     with Store.open(root) as store:
         for use in (store.topic, store.topics.create, store.topics.open, store.topics.delete):
-            with pytest.raises(Corrupt, match=r"topics/linked: a symbolic link"):
+            with pytest.raises(
+                Corrupt, match=r"topics/linked: the topic's folder is a symbolic link"
+            ):
                 use("linked")
     assert run("topic", "produce", "linked", "--create", stdin=b"new\n").exit_code == 65
     assert (elsewhere / "precious").read_bytes() == b"not ours"

@@ -130,7 +130,7 @@ def test_every_type_is_told_in_words(run: Run, root: Path) -> None:
     assert {"1 record of a type that is not known", "1 record with flags"} <= set(lines)
     notes = run("manifest", "verify", "orders", as_json=True).document()["notes"]
     assert [note.rpartition(": ")[0].rpartition(": ")[2] for note in notes[:2]] == [
-        "records of types that are not known",
+        "records of unknown types",
         "records with flags",
     ]
 
@@ -304,7 +304,7 @@ def test_a_log_is_found_by_its_stream_id(run: Run, root: Path) -> None:
             found = run("manifest", "state", text, as_json=True).document()
             assert (found["log"], found["stream_id"]) == (log, stream)
     assert run("manifest", "state", "0123456789abcdef").error_line() == (
-        f"{root}: there is no log and no stream 0123456789abcdef"
+        f"{root}: no log has the name or the stream id 0123456789abcdef"
     )
 
 
@@ -323,7 +323,9 @@ def test_a_stream_id_of_two_logs_is_refused(run: Run, root: Path) -> None:
     shutil.copytree(root / "aof" / "orders", root / "aof" / "copy")
     done = run("manifest", "verify", stream_of(root))
     assert done.exit_code == 64
-    assert done.error_line().endswith("is the stream id of several logs: copy, orders; give a name")
+    assert done.error_line().endswith(
+        "is the stream id of several logs: give one of the names copy, orders"
+    )
 
 
 # beside a writer

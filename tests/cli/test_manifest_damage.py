@@ -108,14 +108,14 @@ def test_a_missing_chunk_is_told_in_its_place(run: Run, root: Path) -> None:
     (problem,) = verified(run)["problems"]
     assert problem == {
         "path": str(path), "offset": None, "length": 0, "verdict": "corrupt",
-        "problem": "missing, with all up to number 2",
+        "problem": "the chunks from this one to number 2 are missing",
     }  # fmt: skip
     summary, row = marked(run("manifest", "inspect", "orders", "--type", "SnapshotMarker"))
     assert summary.split()[:2] == ["1", "missing"]
     assert row.startswith("1:0 ")
     assert "missing" in marked(run("manifest", "state", "orders", "--as-of", "3:64"))[0]
     done = run("manifest", "state", "orders", "--as-of", "1:64")
-    assert (done.exit_code, done.error_line()) == (66, f"orders: {path}: missing")
+    assert (done.exit_code, done.error_line()) == (66, f"orders: {path}: the chunk is missing")
 
 
 def test_the_first_chunks_may_go_only_behind_a_snapshot(run: Run, root: Path) -> None:
@@ -127,19 +127,19 @@ def test_the_first_chunks_may_go_only_behind_a_snapshot(run: Run, root: Path) ->
     for path in kept:
         path.unlink()
     found = problems(run)
-    assert "the chunks before 2 are not there, but a replay begins in chunk 0" in found
-    assert "missing, but a marker names it" in found
+    assert "the chunks before 2 are missing, but a replay begins in chunk 0" in found
+    assert "the snapshot is missing, although the last marker names it" in found
     for path, data in kept.items():
         path.write_bytes(data)
     chunk_files(root)[0].unlink()
-    assert problems(run) == ["fewer than 2 sealed chunks are kept"]
+    assert problems(run) == ["there are fewer than 2 sealed chunks"]
 
 
 def test_all_chunks_lost_is_told(run: Run, root: Path) -> None:
     write_chunks(root, until=1)
     for path in chunk_files(root):
         path.unlink()
-    assert "there are snapshots, but no chunk" in problems(run)
+    assert "there are snapshots, but no chunks" in problems(run)
     assert "missing" in marked(run("manifest", "state", "orders"))[0]
     (step,) = run("manifest", "history", "orders", "0", as_json=True).document()["steps"]
     assert step["what"].endswith("has it: sealed, tiers 0")
@@ -149,14 +149,14 @@ def test_a_chunk_in_anothers_place_is_told(run: Run, root: Path) -> None:
     write_chunks(root, until=3)
     first, second, *_ = chunk_files(root)
     shutil.copyfile(first, second)
-    assert any("not this chunk's" in problem for problem in problems(run))
+    assert any("belongs to another chunk" in problem for problem in problems(run))
 
 
 def test_a_chunk_that_was_never_sealed_with_others_behind_it_is_told(run: Run, root: Path) -> None:
     write_chunks(root, until=2)
     path = chunk_files(root)[1]
     change(path, CHUNK_HEADER.offset_of("flags"), bytes(8))
-    assert problems(run) == ["is not sealed, although there are chunks behind it"]
+    assert problems(run) == ["the chunk is not sealed, although chunks follow it"]
 
 
 @pytest.mark.parametrize("field", ["magic", "chunk_crc64"])
@@ -179,7 +179,9 @@ def test_records_out_of_order_are_told(run: Run, root: Path) -> None:
     write_chunks(root, until=2)
     path = chunk_files(root)[1]
     change(path, CHUNK_HEADER.offset_of("base_record"), (7).to_bytes(8, "little"))
-    assert any(one.startswith("begins with record 7, but ") for one in problems(run))
+    assert any(
+        one.startswith("the chunk begins with record number 7, expected ") for one in problems(run)
+    )
 
 
 def test_time_that_falls_is_told(run: Run, root: Path) -> None:
@@ -193,14 +195,14 @@ def test_time_that_falls_is_told(run: Run, root: Path) -> None:
     path.write_bytes(CHUNK_HEADER.pack(header._replace(chunk_crc64=crc64)) + data[64:])
     (problem, *_) = verified(run)["problems"]
     assert problem["offset"] == 120
-    assert problem["problem"].endswith("ms before the last")
+    assert problem["problem"].endswith("ms before that of an earlier record")
 
 
 def test_flags_that_are_not_known_are_noted(run: Run, root: Path) -> None:
     write_segments(root, 1)
     (path,) = chunk_files(root)
     change(path, CHUNK_HEADER.offset_of("flags"), b"\x10")
-    assert verified(run, 0)["notes"] == [f"{path}: flags that are not known: 0x10"]
+    assert verified(run, 0)["notes"] == [f"{path}: flags that are unknown: 0x10"]
 
 
 @pytest.mark.parametrize("kind", ["chunk", "snapshot"])
@@ -236,7 +238,7 @@ def test_a_damaged_snapshot_is_told_and_passed_over(run: Run, root: Path) -> Non
     (problem,) = verified(run)["problems"]
     assert (problem["path"], problem["verdict"]) == (str(path), "corrupt")
     (row,) = marked(run("manifest", "inspect", "orders"))
-    assert "wrong checksum" in row
+    assert "the checksum is wrong" in row
     done = run("manifest", "state", "orders", as_json=True)
     assert done.exit_code == 65
     assert json.loads(done.out)["segments"] == expected
@@ -253,8 +255,8 @@ def test_a_snapshot_that_says_something_else_than_the_records_is_told(run: Run, 
     index.coordinator_watermark = 99
     path.write_bytes(encode_snapshot(Snapshot(snapshot.snapshot_id, snapshot.position, index)))
     found = problems(run)
-    assert "differs from the records before it about segments 1" in found
-    assert "says coordinator_watermark 99, the records before it say 2" in found
+    assert "the snapshot differs from the records before it in segments 1" in found
+    assert "the snapshot has coordinator_watermark 99, the records before it 2" in found
 
 
 @pytest.mark.parametrize("offset", [-8, 8, 100_000])
@@ -265,8 +267,8 @@ def test_a_snapshot_of_a_place_that_is_none_is_told(run: Run, root: Path, offset
     position = snapshot.position._replace(offset=snapshot.position.offset + offset)
     path.write_bytes(encode_snapshot(Snapshot(snapshot.snapshot_id, position, snapshot.index)))
     found = problems(run)
-    assert f"is as of {position}, which the log does not have" in found
-    assert any("names 0:392 for a snapshot that is as of" in one for one in found)
+    assert f"the snapshot is as of {position}, which no chunk has" in found
+    assert any("has position 0:392, but the snapshot is as of" in one for one in found)
 
 
 def test_damage_of_the_open_chunk_is_not_held_against_the_snapshots_behind_it(

@@ -50,7 +50,7 @@ def test_a_damaged_log_json_is_told_and_the_only_manifest_log_is_used(run: Run, 
     (folder_of(root).parent / ("0" * 16)).mkdir()
     done = run("manifest", "verify", "orders")
     assert (done.exit_code, done.out) == (65, b"")
-    assert "does not tell which manifest log" in done.error_line()
+    assert "there are several manifest logs" in done.error_line()
 
 
 def test_a_damaged_log_json_without_a_manifest_log_is_one_line(run: Run, root: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_damaged_log_json_without_a_manifest_log_is_one_line(run: Run, root: P
     for command in COMMANDS:
         done = run("manifest", *command)
         assert (done.exit_code, done.out) == (65, b"")
-        assert "log.json: not what says which log this is" in done.error_line()
+        assert "log.json: the file is not a valid log.json" in done.error_line()
 
 
 def test_a_newer_log_json_is_refused(run: Run, root: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_newer_log_json_is_refused(run: Run, root: Path) -> None:
     for command in COMMANDS:
         done = run("manifest", *command)
         assert (done.exit_code, done.out) == (65, b"")
-        assert "log.json: log, expected 1, found 2" in done.error_line()
+        assert "log.json: a newer version wrote this log, expected 1, found 2" in done.error_line()
 
 
 def test_strange_files_are_noted_and_left_alone(run: Run, root: Path) -> None:
@@ -84,7 +84,7 @@ def test_strange_files_are_noted_and_left_alone(run: Run, root: Path) -> None:
     assert document["ignored_files"] == ["1.mlog", "a\nb", "notes.txt"]
     notes = verified(run, 0)["notes"]
     assert len(notes) == 4
-    assert all(note.endswith("is no part of this manifest log") for note in notes)
+    assert all(note.endswith("not part of this manifest log") for note in notes)
     assert "ignored: a\\nb" in run("manifest", "inspect", "orders").lines()
 
 
@@ -92,7 +92,7 @@ def test_a_chunk_with_an_absurd_number_costs_nothing(run: Run, root: Path) -> No
     write_segments(root, 1)
     shutil.copyfile(chunk_files(root)[0], folder_of(root) / f"{'9' * 20}.mlog")
     found = problems(run)
-    assert any(one.startswith("missing, with all up to number 9999") for one in found)
+    assert any(one.startswith("the chunks from this one to number 9999") for one in found)
     for command in COMMANDS:
         assert run("manifest", *command).exit_code == 65
 
@@ -111,9 +111,9 @@ def test_a_manifest_log_that_is_switched_off_is_read_and_not_held_against_the_di
         write_segment(log)
     segment_files(root)[0].unlink()
     notes = verified(run, 0)["notes"]
-    assert notes[0] == "switched off: nothing is recorded at present"
-    assert "segment 2: is on disk, and not recorded yet" in notes
-    assert any("segment 0 should be there" in note for note in notes)
+    assert notes[0] == "the manifest log is switched off: nothing is recorded"
+    assert "segment 2: is on disk, but not recorded yet" in notes
+    assert any("the file of segment 0 is missing" in note for note in notes)
     assert run("manifest", "state", "orders").lines()[0].split(", ")[1] == "switched off"
 
 
@@ -127,14 +127,14 @@ def test_what_is_not_committed_yet_is_noted(run: Run, root: Path) -> None:
         log.append_record(b"last")
         log.flush()
         notes = verified(run, 0)["notes"]
-        assert "segment 1: is on disk, and not recorded yet" in notes
-        assert "segment 2: is on disk, and not recorded yet" in notes
+        assert "segment 1: is on disk, but not recorded yet" in notes
+        assert "segment 2: is on disk, but not recorded yet" in notes
         image = root.with_name("after a crash")
         shutil.copytree(root, image, ignore=shutil.ignore_patterns("lakebed.sock"))
     assert verified(run, 0)["notes"] == []
     shutil.rmtree(root)
     image.rename(root)
-    assert "segment 1: is on disk, and not recorded yet" in verified(run, 0)["notes"]
+    assert "segment 1: is on disk, but not recorded yet" in verified(run, 0)["notes"]
     with Store.open(root, config=CONFIG) as store:
         store.log("orders")
     document = verified(run, 0)
@@ -148,14 +148,14 @@ def test_what_is_not_committed_yet_is_noted(run: Run, root: Path) -> None:
 def test_a_segment_file_that_is_gone_is_told(run: Run, root: Path, number: int) -> None:
     write_segments(root, 3)
     segment_files(root)[number].unlink()
-    assert problems(run) == [f"segment {number} should be there, and is not"]
+    assert problems(run) == [f"the file of segment {number} is missing"]
 
 
 def test_a_segment_in_the_archive_is_noted(run: Run, root: Path) -> None:
     write_segments(root, 2)
     path = segment_files(root)[0]
     path.rename(root / "aof" / "orders" / "archive" / f"{0:020}_{5:020}.seg")
-    assert verified(run, 0)["notes"] == ["segment 0: is in the archive, which is not recorded yet"]
+    assert verified(run, 0)["notes"] == ["segment 0: was archived, which is not recorded yet"]
 
 
 def test_a_footer_that_is_not_as_recorded_is_told(run: Run, root: Path) -> None:
@@ -167,15 +167,17 @@ def test_a_footer_that_is_not_as_recorded_is_told(run: Run, root: Path) -> None:
     (problem,) = verified(run)["problems"]
     assert problem["path"] == str(first)
     assert (
-        "should be sealed, as the manifest log says: the footer's checksum is wrong"
+        "the segment is sealed in the manifest log, but not on disk: the footer's checksum is wrong"
         in (problem["problem"])
     )
     first.write_bytes(data[:-96] + bytes(96))
-    assert problems(run) == ["should be sealed, as the manifest log says: it has no footer"]
+    assert problems(run) == [
+        "the segment is sealed in the manifest log, but not on disk: it has no footer"
+    ]
     first.write_bytes(data[:-96] + other[-96:])
-    assert "its footer is of segment 1" in problems(run)[0]
+    assert "its footer is that of segment 1" in problems(run)[0]
     first.write_bytes(b"short")
-    assert "it is too short: 5 bytes" in problems(run)[0]
+    assert "it is too short (5 bytes)" in problems(run)[0]
 
 
 def test_a_segment_that_was_replaced_is_told(run: Run, root: Path) -> None:
@@ -186,7 +188,7 @@ def test_a_segment_that_was_replaced_is_told(run: Run, root: Path) -> None:
         write_segment(log, b"other, and longer", ext_id=3)
     shutil.copyfile(segment_files(root.with_name("other"))[0], segment_files(root)[0])
     found = problems(run)
-    assert "its durable_bytes is 112, the manifest log says 96" in found
-    assert "its ext_id is 3, the manifest log says 0" in found
-    assert "its watermark is 9, the manifest log says 1" in found
+    assert "its durable_bytes is 112, but 96 in the manifest log" in found
+    assert "its ext_id is 3, but 0 in the manifest log" in found
+    assert "its watermark is 9, but 1 in the manifest log" in found
     assert any(one.startswith("its checksum is ") for one in found)

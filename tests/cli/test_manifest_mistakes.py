@@ -73,7 +73,7 @@ def test_an_empty_log_has_no_manifest_log_yet(run: Run, root: Path, command: str
     before = contents(root)
     done = run(*arguments(command, "orders"))
     assert (done.exit_code, done.out) == (66, b"")
-    assert done.error_line() == "orders: nothing is in its manifest log yet"
+    assert done.error_line() == "orders: its manifest log is still empty"
     assert contents(root) == before
 
 
@@ -83,7 +83,7 @@ def test_a_log_whose_manifest_log_was_never_on_says_so(run: Run, root: Path, com
         write_segment(store.log("orders"))
     done = run(*arguments(command, "orders"))
     assert (done.exit_code, done.out) == (66, b"")
-    assert done.error_line() == ("orders: its manifest log is switched off and has nothing in it")
+    assert done.error_line() == ("orders: its manifest log is switched off and empty")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -95,7 +95,7 @@ def test_a_log_from_before_there_were_manifest_logs_says_so(
     (root / "aof" / "orders" / "log.json").unlink()
     done = run(*arguments(command, "orders"))
     assert (done.exit_code, done.out) == (66, b"")
-    assert done.error_line().startswith("orders: there is no manifest log: nobody has opened")
+    assert done.error_line().startswith("log orders has no manifest log: it was not opened")
 
 
 def test_a_manifest_log_that_was_removed_is_told_with_what_is_to_come(run: Run, root: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_manifest_log_that_was_removed_is_told_with_what_is_to_come(run: Run, 
     shutil.rmtree(folder_of(root))
     done = run("manifest", "verify", "orders")
     assert done.exit_code == 66
-    assert done.error_line().endswith("its segments are recorded when it is next written")
+    assert done.error_line().endswith("opening the log for writing records its segments")
     write_segments(root, 1)
     assert run("manifest", "verify", "orders").exit_code == 0
 
@@ -127,13 +127,17 @@ def test_a_manifest_log_that_was_removed_is_told_with_what_is_to_come(run: Run, 
         (["history", "orders"], "SEGMENT", 2),
         (["history", "orders", "x"], "SEGMENT", 2),
         (["history", "orders", "18446744073709551616"], "SEGMENT", 2),
-        (["history", "orders", "9"], "orders: nothing is recorded of segment 9; of 0 to 1", 66),
+        (
+            ["history", "orders", "9"],
+            "orders: nothing is recorded about segment 9; there are records about 0 to 1",
+            66,
+        ),
         (["state", "orders", "--as-of", "yesterday"], "not a time", 64),
         (["state", "orders", "--as-of", ""], "not a time", 64),
         (["state", "orders", "--as-of", "1:2:3"], "not a time", 64),
         (["state", "orders", "--as-of", "0:65"], "no record begins at 0:65; the nearest", 66),
         (["state", "orders", "--as-of", "0:0"], "0:0 is before the history, which begins", 66),
-        (["state", "orders", "--as-of", "5:64"], "5:64 is behind the end", 66),
+        (["state", "orders", "--as-of", "5:64"], "5:64 is after the end", 66),
         (["state", "orders", "--as-of", "1990-01-01"], "history, which begins at 0:64, 20", 66),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
@@ -169,7 +173,7 @@ def test_a_history_whose_start_is_gone_says_where_it_begins(run: Run, root: Path
         path.unlink()
     done = run("manifest", "state", "orders", "--as-of", "3:64")
     assert done.error_line() == (
-        "orders: the first chunks are gone, and no snapshot is good: there is no history"
+        "orders: there is no history: the first chunks are gone, and no snapshot is readable"
     )
 
 

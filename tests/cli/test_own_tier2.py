@@ -93,7 +93,7 @@ def test_the_bucket_of_the_logs_is_not_changed_by_commands(run: Run, root: Path)
     ):
         done = run(*command)
         assert done.exit_code == 77, command
-        assert b"belongs to the logs of this store: it can only be read" in done.err
+        assert b"holds cold log segments of this store and is read-only" in done.err
     with open_store(root) as store:
         assert keys(store) == found
 
@@ -102,7 +102,7 @@ def test_a_missing_object_is_told_and_made_anew(run: Run, root: Path) -> None:
     with open_store(root) as store:
         key = keys(store)[1]
         tier2(store).delete(key)
-    problem = f"{OWN}/{key}: corrupt: segment 1 should be there, and is not"
+    problem = f"{OWN}/{key}: corrupt: the copy of segment 1 is missing"
     for command in (("manifest", "verify", "orders"), ("aof", "verify", "orders", "--tier2")):
         done = run(*command)
         assert done.exit_code == 65

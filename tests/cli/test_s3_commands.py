@@ -104,7 +104,7 @@ def test_an_object_is_put_only_in_place_of_the_one_that_is_named(run: Run, root:
     etag = "5d41402abc4b2a76b9719d911017c592"
     refused = run("s3", "put", "photos/k", root / "file")
     assert refused.exit_code == 64
-    assert f"there is such an object, with ETag {etag}" in refused.err.decode()
+    assert f"the object already exists, with ETag {etag}" in refused.err.decode()
     run("s3", "put", "photos/k", root / "file", "--if-match", etag).lines()
 
 
@@ -175,7 +175,7 @@ def test_an_object_is_put_only_where_there_is_none(run: Run, photos: str) -> Non
     refused = run("s3", "put", "photos/k", "-", "--if-none-match", stdin=b"two")
     assert (refused.exit_code, refused.out) == (64, b"")
     etag = "f97c5d29941bfb1b2fdab0874906ab82"
-    assert refused.error_line() == f"photos/'k': there is such an object, with ETag {etag}"
+    assert refused.error_line() == f"photos/'k': the object already exists, with ETag {etag}"
     assert run("s3", "get", "photos/k").out == b"one"
     assert len(run("s3", "ls", "photos", "--versions").lines()) == 1
 

@@ -67,7 +67,7 @@ def test_verify_tells_what_is_damaged_and_changes_nothing(
     done = run("s3", "verify")
     assert (done.exit_code, done.err) == (65, b"")
     [line] = done.out.decode().splitlines()
-    assert line.startswith(f"object photos/big, version {damaged}: 1 of 3 chunks are lost, ")
+    assert line.startswith(f"object photos/big, version {damaged}: 1 of 3 chunks are damaged; ")
     document = run("s3", "verify", as_json=True).document()
     assert document["ok"] is False
     [problem] = document["problems"]
@@ -91,9 +91,9 @@ def test_verify_tells_of_segments_and_manifest_files(run: Run, root: Path) -> No
     assert first.startswith(f"segment {segment}: ")
     assert second == (
         f"manifest file {manifest_file(root, version_id)} of photos/k\\n, "
-        f"version {version_id}: it is missing"
+        f"version {version_id}: the file is missing"
     )
-    assert note == f"note: {segment.parent / 'odd'}: it is not a segment"
+    assert note == f"note: {segment.parent / 'odd'}: not a segment"
     assert run("s3", "get", "photos/k\n").out == b"x"
 
 

@@ -58,7 +58,7 @@ def test_mistakes_touch_nothing(run: Run, root: Path) -> None:
     assert "no such root" in run("s3", "keys", "disable", "LAKE1").error_line()
     assert not root.exists()
     create(run)
-    assert run("s3", "keys", "disable", "LAKE1").error_line() == "there is no access key 'LAKE1'"
+    assert run("s3", "keys", "disable", "LAKE1").error_line() == "access key 'LAKE1' does not exist"
 
 
 def test_a_missing_file_is_told(run: Run, root: Path) -> None:
@@ -66,5 +66,5 @@ def test_a_missing_file_is_told(run: Run, root: Path) -> None:
     (root / "secret.key").unlink()
     failed = run("s3", "keys", "create")
     assert failed.exit_code == 65
-    assert "secret.key: missing" in failed.error_line()
+    assert "secret.key: the file is missing" in failed.error_line()
     assert len(run("s3", "keys").lines()) == 2

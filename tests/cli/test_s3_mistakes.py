@@ -86,7 +86,8 @@ def test_a_bucket_that_is_missing_is_told_and_not_created(run: Run, root: Path) 
         ["buckets", "delete", "photos"], ["buckets", "versioning", "photos", "enabled"],
     ):  # fmt: skip
         line = refused(run, *arguments, code=66)
-        assert line == ("there is no bucket 'photos'; lakebed s3 buckets create photos creates it")
+        advice = "lakebed s3 buckets create photos creates it"
+        assert line == f"bucket 'photos' does not exist; {advice}"
     for arguments in (["ls", "photos"], ["get", "photos/k"], ["stat", "photos/k"]):
         refused(run, *arguments, code=66)
     refused(run, "verify", "photos", code=66)

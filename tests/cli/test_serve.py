@@ -100,7 +100,7 @@ def test_a_start_that_fails_makes_no_key_and_the_next_one_tells_it(tmp_path: Pat
             found = refused(root, option, port)
             assert (found.returncode, found.stdout) == (75, "")
             assert found.stderr.count("\n") == 1, found.stderr
-            assert f"127.0.0.1:{port}: somebody listens there already" in found.stderr
+            assert f"127.0.0.1:{port}: another program listens there" in found.stderr
     everywhere = "0.0.0.0"  # noqa: S104 - it will have a key, so it may
     command = [*COMMAND, "--root", str(root), "--json", "serve", "--s3-host", everywhere]
     command += ["--s3-port", "0", "--http-port", "0"]
@@ -210,7 +210,7 @@ def test_what_cannot_work_is_told_in_one_line(tmp_path: Path) -> None:
     half = refused(tmp_path / "third", LAKEBED_ACCESS_KEY="only-half")
     cases = {
         "lock": busy,
-        "somebody listens there already": taken,
+        "another program listens there": taken,
         "is a file": refused(file),
         "LAKEBED_SECRET_KEY is not set": half,
         "belong together": refused(root, "--tls-cert", str(file)),

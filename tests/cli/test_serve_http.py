@@ -156,7 +156,7 @@ def test_what_cannot_work_is_told_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         cases = {
-            f"cannot listen on 127.0.0.1:{port}: somebody listens there already": serve(
+            f"cannot listen on 127.0.0.1:{port}: another program listens there": serve(
                 root, "--http-port", port
             ),
             "without TLS access keys would be sent in clear": serve(

@@ -73,7 +73,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path, option: str) -> None:
         port = str(other.getsockname()[1])
         done = serve(tmp_path / "root", option, port)
     assert done.error_line() == (
-        f"cannot listen on 127.0.0.1:{port}: somebody listens there already"
+        f"cannot listen on 127.0.0.1:{port}: another program listens there"
     )
     assert done.exit_code == RETRY
 
@@ -90,7 +90,7 @@ def test_an_address_that_is_not_ours_is_told(tmp_path: Path, host: str, why: str
 
 def test_both_on_one_port_is_told(tmp_path: Path) -> None:
     done = serve(tmp_path / "root", "--s3-port", "9999", "--http-port", "9999")
-    assert done.error_line() == "--http-port 9999: S3 is there already (--s3-port)"
+    assert done.error_line() == "--http-port 9999: the S3 endpoint uses this port (--s3-port)"
     assert done.exit_code == CONFIG
 
 
@@ -174,7 +174,7 @@ def test_elsewhere_nobody_is_served_without_a_key_that_counts(
         done = serve(root, *arguments)
         assert done.error_line() == (
             f"{EVERYWHERE} can be reached from other machines, and no access key is enabled: "
-            "lakebed s3 keys create makes one"
+            "create one with `lakebed s3 keys create`"
         )
         assert done.exit_code == CONFIG
     with Endpoint(root, "--s3-host", EVERYWHERE):

@@ -54,14 +54,14 @@ def test_all_copies_are_looked_at(run: Run) -> None:
 def test_an_object_that_is_missing_is_damage(run: Run, root: Path) -> None:
     path = objects(root)[1]
     path.unlink()
-    assert problems(run) == [f"{path}: corrupt: segment 1 should be there, and is not"]
+    assert problems(run) == [f"{path}: corrupt: the copy of segment 1 is missing"]
 
 
 def test_an_object_of_another_segment_is_damage(run: Run, root: Path) -> None:
     path, other = objects(root)[:2]
     shutil.copyfile(other, path)
     (line,) = problems(run)
-    assert line.startswith(f"{path}: corrupt: its size is wrong, expected ")
+    assert line.startswith(f"{path}: corrupt: the compressed copy has the wrong size, expected ")
     assert run("manifest", "verify", "orders", as_json=True).document()["ok"] is False
 
 
@@ -70,8 +70,8 @@ def test_a_warm_file_that_is_missing_or_cut_is_damage(run: Run, root: Path) -> N
     first.unlink()
     second.write_bytes(second.read_bytes()[:-8])
     lost, cut = problems(run)
-    assert lost == f"{first.parent}: corrupt: segment 0 should be there, and is not"
-    assert cut.startswith(f"{second}: corrupt: its size is wrong, expected ")
+    assert lost == f"{first.parent}: corrupt: the copy of segment 0 is missing"
+    assert cut.startswith(f"{second}: corrupt: the compressed copy has the wrong size, expected ")
 
 
 def test_a_file_that_a_crash_left_of_an_evicted_segment_is_only_noted(run: Run, root: Path) -> None:
@@ -80,7 +80,10 @@ def test_a_file_that_a_crash_left_of_an_evicted_segment_is_only_noted(run: Run, 
     run("aof", "evict", "orders", "3", "--warm")
     shutil.copyfile(root / "saved", path)
     note, total = run("manifest", "verify", "orders").lines()
-    assert note == ("note: segment 3: was evicted, or is being brought back, and its file is there")
+    assert note == (
+        "note: segment 3: is evicted or being hydrated according to the manifest log, "
+        "but its file exists"
+    )
     assert total.endswith("all whole")
 
 
@@ -105,8 +108,10 @@ def test_uploaded_chunks_are_looked_at_too(run: Run, root: Path) -> None:
     first.unlink()
     shutil.copyfile(last, second)
     lost, other = problems(run)
-    assert lost == f"{first}: corrupt: chunk 0 should be there, and is not"
-    assert other.startswith(f"{second}: corrupt: another chunk's object, expected checksum ")
+    assert lost == f"{first}: corrupt: chunk 0 is marked as uploaded, but Tier 2 does not have it"
+    assert other.startswith(
+        f"{second}: corrupt: the object is of another chunk than 1: expected checksum "
+    )
 
 
 def test_chunks_that_are_nowhere_any_more_are_noted(run: Run, root: Path) -> None:
@@ -120,4 +125,4 @@ def test_chunks_that_are_nowhere_any_more_are_noted(run: Run, root: Path) -> Non
     assert run("manifest", "verify", "orders").lines()[-1].endswith(" all whole")
     objects[0].unlink()
     note, _ = run("manifest", "verify", "orders").lines()
-    assert note == "note: 1 of the first 2 chunks are not in Tier 2 either: 0"
+    assert note == "note: 1 of the first 2 chunks are neither on disk nor in Tier 2: 0"

@@ -80,7 +80,10 @@ def test_a_segment_that_is_not_there_is_told_before_anything_is_moved(
 def test_a_segment_that_is_not_sealed_is_not_moved(run: Run) -> None:
     run("aof", "append", "orders", stdin=b"open\n")
     line = refusal(run("aof", "upload", "orders", str(SEALED)), 64)
-    assert line == f"orders: segment {SEALED} is not sealed yet; lakebed aof seal orders does it"
+    assert (
+        line
+        == f"orders: segment {SEALED} is not sealed yet; seal it first: lakebed aof seal orders"
+    )
     assert run("aof", "upload", "orders").exit_code == 0
     assert tiers_of(run)[SEALED] == "0"
 
@@ -88,7 +91,10 @@ def test_a_segment_that_is_not_sealed_is_not_moved(run: Run) -> None:
 def test_what_tier_2_does_not_have_is_not_evicted(run: Run) -> None:
     run("aof", "upload", "orders", "0")
     line = refusal(run("aof", "evict", "orders", "0", "2", "--warm"), 64)
-    assert line == "orders: segment 2 is not in Tier 2 yet: lakebed aof upload orders 2"
+    assert (
+        line
+        == "orders: segment 2 is not in Tier 2 yet; upload it first: lakebed aof upload orders 2"
+    )
     assert tiers_of(run)[0] == "0+1+2"
 
 
@@ -107,7 +113,10 @@ def test_a_pinned_segment_stays(run: Run, root: Path) -> None:
 def test_nothing_is_evicted_whose_object_somebody_deleted(run: Run, root: Path) -> None:
     run("aof", "upload", "orders")
     objects(root)[1].unlink()
-    told = "orders: the object of segment 1 is missing in Tier 2: lakebed aof repair orders --tier2"
+    told = (
+        "orders: the object of segment 1 is missing in Tier 2; "
+        "upload it again: lakebed aof repair orders --tier2"
+    )
     assert refusal(run("aof", "evict", "orders", "1", "--warm"), 64) == told
     done = run("aof", "evict", "orders", "--warm")
     assert (done.exit_code, done.error_line()) == (64, told)
@@ -160,7 +169,7 @@ def test_a_tier_2_that_takes_nothing_is_one_line_and_local_copies_stay(
 def test_if_the_folder_of_tier_2_is_gone_nothing_is_evicted(run: Run, root: Path) -> None:
     run("aof", "upload", "orders")
     (root / "tier2").rename(root / "away")
-    assert run("aof", "verify", "orders", "--tier2").out.count(b"should be there") == SEALED
+    assert run("aof", "verify", "orders", "--tier2").out.count(b"the copy of segment") == SEALED
     done = run("aof", "evict", "orders", "--warm")
     assert done.exit_code == 64
     assert done.err.count(b"is missing in Tier 2") == SEALED
@@ -239,7 +248,7 @@ def test_without_its_manifest_log_nothing_is_moved(
     run = runner(root, monkeypatch, capsysbinary)
     write_segments(run)
     line = refusal(run("aof", command, "orders"), 78)
-    assert line.startswith("orders: its manifest log is switched off, and nothing is moved")
+    assert line.startswith("orders: cannot move segments, because the manifest log is switched off")
     refusal(run("aof", "repair", "orders", "--tier2"), 78)
     assert "switched off" in refusal(run("aof", "tiers", "orders"), 66)
     assert run("aof", "verify", "orders").exit_code == 0
@@ -295,7 +304,7 @@ def test_verify_says_if_the_manifest_log_cannot_tell_where_segments_are(
     damaged = run("aof", "verify", "orders")
     for done in (lost, damaged):
         assert done.exit_code == 65
-        assert b"segments elsewhere may not be known, lakebed manifest verify tells: " in done.out
+        assert b"segments in colder tiers may be unknown, run lakebed manifest verify: " in done.out
     identity.write_text(text)
     assert run("aof", "verify", "orders", "--tier2").exit_code == 0
 

@@ -211,7 +211,9 @@ def test_a_log_that_was_replaced_before_the_manifest_is_no_damage(
     run("damage", "acknowledge", "1")
     manifest.write_bytes(before)
     found = verify(run, 0)
-    assert found["notes"] == [f"{replaced}: was replaced, and the manifest does not list that yet"]
+    assert found["notes"] == [
+        f"{replaced}: compaction replaced the file, and the manifest does not list it yet"
+    ]
     assert run("topic", "repair", "orders").lines() == ["orders: nothing to repair"]
     assert verify(run, 0)["notes"] == []
     # One that is cut short is damaged.

@@ -67,11 +67,15 @@ def test_with_mark_the_mark_of_an_object_that_is_whole_again_is_cleared(
     run("verify", "--mark")
     assert state(store) is State.DAMAGED
     flip_chunk(store, "photos", "big")  # as from a backup
-    assert "it is marked as damaged, and is whole" in run("verify").out.decode()
+    assert "marked as damaged, but intact" in run("verify").out.decode()
     assert state(store) is State.DAMAGED
     done = run("verify", "--mark")
     assert done.exit_code == 0
-    assert done.out.decode().splitlines()[0].endswith("whole, so it has no mark")
+    assert (
+        done.out.decode()
+        .splitlines()[0]
+        .endswith("not marked, because the writer reads it without error")
+    )
     assert state(store) is State.ACTIVE
 
 

@@ -125,7 +125,7 @@ def test_damage_is_told_in_the_same_words(live_api: LiveApi) -> None:
     chunk_files(root)[1].unlink()
     embedded, remote = both(live_api, lambda found: list(found.reader.records()))
     assert embedded == remote
-    assert "a chunk is missing" in embedded[1]
+    assert "the chunk is missing" in embedded[1]
 
 
 def test_what_the_writer_commits_is_read_from_then_on(live_api: LiveApi) -> None:

@@ -1,12 +1,12 @@
-"""The fenced blocks of the pages: what is run, what it prints, and what is said not to be run.
+"""The fenced blocks of the pages, with their marks and expected output.
 
-A block of `python` or `sh` is run. Behind its language may stand one mark, which no renderer shows:
+Blocks of `python` and `sh` are run. One mark can follow the language; renderers do not show it:
 
-    ```sh background    started, and left running until the page ends, or says to stop it
-    ```sh not-run       cannot run in a test; `test_snippets.py` has the reason of each
+    ```sh background    started, and left running until the end of the page, or until it is stopped
+    ```sh not-run       cannot run in a test; `test_snippets.py` has the reason for each
 
-A block of `text` right behind it is what it prints. There `…` stands for the rest of a line or a
-part of it, and on a line of its own for any number of lines.
+A `text` block that follows is the expected output. In it `…` stands for any part of a line, and on
+a line of its own for any number of lines.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BETWEEN = re.compile(r"\s*")
 
 
 class Block(NamedTuple):
-    """`number` is the line where it begins, `lead` the text since the block before it, `printed`
-    what it is said to print."""
+    """`number` is its first line, `lead` the text since the previous block, `printed` the expected
+    output."""
 
     number: int
     lead: str
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
     @property
     def stops_node(self) -> bool:
-        """Whether the page says so, right before the block."""
+        """Whether the text right before the block asks for it."""
         return re.search(r"Stop the node[^.]* with Ctrl-C", self.lead) is not None
 
     @property
@@ -47,9 +47,9 @@ class Block(NamedTuple):
 
 
 def pages() -> list[str]:
-    """All pages that people wrote, by their place in the repository."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    names = [path.relative_to(ROOT).as_posix() for path in found]
+    """All pages that are not generated, by their path in the repository."""
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    names = [path.relative_to(ROOT).as_posix() for path in paths]
     return [name for name in names if not name.startswith(GENERATED)]
 
 
@@ -58,8 +58,8 @@ def text_of(page: str) -> str:
 
 
 def blocks(text: str) -> list[Block]:
-    found = list(_FENCE.finditer(text))
-    if not found:
+    matches = list(_FENCE.finditer(text))
+    if not matches:
         return []
     return [
         Block(
@@ -68,10 +68,10 @@ def blocks(text: str) -> list[Block]:
             match[1],
             match[2],
             match[3],
-            _printed(text, match, behind),
+            _printed(text, match, following),
         )
-        for before, match, behind in zip(
-            [None, *found[:-1]], found, [*found[1:], None], strict=True
+        for before, match, following in zip(
+            [None, *matches[:-1]], matches, [*matches[1:], None], strict=True
         )
     ]
 
@@ -80,20 +80,19 @@ def without_blocks(text: str) -> str:
     return _FENCE.sub("", text)
 
 
-def is_as_told(printed: str, told: str) -> bool:
-    """Whether that is what was said to be printed."""
-    return re.fullmatch(_pattern(told), _trimmed(printed)) is not None
+def matches_expected(printed: str, expected: str) -> bool:
+    return re.fullmatch(_pattern(expected), _trimmed(printed)) is not None
 
 
-def _printed(text: str, match: re.Match[str], behind: re.Match[str] | None) -> str | None:
-    if behind is None or behind[1] != "text":
+def _printed(text: str, match: re.Match[str], following: re.Match[str] | None) -> str | None:
+    if following is None or following[1] != "text":
         return None
-    return behind[3] if _BETWEEN.fullmatch(text, match.end(), behind.start()) else None
+    return following[3] if _BETWEEN.fullmatch(text, match.end(), following.start()) else None
 
 
-def _pattern(told: str) -> str:
+def _pattern(expected: str) -> str:
     parts = []
-    for line in _trimmed(told).splitlines():
+    for line in _trimmed(expected).splitlines():
         if line == "…":
             parts.append(r"(?:.*\n)*")
         else:

@@ -1,4 +1,4 @@
-"""A program that was left running in another terminal, until Ctrl-C."""
+"""A program that runs in another terminal until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -42,29 +42,31 @@ class LeftRunning:
         self._thread.start()
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """Until it has printed a line like that."""
+        """Waits until it has printed a matching line."""
         line = re.compile(pattern, re.MULTILINE)
         with self._changed:
             self._changed.wait_for(
                 lambda: self._is_ended or line.search(self._printed), timeout=LIMIT_S
             )
             found = line.search(self._printed)
-        assert found, f"{self._script} has not printed {pattern}: {self._said()}"
+        assert found, f"{self._script} has not printed {pattern}: {self._output()}"
         return found
 
     def end(self) -> str:
-        """What it has printed, which must be something. Ctrl-C goes to all that it started."""
+        """Sends Ctrl-C to it and its children; returns its output, which must not be empty."""
         self.wait_for(".")
         os.killpg(self._process.pid, signal.SIGINT)
         try:
             code = self._process.wait(LIMIT_S)
         finally:
             self.kill()
-        assert code in (0, 130, -signal.SIGINT), f"{self._script} ended with {code}: {self._said()}"
+        assert code in (0, 130, -signal.SIGINT), (
+            f"{self._script} ended with {code}: {self._output()}"
+        )
         return self._printed
 
     def kill(self) -> None:
-        """It, if it has not ended, and all that it has left behind."""
+        """Kills it and everything it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -82,5 +84,5 @@ class LeftRunning:
             self._is_ended = True
             self._changed.notify_all()
 
-    def _said(self) -> str:
+    def _output(self) -> str:
         return f"{self._printed}\n{self._log.read_text(encoding='utf-8')}"

@@ -1,7 +1,7 @@
-"""Somebody who follows a page: a folder, a shell with its variables, and what is left running.
+"""Follows a page like a reader: in a folder, with shell variables and background processes.
 
-Where a page says 9000 and 9001 there are free ports, where it says `AWS_ACCESS_KEY_ID=…` the key
-that its node has printed, and where it says `LAKE…` the key that was made last.
+9000 and 9001 in a page become free ports, `AWS_ACCESS_KEY_ID=…` the key that its node has printed,
+and `LAKE…` the key that was created last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from tests import java
-from tests.docs.blocks import Block, is_as_told
+from tests.docs.blocks import Block, matches_expected
 from tests.docs.left_running import SHELL, LeftRunning
 
 LIMIT_S = 600  # of one block: Spark on a machine that has much else to do
@@ -30,7 +30,7 @@ _MADE_KEY = re.compile(r"^access key +(LAKE\w+)$", re.MULTILINE)
 
 
 class Reader:
-    """Runs the blocks of one page, one after the other, in the folder `folder`."""
+    """Runs the blocks of one page in order, in the folder `folder`."""
 
     def __init__(self, scratch: Path, *, python: Path = Path(sys.executable)) -> None:
         """With the programs of the environment that `python` belongs to."""
@@ -40,7 +40,7 @@ class Reader:
         self._python = python
         self.folder.mkdir()
         self._home.mkdir()
-        # An error that a server tells is an error.
+        # An HTTP error makes curl fail.
         (self._home / ".curlrc").write_text("fail-with-body\n", encoding="utf-8")
         self._ports = {"9000": _free_port(), "9001": _free_port()}
         self._variables = {
@@ -55,7 +55,7 @@ class Reader:
         self._node: LeftRunning | None = None
 
     def follow(self, blocks: Iterable[Block]) -> None:
-        """Run what is to be run; `AssertionError` if it fails or prints something else."""
+        """Runs the blocks; `AssertionError` if one fails or prints something else."""
         for block in blocks:
             if block.stops_node:
                 assert self._node is not None, f"line {block.number}: no node is running"
@@ -74,8 +74,8 @@ class Reader:
             while kind is None and self._left:
                 self._end(next(iter(self._left)))
         finally:
-            for one in self._left:
-                one.kill()
+            for process in self._left:
+                process.kill()
 
     def _run(self, block: Block) -> None:
         text = self._filled_in(block.text)
@@ -98,7 +98,7 @@ class Reader:
         self._compare(block, done.stdout)
         if block.language == "sh":
             variables = (self._home / "variables").read_text(encoding="utf-8").split("\0")
-            self._variables = dict(one.split("=", 1) for one in variables if one)
+            self._variables = dict(line.split("=", 1) for line in variables if line)
 
     def _leave_running(self, block: Block) -> None:
         is_node = " serve" in block.text
@@ -120,24 +120,25 @@ class Reader:
 
     def _compare(self, block: Block, printed: str) -> None:
         if block.printed is not None:
-            told = self._filled_in(block.printed)
-            assert is_as_told(printed, told), f"line {block.number}\n{printed}\nis not\n{told}"
+            expected = self._filled_in(block.printed)
+            message = f"line {block.number}\n{printed}\nis not\n{expected}"
+            assert matches_expected(printed, expected), message
 
     def _filled_in(self, text: str) -> str:
-        """With the ports and the keys that there are."""
-        for told, port in self._ports.items():
-            text = re.sub(rf"\b{told}\b", port, text)
-        text = _PLACEHOLDER.sub(lambda match: f"{match[1]}={self._told(match[1])}", text)
+        """Replaces ports and keys by the actual ones."""
+        for shown, port in self._ports.items():
+            text = re.sub(rf"\b{shown}\b", port, text)
+        text = _PLACEHOLDER.sub(lambda match: f"{match[1]}={self._printed_value(match[1])}", text)
         made = _MADE_KEY.findall("".join(self.printed))
         return text.replace("LAKE…", made[-1]) if made else text
 
-    def _told(self, name: str) -> str:
-        """As the node has printed it, in quotes where need be."""
-        assert self._node is not None, f"{name}=…: no node has told it"
+    def _printed_value(self, name: str) -> str:
+        """The value as the node has printed it, quoted if needed."""
+        assert self._node is not None, f"{name}=…: no node has printed it"
         return self._node.wait_for(rf"^export {PRINTED_AS.get(name, name)}=(.*)$")[1]
 
 
 def _free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs.blocks import blocks, is_as_told, without_blocks
+from tests.docs.blocks import blocks, matches_expected, without_blocks
 
 PAGE = """\
 # A page
@@ -47,17 +47,17 @@ def test_blocks_have_their_line_language_mark_and_text() -> None:
     assert [block.is_run for block in found] == [True, True, False]
 
 
-def test_what_a_block_prints_stands_right_behind_it() -> None:
+def test_the_expected_output_follows_its_block() -> None:
     printed = [block.printed for block in blocks(PAGE) if block.language != "text"]
     assert printed == ["1\n", None, None]
 
 
-def test_the_words_of_a_page_are_what_is_left() -> None:
+def test_the_text_of_a_page_is_what_is_left() -> None:
     assert without_blocks(PAGE).split() == ["#", "A", "page", "Words.", "Words", "between."]
 
 
 @pytest.mark.parametrize(
-    ("printed", "told", "is_told"),
+    ("printed", "expected", "does_match"),
     [
         ("a 17 b\n", "a … b\n", True),
         ("a 17 c\n", "a … b\n", False),
@@ -70,5 +70,7 @@ def test_the_words_of_a_page_are_what_is_left() -> None:
         ("", "a\n", False),
     ],
 )
-def test_dots_stand_for_what_differs_each_time(printed: str, told: str, is_told: bool) -> None:
-    assert is_as_told(printed, told) is is_told
+def test_dots_stand_for_what_differs_each_time(
+    printed: str, expected: str, does_match: bool
+) -> None:
+    assert matches_expected(printed, expected) is does_match

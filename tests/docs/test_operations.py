@@ -1,4 +1,4 @@
-"""The guide to operations names metrics and events that there are."""
+"""The guide to operations names existing metrics and events."""
 
 from __future__ import annotations
 

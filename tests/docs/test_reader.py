@@ -1,4 +1,4 @@
-"""A reader notices what fails, what prints something else, and what never began."""
+"""The reader notices failures, wrong output, and processes that never started."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def follow(page: str, folder: Path) -> Reader:
     return reader
 
 
-def sh(script: str, *, told: str = "", mark: str = "") -> str:
-    printed = f"```text\n{told}\n```\n" if told else ""
+def sh(script: str, *, expected: str = "", mark: str = "") -> str:
+    printed = f"```text\n{expected}\n```\n" if expected else ""
     return f"```sh{mark}\n{script}\n```\n{printed}"
 
 
@@ -34,7 +34,7 @@ def test_blocks_run_in_order_in_one_folder_with_the_variables_of_those_before(
 ) -> None:
     page = sh("export FRUIT='figs and\ndates'; echo one > file")
     page += "```python\nimport os\nprint(open('file').read() + os.environ['FRUIT'])\n```\n"
-    page += sh('echo "$FRUIT"; cat file', told="figs and\n…\none")
+    page += sh('echo "$FRUIT"; cat file', expected="figs and\n…\none")
     reader = follow(page, tmp_path)
     assert reader.printed == ["", "one\nfigs and\ndates\n", "figs and\ndates\none\n"]
 
@@ -44,16 +44,16 @@ def test_blocks_run_in_order_in_one_folder_with_the_variables_of_those_before(
     [
         sh("false; true"),
         sh("false | true"),
-        sh("echo one", told="two"),
+        sh("echo one", expected="two"),
         "```python\nraise SystemExit(1)\n```\n",
-        sh("true", mark=" background"),  # has printed nothing
+        sh("true", mark=" background"),  # printed nothing
         sh("trap '' INT; echo one; exit 3", mark=" background"),  # also if Ctrl-C comes first
-        sh("echo one; sleep 600", told="two", mark=" background"),
-        sh("export AWS_ACCESS_KEY_ID=…"),  # nobody has told it
-        sh("curl -sS http://127.0.0.1:9001/"),  # nobody listens
+        sh("echo one; sleep 600", expected="two", mark=" background"),
+        sh("export AWS_ACCESS_KEY_ID=…"),  # no node has printed it
+        sh("curl -sS http://127.0.0.1:9001/"),  # nothing listens
     ],
 )
-def test_what_goes_wrong_is_told(page: str, tmp_path: Path) -> None:
+def test_failures_are_reported(page: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         follow(page, tmp_path)
 
@@ -70,7 +70,7 @@ def test_ports_are_free_ones_and_keys_those_of_the_node(tmp_path: Path) -> None:
     assert port != "9000"
 
 
-def test_the_key_that_was_made_last_is_meant(tmp_path: Path) -> None:
+def test_the_key_that_was_created_last_is_used(tmp_path: Path) -> None:
     page = sh("echo 'access key  LAKEFIRST'") + sh("echo 'access key  LAKELAST'")
     assert follow(page + sh("echo LAKE…"), tmp_path).printed[-1] == "LAKELAST\n"
 
@@ -78,7 +78,7 @@ def test_the_key_that_was_made_last_is_meant(tmp_path: Path) -> None:
 def test_a_node_runs_until_the_page_says_to_stop_it(tmp_path: Path) -> None:
     page = NODE.replace("sleep 600", "trap 'echo ended >> ended; exit 0' INT; sleep 600 & wait")
     page += sh("test ! -e ended") + "\nStop the node of above with Ctrl-C, then:\n\n"
-    follow(page + NODE + sh("cat ended", told="ended"), tmp_path)
+    follow(page + NODE + sh("cat ended", expected="ended"), tmp_path)
 
 
 def test_a_second_node_needs_the_first_to_be_stopped(tmp_path: Path) -> None:

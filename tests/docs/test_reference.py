@@ -1,4 +1,4 @@
-"""`docs/reference/` is as the code says, and leaves nothing out."""
+"""`docs/reference/` matches the code and is complete."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.api import problems
+import lakebed
+from lakebed.api import problems, read_surface, surface
 from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.config import field_names
 from lakebed.cli.command_groups import GROUPS
 from lakebed.s3.absent_configuration import GetAbsentConfiguration
 from lakebed.s3.router import ROUTES, VERBS
 from lakebed.s3.unsupported import SUBRESOURCES
-from tools.reference import command_line, configuration, formats, metrics, s3
+from tools.reference import command_line, configuration, formats, metrics, python, s3
 from tools.reference.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +35,10 @@ def _page(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_as_the_code_says(name: str) -> None:
+def test_a_page_is_up_to_date(name: str) -> None:
     path = FOLDER / name
     written = path.read_text(encoding="utf-8") if path.exists() else ""
-    assert written == _page(name), f"docs/reference/{name} is old: run `make reference`"
+    assert written == _page(name), f"docs/reference/{name} is out of date: run `make reference`"
 
 
 def test_there_are_no_other_pages_and_each_is_linked() -> None:
@@ -63,26 +64,26 @@ def test_links_within_a_page_lead_to_a_heading(name: str) -> None:
     assert {one: anchors[one] for one in linked} == dict.fromkeys(linked, 1)
 
 
-def test_every_setting_is_told_by_a_sentence_of_its_own() -> None:
+def test_every_setting_is_described_by_a_sentence() -> None:
     for section, config in configuration.ALL_SECTIONS.items():
-        _, _, behind = _page("configuration.md").partition(f"## `[{section}]`\n")
-        here = behind.partition("\n## ")[0]
+        _, _, rest = _page("configuration.md").partition(f"## `[{section}]`\n")
+        here = rest.partition("\n## ")[0]
         rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", here, re.MULTILINE)
         assert [name for name, _ in rows] == list(field_names(config))
-        assert [name for name, told in rows if not told.endswith(".")] == []
+        assert [name for name, text in rows if not text.endswith(".")] == []
 
 
-def test_every_command_and_option_is_told() -> None:
+def test_every_command_and_option_is_described() -> None:
     text = _page("command-line.md")
     for command in command_line.commands():
         heading = command.name if len(command.path) > 1 else "The program"
-        _, found, behind = text.partition(f"# {heading}\n")
+        _, found, rest = text.partition(f"# {heading}\n")
         assert found, command.name
-        told = behind.partition("\n## ")[0].partition("\n### ")[0]
+        described = rest.partition("\n## ")[0].partition("\n### ")[0]
         for parameter in command.node.params:
             assert parameter.help, f"{command.name}: {parameter.name}"
             is_option = parameter.param_type_name == "option"
-            assert not is_option or set(parameter.opts) <= set(re.findall(r"--?[\w-]+", told))
+            assert not is_option or set(parameter.opts) <= set(re.findall(r"--?[\w-]+", described))
         assert command.is_group or command_line.examples(command), f"{command.name}: no example"
 
 
@@ -134,22 +135,22 @@ def test_no_layout_of_the_source_is_missing() -> None:
         names = re.findall(r"^(\w+)(?::[^=]*)? = Layout\(", text, re.MULTILINE)
         assert len(names) == text.count(" = Layout("), f"{module}: a layout within something else"
         declared |= {(module, name) for name in names}
-    told = {
+    described = {
         (module, name)
         for module in formats.MODULES
         for name, _ in formats.layouts(import_module(module))
     }
-    assert told == declared
+    assert described == declared
     assert all(f"### {name}\n" in _page("formats.md") for _, name in declared)
 
 
-def test_what_the_s3_router_serves_is_told_as_served() -> None:
+def test_what_the_s3_router_serves_is_listed_as_served() -> None:
     judged = {asked.name: s3.verdict(asked) for asked in s3.operations()}
     served = {name for name, verdict in judged.items() if verdict.state == s3.SERVED}
     assert served == {verb.operation.__name__ for verb in VERBS}
 
 
-def test_what_s3_has_beside_that_is_refused_and_never_taken_for_another() -> None:
+def test_other_s3_operations_are_refused_and_never_mistaken_for_another() -> None:
     judged = {asked.name: (asked, s3.verdict(asked)) for asked in s3.operations()}
     named = {name for asked, _ in judged.values() for name in asked.parameters}
     assert named >= SUBRESOURCES
@@ -166,10 +167,40 @@ def test_what_s3_has_beside_that_is_refused_and_never_taken_for_another() -> Non
     assert taken_for_another == {"ListDirectoryBuckets"}
 
 
-def test_every_call_and_every_error_of_the_http_api_is_told() -> None:
+def test_every_call_and_every_error_of_the_http_api_is_described() -> None:
     text = _page("http.md")
     for operation in OPERATIONS:
         path = operation.path.replace("*}", "}")
         assert f"### {operation.name}\n\n`{operation.method} {path}`: " in text
     errors = text.partition("\n## Errors\n")[2]
     assert set(re.findall(r"^\| `([\w-]+)` \|", errors, re.MULTILINE)) == set(problems._kinds())
+
+
+def test_the_python_page_describes_every_public_name() -> None:
+    text = _page("python.md")
+    index, _, described = text.partition("\n## Opening a store\n")
+    for name in lakebed.__all__:
+        assert f"`lakebed.{name}`" in index
+        is_described = f"### {name}\n" in described or f"- `{name}`: " in described
+        assert is_described or f"### lakebed.{name}" in described or name == "__version__"
+
+
+def test_the_python_page_describes_every_protocol_with_its_members() -> None:
+    declared = {
+        kind
+        for module in (surface, read_surface)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+    }
+    bases = {base for protocol in python.PROTOCOLS for base in protocol.__mro__}
+    assert declared == {kind for kind in bases if kind in declared}
+    for protocol in python.PROTOCOLS:
+        section = _page("python.md").partition(f"### {protocol.__name__}\n")[2].partition("\n#")[0]
+        names = {name for name in dir(protocol) if not name.startswith("_")}
+        assert names
+        assert names == set(re.findall(r"^- `(\w+)", section, re.MULTILINE))
+
+
+def test_every_public_class_and_every_protocol_has_a_docstring() -> None:
+    public = [getattr(lakebed, name) for name in lakebed.__all__ if name != "__version__"]
+    assert [one for one in (*public, *python.PROTOCOLS) if not one.__doc__] == []

@@ -1,7 +1,7 @@
-"""What the pages show runs, in the order in which they show it, and prints what they say.
+"""The blocks of the pages run in order and print what the pages show.
 
-Each page is followed in an empty folder of its own by a reader who has read nothing else and done
-nothing before. What cannot be run is marked in the page, and `NOT_RUN` says why.
+Each page is followed in an empty folder of its own, with nothing prepared. Blocks that cannot run
+are marked in the page, and `NOT_RUN` has the reason for each.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ SPARK_GUIDE = "docs/guides/spark.md"  # tests/spark/test_guide.py runs it, in on
 WITH_SPARK = {"docs/quick-start.md"}
 
 NOT_RUN = {
-    ("README.md", "make demo"): "they run all tests, of which the demo is one",
+    ("README.md", "pip install ."): "the tests marked `build` install the package",
+    ("docs/coming-from/kafka.md", "kafka-topics.sh"): "needs a Kafka broker",
+    ("docs/coming-from/kafka.md", "kcat"): "needs a Kafka broker",
+    ("docs/coming-from/minio.md", "MINIO_ROOT_USER"): "needs MinIO",
+    ("docs/coming-from/minio.md", "export RCLONE_CONFIG_MINIO"): "needs MinIO",
     ("docs/quick-start.md", "python3 -m venv"): "the tests marked `build` install the package",
-    ("docs/guides/development.md", "make check"): "they run the tests",
-    ("docs/guides/development.md", "LAKEBED_CASE="): "names a test that there is not",
-    ("docs/guides/operations.md", "sudo systemctl"): "needs systemd and its rights",
+    ("docs/guides/development.md", "make check"): "runs the tests",
+    ("docs/guides/development.md", "LAKEBED_CASE="): "names a test that does not exist",
+    ("docs/guides/operations.md", "sudo systemctl"): "needs systemd and root",
     (SPARK_GUIDE, "lakebed --root /srv/data serve"): "needs a cluster",
 }
-"""By page and how the block begins."""
+"""The reason, by page and the beginning of the block."""
 
 
 def _after_http_api(reader: Reader) -> None:
@@ -50,7 +54,7 @@ AFTER: dict[str, Callable[[Reader], None]] = {
 
 
 def _followed() -> list[object]:
-    """All pages that have something to run, but the one that has a test of its own."""
+    """All pages with something to run, except the one with its own test."""
     found = [page for page in pages() if any(block.is_run for block in blocks(text_of(page)))]
     return [
         pytest.param(page, marks=[pytest.mark.spark] if page in WITH_SPARK else [], id=page)

@@ -410,7 +410,7 @@ def test_a_sync_that_failed_is_not_hidden_behind_a_full_queue(tmp_path: Path) ->
             assert isinstance(answer.problem, PartlyAppended)
             assert [one.partition for one in answer.problem.appended] == [1]
             assert "fdatasync" in answer.problem.cause
-            assert "after an error of the disk" in answer.json["advice"]
+            assert "after a disk error, check first" in answer.json["advice"]
 
 
 def test_what_is_not_appended_at_all_may_be_sent_again(live_api: LiveApi) -> None:

@@ -57,7 +57,7 @@ def test_an_append_that_does_not_wait_is_made_durable_by_a_flush(live_api: LiveA
     assert live_api.store.log("orders").durable_end() > found
     for again in (Flush(), Flush(found, timeout_ms=0), Flush(timeout_ms=60_000)):
         live_api.call(logs.FLUSH_LOG, ORDERS, body=again)
-    with pytest.raises(NotFound, match="was appended yet"):
+    with pytest.raises(NotFound, match="has not been appended"):
         live_api.call(logs.FLUSH_LOG, ORDERS, body=Flush(found + 8000))
     for wrong in (-1, 1 << 64):
         with pytest.raises(InputError):
@@ -248,7 +248,7 @@ def test_a_read_ends_where_it_was_told_to(live_api: LiveApi) -> None:
         live_api.call(logs.READ_RECORDS, ORDERS, {"start": everything[5], "end": everything[3]})
     with pytest.raises(NotFound):
         live_api.call(logs.READ_RECORDS, ORDERS, {"start": everything[5] + 8})
-    with pytest.raises(NotFound, match="there is no segment 9"):
+    with pytest.raises(NotFound, match="segment 9 does not exist"):
         live_api.call(logs.READ_RECORDS, ORDERS, {"start": "9:64"})
 
 

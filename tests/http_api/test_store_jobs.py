@@ -182,7 +182,7 @@ def test_a_topic_is_verified_beside_its_writer_and_repaired_before_it(store: Sto
     assert foreseen.problems == tuple(map(str, found.problems))
     assert foreseen.lost == found.lost
     assert len(found.lost) == 1
-    with pytest.raises(Busy, match=r"clicks: the topic is in use by the program .*: end that"):
+    with pytest.raises(Busy, match=r"clicks: the topic is in use by the program .*: stop that"):
         run(store, "topic-repair", topic="clicks")
     store.close()
     with Store.open(store.root) as again:
@@ -209,7 +209,7 @@ def test_objects_are_verified(store: Store) -> None:
     (problem,) = run(store, "objects-verify", bucket="photos", prefix="o").problems
     assert (problem.kind, problem.bucket, problem.key) == (Kind.OBJECT, "photos", "one")
     assert run(store, "objects-verify", bucket="other").problems == []
-    with pytest.raises(InputError, match="a prefix needs the bucket"):
+    with pytest.raises(InputError, match="a prefix also needs a bucket"):
         run(store, "objects-verify", prefix="o")
 
 
@@ -259,7 +259,7 @@ def test_work_that_is_cancelled_ends_at_its_next_step_and_goes_on_the_next_time(
 def test_arguments_that_are_none_are_refused_with_their_name(
     store: Store, kind: str, arguments: Mapping[str, Any], words: str
 ) -> None:
-    with pytest.raises(InputError, match=rf"the arguments are not as they should be: .*{words}"):
+    with pytest.raises(InputError, match=rf"invalid arguments: .*{words}"):
         run(store, kind, **arguments)
 
 

@@ -106,7 +106,7 @@ def test_a_power_cut_may_take_back_what_was_only_written_and_nothing_else() -> N
 def test_replication_is_refused() -> None:
     world = World(1)
     partition = opened(world)
-    with pytest.raises(InputError, match="no replication yet"):
+    with pytest.raises(InputError, match="replication is not supported yet"):
         partition.append_batch([b"x"], ack=Ack.AFTER_REPLICATED)
     partition.close()
 

@@ -161,7 +161,7 @@ def test_a_plain_triple_is_a_producer() -> None:
 
 
 def test_replication_is_refused_with_what_to_do_instead() -> None:
-    with pytest.raises(InputError, match="no replication yet; use after_fsync"):
+    with pytest.raises(InputError, match="not supported yet; use 'after_fsync'"):
         request([b"one"], ack=Ack.AFTER_REPLICATED)
     with pytest.raises(InputError, match="after_write, after_fsync"):
         Ack.parse("sometimes")

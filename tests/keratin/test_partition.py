@@ -235,7 +235,7 @@ def test_a_refused_producer_gets_its_own_error_and_no_one_else_does(world: World
         partition.append_batch([b"c"]),
     ]
     assert futures[2].result() == (2, 1)
-    assert "came where 1 was expected" in str(futures[1].exception())
+    assert "is out of order, expected 1" in str(futures[1].exception())
     assert "failed" in repr(futures[1])
     assert values(partition) == [b"a", b"b", b"c"]
     partition.close()

@@ -67,7 +67,7 @@ def test_an_append_in_two_parts_is_known_when_it_is_sent_a_third_time() -> None:
 
 def test_a_gap_is_refused() -> None:
     runs = joined(run(0, 10, 100))
-    with pytest.raises(OutOfOrderSequence, match="sequence 11 came where 10 was expected"):
+    with pytest.raises(OutOfOrderSequence, match="sequence 11 is out of order, expected 10"):
         judge(runs, sent(11), 1)
     with pytest.raises(OutOfOrderSequence):
         judge(joined(run(50, 10, 100)), sent(49), 1)
@@ -75,7 +75,7 @@ def test_a_gap_is_refused() -> None:
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
     runs = joined(run(0, 10, 100, epoch=3))
-    with pytest.raises(ProducerFenced, match="epoch 2 is over, 3 writes now"):
+    with pytest.raises(ProducerFenced, match="epoch 2 has ended, epoch 3 writes now"):
         judge(runs, sent(10, epoch=2), 1)
     assert judge(runs, sent(0, epoch=4), 1) == NEW
     with pytest.raises(OutOfOrderSequence):

@@ -147,7 +147,7 @@ def test_a_batch_that_cannot_be_opened_is_left_out(partition: FakePartition) -> 
     partition.publish()
     repaired = _repair(partition, partition.built[-2])
     assert repaired is not None
-    assert "cannot be opened" in repaired.damages[0].problem
+    assert "cannot be decoded" in repaired.damages[0].problem
     assert _read(partition) == partition.kept()
 
 

@@ -79,7 +79,7 @@ def test_options_may_be_of_other_sections_and_in_any_unit(tmp_path: Path) -> Non
         ("[node]\nlog_format = 'xml'\n", "allowed are console, json"),
         ("[node]\nlog_level = 'loud'\n", "allowed are debug, info, warning, error"),
         ("[node]\naccess_log = 'yes'\n", "expected true or false"),
-        ("[node]\ns3_port = 9001\n", "S3 is there already"),
+        ("[node]\ns3_port = 9001\n", "the S3 endpoint uses this port"),
         ("[node]\ntls_cert = 'x'\n", r"\[node\] tls_cert: .* belong together"),
         ("[node]\ntls_key = 'x'\n", r"\[node\] tls_key: .* belong together"),
         ("[node]\ntls_cert = 'x'\ntls_key = 'y'\n", "are no certificate and its key"),

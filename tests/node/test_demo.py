@@ -188,7 +188,7 @@ def test_a_damaged_store_disagrees(tmp_path: Path) -> None:
             file.seek(230)  # in a record
             file.write(b"\xff\xff")
         verification.judge(context, verify_store(context.root), event_count=99)
-        expected, there = found(context)["damages found by verify"]
+        expected, there = found(context)["problems found by verify"]
         assert (expected, there > 0) == (0, True)
         assert found(context)["messages with good checksums"] == (99, 100)
 

@@ -66,7 +66,7 @@ def test_the_whole_demo_agrees_with_itself_and_its_next_steps_work(tmp_path: Pat
     assert document["ok"] is True
     assert document["left_out"] == []
     assert checks["rows landed"] == (6000, 6000)
-    acknowledged, _ = checks["acknowledged events there, by id"]
+    acknowledged, _ = checks["acknowledged events found, by id"]
     assert acknowledged >= 6000 + 2 * 600
     assert checks["ids in the table"] == (acknowledged, acknowledged)
     assert checks["log records read back from Tier 2"] == (3000, 3000)
@@ -96,7 +96,7 @@ def test_without_spark_the_rest_is_shown_and_nothing_stays_but_the_plot(tmp_path
     assert stations == [
         "node", "produced", "consumed", "tiers", "spark", "killed", "found", "verified", "power",
     ]  # fmt: skip
-    assert "left out: spark: pyspark is not installed: install lakebed[spark]" in lines
+    assert "skipped: spark: pyspark is not installed: install lakebed[spark]" in lines
     assert "counts agree" in lines[-1]
     assert [path.suffix for path in folder.iterdir()] == [".png"]
 

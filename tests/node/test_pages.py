@@ -37,7 +37,7 @@ from tests.node.requests import request_of
 FACTS = NodeFacts(requests=[], connections={}, replays_detected=0)
 PROXIED = "X-Forwarded-For: 10.0.0.9"
 STUCK = [
-    f"{one} that take no writes since one failed, until the node is started again: 1"
+    f"{one} that refuse writes after a failed write, until the node is restarted: 1"
     for one in ("logs", "partitions")
 ]
 GROUP = "groups that cannot be written now: 1"
@@ -239,7 +239,7 @@ def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
         (tmp_path / "root").rename(tmp_path / "moved")
         (problem,) = check_readiness(store).problems
         (tmp_path / "moved").rename(tmp_path / "root")
-    assert problem.startswith("the store's folder cannot be looked at: ")
+    assert problem.startswith("the store's folder cannot be read: ")
 
 
 @in_loop

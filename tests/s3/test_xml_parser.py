@@ -54,7 +54,7 @@ def test_what_shall_be_deleted_is_read_with_and_without_the_namespace() -> None:
         f'\ufeff<s:Delete xmlns:s="{NAMESPACE}">{inner}</s:Delete>',
     ):
         found = parse_deletion(root.encode())
-        assert (found.doomed, found.is_quiet) == (doomed, True)
+        assert (found.objects, found.is_quiet) == (doomed, True)
 
 
 def test_what_is_not_quiet_tells_all() -> None:
@@ -64,14 +64,14 @@ def test_what_is_not_quiet_tells_all() -> None:
 
 def test_a_thousand_are_deleted_at_once_and_no_more() -> None:
     keys = ["<Key>k</Key>"] * 1001
-    assert len(parse_deletion(deletion(*keys[1:])).doomed) == 1000
+    assert len(parse_deletion(deletion(*keys[1:])).objects) == 1000
     assert code_of(parse_deletion, deletion(*keys)) == "MalformedXML"
     assert code_of(parse_deletion, deletion()) == "MalformedXML"
 
 
 def test_a_thousand_keys_that_are_all_references_fit() -> None:
     keys = ["<Key>" + "&#x22;" * 1024 + "</Key>"] * 1000
-    assert parse_deletion(deletion(*keys)).doomed[-1] == ObjectToDelete('"' * 1024)
+    assert parse_deletion(deletion(*keys)).objects[-1] == ObjectToDelete('"' * 1024)
 
 
 @pytest.mark.parametrize(
@@ -101,26 +101,26 @@ def test_any_key_comes_back_from_a_document(key: str) -> None:
         key.encode()
     except UnicodeEncodeError:
         return
-    assert parse_deletion(deletion(element("Key", key))).doomed[0].key == key
+    assert parse_deletion(deletion(element("Key", key))).objects[0].key == key
 
 
 @given(key=st.text(alphabet="a\x00\x01\x0b\x1f\ufffe\uffff€&<\t", min_size=1))
 def test_forbidden_characters_may_also_stand_there_raw(key: str) -> None:
     raw = key.replace("&", "&amp;").replace("<", "&lt;")
-    assert parse_deletion(deletion(f"<Key>{raw}</Key>")).doomed[0].key == key
+    assert parse_deletion(deletion(f"<Key>{raw}</Key>")).objects[0].key == key
 
 
 @given(number=st.integers(0, 0x120) | st.integers(0xFFF0, 0x10010), zeros=st.integers(0, 3))
 def test_any_reference_is_the_character_of_its_number(number: int, zeros: int) -> None:
     for digits in (f"x{number:x}", f"x{number:X}", str(number)):
         padded = digits[:1] * (digits[0] == "x") + "0" * zeros + digits.lstrip("x")
-        key = parse_deletion(deletion(f"<Key>&#{padded};</Key>")).doomed[0].key
+        key = parse_deletion(deletion(f"<Key>&#{padded};</Key>")).objects[0].key
         assert key == chr(number)
 
 
 def test_a_forbidden_character_is_never_mistaken_for_one_that_is_exchanged_for_it() -> None:
     for private in ("\U0010f001", "\U0010fffd"):
-        assert parse_deletion(deletion(f"<Key>{private}</Key>")).doomed[0].key == private
+        assert parse_deletion(deletion(f"<Key>{private}</Key>")).objects[0].key == private
         assert code_of(parse_deletion, deletion(f"<Key>\x01{private}</Key>")) == "MalformedXML"
     literal = "<Key><![CDATA[&#x1;]]></Key>"
     assert code_of(parse_deletion, deletion(literal)) == "MalformedXML"
@@ -227,7 +227,7 @@ def test_elements_are_counted_and_stand_in_at_most_eight_others() -> None:
 
     assert parse(nested(8), root="Delete").name == "Delete"
     for trap in (nested(9), nested(1000), b"<Delete>" + b"<a/>" * 210_000 + b"</Delete>"):
-        with pytest.raises(S3Error, match="too many elements, or they are too deep"):
+        with pytest.raises(S3Error, match="too many elements or is nested too deeply"):
             parse(trap, root="Delete", bytes_max=DELETE_BYTES_MAX)
 
 

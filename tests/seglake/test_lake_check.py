@@ -113,7 +113,7 @@ def test_many_damaged_chunks_of_a_version_are_told_once(root: Path) -> None:
     for index in (0, 2):
         flip_chunk(root, "a/big", index=index)
     [problem] = check(root).problems
-    assert problem.why.startswith("2 of 3 chunks are lost, the first: ")
+    assert problem.why.startswith("2 of 3 chunks are damaged; the first: ")
 
 
 def test_old_versions_and_parts_are_read_too(root: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_damaged_end_or_header_of_a_segment_is_told(root: Path, offset: int) -
 def test_a_segment_of_another_sealing_is_told(root: Path) -> None:
     change_rows(root, "UPDATE segments SET footer_checksum = ?", bytes(32))
     [problem] = check(root).problems
-    assert "not the one it was sealed with" in problem.why
+    assert "not the one recorded in the metadata" in problem.why
 
 
 def test_a_segment_that_is_cut_or_missing_is_told_with_all_it_held(root: Path) -> None:
@@ -182,9 +182,9 @@ def test_manifest_files_are_compared(root: Path) -> None:
     problems = check(root).problems
     assert {one.kind for one in problems} == {Kind.MANIFEST_FILE}
     assert [(one.key, one.why) for one in problems] == [
-        ("a/big", "it is not the manifest that the metadata have"),
-        ("small", "it is missing"),
-        (None, "it belongs to no version"),
+        ("a/big", "the file differs from the manifest in the metadata"),
+        ("small", "the file is missing"),
+        (None, "the file belongs to no version"),
     ]
     longer = manifest_file(root, small)
     with reading(root) as lake, lake.metadata.snapshot() as reader:
@@ -219,10 +219,10 @@ def test_a_damaged_manifest_in_the_metadata_is_told(root: Path) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("UPDATE versions SET size = 7 WHERE key = CAST('small' AS BLOB)", "something else"),
-        ("UPDATE versions SET etag = 'x' WHERE key = CAST('a/big' AS BLOB)", "something else"),
-        ("DELETE FROM objects_current WHERE size = 10", "not the current one"),
-        ("UPDATE objects_current SET etag = 'x' WHERE size = 10", "not the current one"),
+        ("UPDATE versions SET size = 7 WHERE key = CAST('small' AS BLOB)", "metadata differ"),
+        ("UPDATE versions SET etag = 'x' WHERE key = CAST('a/big' AS BLOB)", "metadata differ"),
+        ("DELETE FROM objects_current WHERE size = 10", "is not recorded as the current"),
+        ("UPDATE objects_current SET etag = 'x' WHERE size = 10", "is not recorded as the current"),
         ("UPDATE manifests SET data = NULL WHERE id = 1", "no manifest"),
     ],
 )
@@ -252,7 +252,7 @@ def test_what_was_marked_and_is_whole_again_is_noted(root: Path) -> None:
     report = check(root)
     assert report.problems == []
     [note] = report.notes
-    assert "marked as damaged, and is whole" in note
+    assert "marked as damaged, but intact" in note
 
 
 def test_what_is_removed_while_it_is_read_is_no_damage(tmp_path: Path) -> None:

@@ -412,9 +412,9 @@ def test_a_body_is_ended_once(lake: Lake, size: int) -> None:
     with lake.objects.begin_put(BUCKET, "k") as put:
         put.write(body(size))
         put.finish()
-        with pytest.raises(Closed, match="ended already"):
+        with pytest.raises(Closed, match="already finished"):
             put.finish()
-        with pytest.raises(Closed, match="ended already"):
+        with pytest.raises(Closed, match="already finished"):
             put.write(b"more")
     assert stored(lake, "k") == body(size)
     assert len(told_versions(lake)) == 1

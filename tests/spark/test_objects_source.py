@@ -286,13 +286,13 @@ def test_a_manifest_that_cannot_be_read_fails_the_query_or_is_told(tmp_path: Pat
         bad = store.bucket("one").head("bad").version_id
     change_rows(tmp_path, "UPDATE manifests SET data = ? WHERE version_id = ?", b"x" * 99, bad)
     for view in ("manifests", "chunks"):
-        with pytest.raises(Corrupt, match="wrong magic of a manifest"):
+        with pytest.raises(Corrupt, match="wrong magic number of a manifest"):
             read(reader_of(ObjectsSource, path=tmp_path, view=view)[0])
         rows = read(reader_of(ObjectsSource, path=tmp_path, view=view, onDamage="tell")[0])
         assert [(row["key"], row["problem"] is None) for row in rows] == [
             ("bad", False), ("good", True),
         ]  # fmt: skip
-        assert "wrong magic of a manifest" in rows[0]["problem"]
+        assert "wrong magic number of a manifest" in rows[0]["problem"]
         assert rows[0]["version_id"] == bad
     (bad_row, _) = read(reader_of(ObjectsSource, path=tmp_path, view="chunks", onDamage="tell")[0])
     assert bad_row["chunk_index"] is bad_row["segment_id"] is bad_row["length"] is None

@@ -114,10 +114,10 @@ def test_a_delta_that_is_cut_short_is_torn(root: Path, paths: GroupPaths) -> Non
     os.truncate(paths.delta, os.path.getsize(paths.delta) - 3)
     [problem] = problems(root)
     assert problem.startswith(f"{paths.delta}: at byte ")
-    assert problem.endswith("torn: an event that is not whole")
+    assert problem.endswith("torn: an incomplete event")
     os.truncate(paths.delta, 20)
     [problem] = problems(root)
-    assert problem == f"{paths.delta}: at byte 0: torn: its header is cut short"
+    assert problem == f"{paths.delta}: at byte 0: torn: the header is incomplete"
 
 
 def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
@@ -132,7 +132,7 @@ def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
         flip(snapshot, offset)
     snapshot.unlink()
     [problem] = problems(root)
-    assert "the snapshot that the delta goes on from is missing" in problem
+    assert "the snapshot that the delta log continues is missing" in problem
 
 
 def make_snapshot(root: Path, paths: GroupPaths) -> None:
@@ -147,12 +147,12 @@ def make_snapshot(root: Path, paths: GroupPaths) -> None:
 def test_damage_of_settings_and_of_names_is_found(root: Path, paths: GroupPaths) -> None:
     Path(paths.settings).write_text("{")
     [problem] = problems(root)
-    assert problem.startswith(f"{paths.settings}: corrupt: not the settings of a group")
+    assert problem.startswith(f"{paths.settings}: corrupt: the settings of the group are damaged")
     Path(paths.settings).unlink()
     long = GroupPaths(root, LONG)
     Path(long.names).unlink()
     [problem] = problems(root)
-    assert problem.startswith(f"{long.delta}: corrupt: nobody can tell which group it is of")
+    assert problem.startswith(f"{long.delta}: corrupt: the group of this file is unknown")
 
 
 def test_a_group_that_goes_meanwhile_is_no_damage(root: Path) -> None:
@@ -189,18 +189,18 @@ def test_a_damaged_missing_or_foreign_key_of_secrets_is_found(root: Path, tmp_pa
     whole = path.read_bytes()
     flip(path, 30)
     [problem] = of_secrets(verify_store(root))
-    assert problem == f"secret key {path}: the key that seals secrets is damaged"
+    assert problem == f"secret key {path}: the secret key file is damaged: wrong checksum"
     path.write_bytes(whole[:-1])
     [problem] = of_secrets(verify_store(root))
-    assert "is cut short" in problem
+    assert "is truncated" in problem
     path.unlink()
     [problem] = of_secrets(verify_store(root))
-    assert "missing, and the secrets of access keys were sealed with it" in problem
+    assert "the file is missing, and access keys need it" in problem
     with Store.open(tmp_path / "other") as other:
         other.keys.create()
     shutil.copy(tmp_path / "other" / "secret.key", path)
     [problem] = of_secrets(verify_store(root))
-    assert "not the key that sealed" in problem
+    assert "not the key that encrypted" in problem
     path.write_bytes(whole)
     assert verify_store(root).is_good
 

@@ -80,7 +80,7 @@ def test_nothing_is_there_as_long_as_nothing_was_put(tmp_path: Path) -> None:
 def test_a_bucket_of_that_name_with_versions_is_not_used(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.lake.buckets.create(BUCKET, versioning=Versioning.ENABLED, as_owner=True)
-        with pytest.raises(Unauthorised, match="its versioning is enabled"):
+        with pytest.raises(Unauthorised, match="already exists with versioning enabled"):
             put(tier2(store))
 
 
@@ -103,7 +103,7 @@ def test_metadata_that_are_no_database_say_nothing_of_an_object(tmp_path: Path) 
             lambda: list(tier2(store).list("")),
             lambda: put(tier2(store)),
         ):
-            with pytest.raises(Unavailable, match="not a database"):
+            with pytest.raises(Unavailable, match="not an SQLite database"):
                 call()
     with Store.open(tmp_path, read_only=True) as reading, pytest.raises(Unavailable):
         list(reading.log("orders").read())

@@ -112,16 +112,16 @@ def test_a_bare_manager_says_that_the_tier_2_is_inside_the_store(tmp_path: Path)
         written = write_cold(store)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "aof").rglob("*")}
     with AofManager(tmp_path, config=CONFIG) as manager:
-        with pytest.raises(BadConfig, match="Tier 2 is inside its store"):
+        with pytest.raises(BadConfig, match="Tier 2 is in the object store of its own root"):
             manager.open("orders")
-        with pytest.raises(BadConfig, match="Tier 2 is inside its store"):
+        with pytest.raises(BadConfig, match="Tier 2 is in the object store of its own root"):
             manager.migrate_tier2("orders", OWN_FOLDER)
-        with pytest.raises(BadConfig, match="Tier 2 is inside its store"):
+        with pytest.raises(BadConfig, match="Tier 2 is in the object store of its own root"):
             manager.migrate_tier2("orders", str(tmp_path / "elsewhere"))
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "aof").rglob("*")}
     told_so = SharedTierConfig(url=OWN_STORE)
     with AofManager(tmp_path, tier_config=told_so) as manager:
-        with pytest.raises(BadConfig, match="Tier 2 is inside its store"):
+        with pytest.raises(BadConfig, match="Tier 2 is in the object store of its own root"):
             manager.open("new")
         assert manager.names() == ["orders"]
     with open_store(tmp_path) as store:
@@ -144,7 +144,7 @@ def test_a_simulated_store_is_read_only_through_its_own_disk() -> None:
     assert world.disk.exists("/store/meta.db")
     with (
         Store.open("/store", read_only=True, disk=world.disk, runner=world.runner) as reading,
-        pytest.raises(BadConfig, match="Tier 2 is inside its store"),
+        pytest.raises(BadConfig, match="Tier 2 is in the object store of its own root"),
     ):
         list(reading.log("orders").read())
     with contextlib.closing(SimulatedDatabases(world.disk)) as databases:

@@ -106,9 +106,7 @@ def test_a_removal_that_is_recorded_a_moment_later_is_no_damage(root: Path) -> N
     segment_files(root)[0].unlink()
     runner = Looking(lambda: None)
     report = verify_manifest_log(found(root), runner=runner, progress=lambda *_: None)
-    assert [problem.problem for problem in report.problems] == [
-        "segment 1 should be there, and is not"
-    ]
+    assert [problem.problem for problem in report.problems] == ["the file of segment 1 is missing"]
     assert runner.sleeps == 2
 
 
@@ -122,5 +120,5 @@ def test_more_snapshots_than_are_kept_are_noted(root: Path) -> None:
     with ThreadRunner() as runner:
         report = verify_manifest_log(found(root), runner=runner, progress=lambda *_: None)
     assert report.problems == []
-    assert report.notes == ["4 snapshots; by default 2 are kept"]
+    assert report.notes == ["there are 4 snapshots; by default 2 are kept"]
     assert report.compared_snapshot_count == 4

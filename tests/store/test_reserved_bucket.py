@@ -39,7 +39,7 @@ def test_a_program_reads_the_bucket_of_the_logs_and_does_not_change_it(tmp_path:
             lambda: store.delete_bucket(BUCKET),
         ]
         for change in changes:
-            with pytest.raises(ReservedBucket, match="it can only be read"):
+            with pytest.raises(ReservedBucket, match="is read-only"):
                 change()
         assert bucket.copy(key, "copied", bucket="photos").size == bucket.head(key).size
         assert keys(store) == found

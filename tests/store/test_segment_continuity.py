@@ -147,7 +147,7 @@ def test_verify_and_repair_find_a_segment_that_does_not_continue_the_one_before(
     log.flush()
     manager.close()
     path = _miscount(world.disk, _names(world.disk)[number])
-    told = f"counts 0 records before it, by segment {number - 1} it is {2 * number}"
+    told = f"counts 0 records before it, but {2 * number} is expected after segment {number - 1}"
     found = preview_repair(world.disk, "/store", "orders", progress=lambda *_: None)
     assert any(path in one and told in one for one in found.problems)
     with Store.open("/store", disk=world.disk, runner=world.runner, config=CONFIG) as store:
@@ -174,4 +174,4 @@ def test_offsets_of_neighbours_are_compared() -> None:
         file.pwrite(0, SEGMENT_HEADER.pack(header._replace(base_offset=moved.base_offset)))
     problems = _problems(world.disk)
     assert [one.path for one in problems] == [path, PATHS.segment(_names(world.disk)[2])]
-    assert f"begins at {moved.base_offset} in the log" in problems[0].problem
+    assert f"begins at offset {moved.base_offset} of the log" in problems[0].problem

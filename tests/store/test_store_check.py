@@ -134,7 +134,7 @@ def test_a_large_object_is_cut_between_its_chunks(root: Path) -> None:
     for index in (1, 2):
         flip_chunk(root, "photos", "big", index=index)
     [problem] = in_pieces(root, CHUNK).objects.problems
-    assert problem.why.startswith("2 of 3 chunks are lost, the first: ")
+    assert problem.why.startswith("2 of 3 chunks are damaged; the first: ")
 
 
 @pytest.mark.parametrize("bytes_max", [1000, CHUNK, OBJECTS_BYTES])
@@ -176,7 +176,7 @@ def test_what_cannot_be_checked_is_told_and_the_rest_is_checked(root: Path) -> N
     assert report.topics == ()
     assert report.logs[0].problems == []
     assert str(unchecked) in report_lines(report)
-    assert report_lines(report)[-1] == "whole as far as it was checked"
+    assert report_lines(report)[-1] == "no problem found, but not all was checked"
 
 
 def test_a_segment_of_a_newer_program_is_told_and_the_others_are_checked(root: Path) -> None:

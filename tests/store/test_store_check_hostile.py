@@ -43,13 +43,13 @@ def test_text_that_is_none_in_the_metadata_is_damage_of_the_metadata(root: Path,
     assert etag in data
     database.write_bytes(data.replace(etag, etag[:5] + b"\xff" + etag[6:]))
     report = verify_store(root)
-    assert any("not a text" in problem.why for problem in report.objects.problems)
+    assert any("invalid text" in problem.why for problem in report.objects.problems)
     assert report.unchecked == ()
     assert report.topics[0].report.records == 40
     assert report.logs[0].report.records == 1
     done = run("verify")
     assert (done.exit_code, done.err) == (65, b"")
-    assert b"not a text" in done.out
+    assert b"invalid text" in done.out
     with Store.open(root) as store:
         assert store.bucket("whole").get("other").read() == b"y" * 100
 

@@ -597,7 +597,7 @@ def test_a_log_that_lost_messages_gives_their_numbers_to_new_ones(world: World) 
     opened.group.ack([(0, 2), (5, 8)], epoch=grant.epoch)
     opened.close()
     opened = Opened(world, FakeSource(6))
-    assert "6 to 9 are known, and not in the log" in opened.group.describe().problems[0]
+    assert "6 to 9 are not in the log any more" in opened.group.describe().problems[0]
     opened.source.append(4)
     opened.close()
     group = Opened(world, opened.source).group

@@ -142,7 +142,7 @@ def test_marks_of_folds_that_were_never_finished_change_nothing(world: World) ->
 
 def test_a_delta_whose_snapshot_is_missing_is_refused(world: World) -> None:
     write(world, delta=delta_bytes(ACKS, generation=2))
-    with pytest.raises(Corrupt, match="snapshot that the delta goes on from is missing"):
+    with pytest.raises(Corrupt, match="snapshot that the delta log continues is missing"):
         Opened(world)
     write(world, snapshot=encode_snapshot(Snapshot(generation=1), NAME))
     with pytest.raises(Corrupt, match="expected 1, found 2"):
@@ -247,7 +247,7 @@ def test_a_damaged_header_is_refused_and_nothing_is_changed(world: World) -> Non
     data = bytearray(delta_bytes(ACKS))
     data[20] ^= 1
     write(world, delta=bytes(data))
-    with pytest.raises(Corrupt, match=r"delta: at byte 0: the header's checksum"):
+    with pytest.raises(Corrupt, match=r"delta: at byte 0: the checksum of the delta log's header"):
         Opened(world)
     assert content(world, PATHS.delta) == bytes(data)
 
@@ -267,7 +267,7 @@ def test_a_damaged_snapshot_is_refused_until_somebody_starts_over(
         Opened(world)
     assert content(world, PATHS.snapshot) == bytes(snapshot)
     told = start_over(world.disk, PATHS)
-    assert "starts over from the log's beginning" in told[-1]
+    assert "starts over at the beginning of the log" in told[-1]
     saved = {content(world, f"{QUARANTINE}/{name}") for name in world.disk.names(QUARANTINE)}
     assert saved == {bytes(snapshot), delta}
     assert acked(world) == []

@@ -1,6 +1,6 @@
-"""The pages of `docs/reference/`, made of the code: `python -m tools.reference` writes them.
+"""Generates the pages of `docs/reference/` from the code: `python -m tools.reference`.
 
-A module makes one page, as text: it has a function `page` and touches no file of the repository.
-What a page says stands in the code, in declarations, docstrings and comments behind fields; here
-are only headings and how to read them. A page is the same on every machine.
+Each module has a function `page` that returns the text of one page and writes no file. The content
+comes from declarations, docstrings and comments after fields; only headings and introductions are
+here. A page is the same on every machine.
 """

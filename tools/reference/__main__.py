@@ -1,4 +1,4 @@
-"""Write the pages that are not as the code says."""
+"""Writes the pages that are out of date."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from tools.reference.markdown import anchor, code, fenced, plain, table
 from tools.reference.markdown import page as page_of
 
 _VERBATIM: Final = "\b"  # marks a paragraph of a help whose lines stay as they are
-_HIDDEN: Final = "\f"  # what is behind it is for readers of the code
+_HIDDEN: Final = "\f"  # what follows is for readers of the code
 
 _INTRODUCTION = """
-What `--help` tells of each command. The root, output and exit codes are explained in
-[command line](../guides/command-line.md). The options of `lakebed` itself stand before the command.
+The output of `--help` for each command. The root, output and exit codes are explained in
+[command line](../guides/command-line.md).
 """.strip()
 
 
@@ -94,9 +94,9 @@ def _described(command: Command) -> Iterator[str]:
 
 
 def _parameter(parameter: Any, context: Any) -> tuple[str, str, str]:
-    name, told = parameter.get_help_record(context)
+    name, help_text = parameter.get_help_record(context)
     text = parameter.help or ""
-    rest = told.removeprefix(text).strip().removeprefix("[").removesuffix("]")
+    rest = help_text.removeprefix(text).strip().removeprefix("[").removesuffix("]")
     return code(name.strip()), plain(rest), plain(text)
 
 

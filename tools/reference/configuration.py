@@ -27,12 +27,12 @@ from tools.reference.sources import docstring, field_docstrings
 ALL_SECTIONS: Final[Mapping[str, type[ConfigClass]]] = {**SECTIONS, NODE_SECTION: NodeConfig}
 
 _DECLARED_BY: Final[Mapping[type, type]] = {AofSection: AofConfig}
-"""Classes that are made of another one, whose source tells what the settings are."""
+"""Classes derived from another one, whose source describes the settings."""
 
 _INTRODUCTION = f"""
-A section of `{FILE_NAME}` is a table, and a setting a value in it. A variable of the environment
-wins over the file, and an option of `lakebed serve` over both; how units are written is told in
-[configuration](../guides/configuration.md). A bare number is in the unit that is told as its type.
+Each section is a table of `{FILE_NAME}`, and each setting a value in it. An environment variable
+overrides the file, and an option of `lakebed serve` overrides both. Units are described in
+[configuration](../guides/configuration.md). A plain number is in the unit given as its type.
 """.strip()
 
 

@@ -32,8 +32,8 @@ GRAMMARS: Final = Path(__file__).parents[2] / "docs" / "formats"
 _ORDERS: Final = {"<": "little-endian", ">": "big-endian"}
 
 _INTRODUCTION = """
-Every record of a fixed size. How they follow each other in files, what is checked and which
-versions there are is told by the pages of [formats](../README.md); each layout links its own.
+Every record of a fixed size. The pages of [formats](../README.md) describe how they follow each
+other in files, what is checked, and which versions exist; each layout links to its page.
 """.strip()
 
 
@@ -65,9 +65,9 @@ def _prose(module: ModuleType) -> Iterator[str]:
 
 
 def _summary(layout: Layout[Any], columns: str) -> str:
-    told = plain(docstring(layout.record))
+    text = plain(docstring(layout.record))
     bytes_ = "1 byte" if layout.size == 1 else f"{layout.size} bytes"
-    return f"{told} {bytes_}, {_ORDERS[layout.order]}; {_link(layout, columns)}."
+    return f"{text} {bytes_}, {_ORDERS[layout.order]}; {_link(layout, columns)}."
 
 
 def _link(layout: Layout[Any], columns: str) -> str:
@@ -75,7 +75,7 @@ def _link(layout: Layout[Any], columns: str) -> str:
     for name, text in _grammars():
         if columns in text:
             return f"[{name}](../formats/{name})"
-    raise LookupError(f"no page of docs/formats has the table of {layout.record.__name__}")
+    raise LookupError(f"no page of docs/formats contains the table of {layout.record.__name__}")
 
 
 @cache

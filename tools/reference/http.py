@@ -1,4 +1,4 @@
-"""`http.md`: the calls of the HTTP API, from its OpenAPI document, and the errors that it tells."""
+"""`http.md`: the calls of the HTTP API, from its OpenAPI document, and its errors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _REF: Final = "#/components/schemas/"
 _LIMITS: Final = {"minimum": "at least", "maximum": "at most"}
 
 _INTRODUCTION = f"""
-What `/v1/openapi.json` says, to be read. Documents are JSON, or MessagePack
-({code(media.MSGPACK)}) with the same members, which has bytes as they are where JSON has base64.
-How a store is reached, and examples for curl, are in [the HTTP API](../guides/http-api.md).
+The contents of `/v1/openapi.json`. Documents are JSON, or MessagePack
+({code(media.MSGPACK)}) with the same members and raw bytes where JSON has base64.
+How to connect to a store, and examples for curl, are in [the HTTP API](../guides/http-api.md).
 """.strip()
 
 
@@ -60,14 +60,14 @@ def _call(method: str, path: str, call: Schema) -> Iterator[str]:
         if "$ref" in answer:
             refused.append(status)
         else:
-            lines.append(f"- Answers {status}: {_content(answer.get('content', {}))}.")
+            lines.append(f"- Returns {status}: {_content(answer.get('content', {}))}.")
     lines.append(f"- Refused with {', '.join(refused)}.")
     yield "\n".join(lines)
 
 
 def _parameter(one: Schema) -> tuple[str, str, str, str]:
     schema = one["schema"]
-    default = "needed" if one["required"] else _default(schema)
+    default = "required" if one["required"] else _default(schema)
     return code(one["name"]), one["in"], _kind(schema), default
 
 
@@ -76,8 +76,8 @@ def _content(content: Schema) -> str:
     by_schema: dict[str, list[str]] = {}
     for kind, one in content.items():
         by_schema.setdefault(_kind(one["schema"]), []).append(kind)
-    told = [f"{schema} ({codes(kinds)})" for schema, kinds in by_schema.items()]
-    return ", or ".join(told) or "no body"
+    texts = [f"{schema} ({codes(kinds)})" for schema, kinds in by_schema.items()]
+    return ", or ".join(texts) or "no body"
 
 
 def _kind(schema: Schema) -> str:
@@ -124,7 +124,7 @@ def _documents(schemas: Mapping[str, Schema]) -> Iterator[str]:
             (
                 code(field),
                 _kind(one),
-                "needed" if field in needed else _default(one),
+                "required" if field in needed else _default(one),
                 plain(notes.get(field, "")),
             )
             for field, one in schema.get("properties", {}).items()
@@ -167,12 +167,13 @@ def _refusals(responses: Mapping[str, Schema]) -> str:
 
 
 def _errors() -> str:
-    """By `code`, with what a client is told to do."""
+    """By `code`, with the advice to the client."""
     rows = []
     for kind in sorted(_kinds(), key=problems.code_of):
         error = kind.__new__(kind)
-        told = problems.problem_of(error)
-        rows.append((code(told["code"]), str(told["status"]), plain(told["title"]), told["advice"]))
+        document = problems.problem_of(error)
+        title = plain(document["title"])
+        rows.append((code(document["code"]), str(document["status"]), title, document["advice"]))
     return table(("code", "status", "meaning", "advice"), rows)
 
 

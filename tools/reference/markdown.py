@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-_MADE = "<!-- Made of the code by `make reference`: what is changed here is lost. -->"
+_MADE = "<!-- Generated from the code by `make reference`: do not edit. -->"
 _CODE = re.compile(r"(`[^`]*`)")
 _MARKS = re.compile(r"([\\*<\[\]])")
 

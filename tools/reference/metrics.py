@@ -25,18 +25,18 @@ _SUFFIXES: Final = {"counter": "_total", "info": "_info"}
 _OF_A_BUCKET: Final = "le"
 
 _INTRODUCTION = """
-What `/metrics` of a node exports; who may read it is told in
-[configuration](../guides/configuration.md#metrics). A histogram has `_bucket`, `_sum` and `_count`
-behind its name. *counted as* is what the engine itself calls it, in `/v1/counters` and in
-`counters` of what is open in Python; it is in the unit of that name there.
+The metrics of a node at `/metrics`; access is described in
+[configuration](../guides/configuration.md#metrics). A histogram has the suffixes `_bucket`, `_sum`
+and `_count`. *counted as* is the engine's own name, used in `/v1/counters` and in `counters` in
+Python, where the value is in the unit of that name.
 """.strip()
 
 
 def page() -> str:
     counts = engine_counts()
     counted_as = dict(_names(counts))
-    told = [*counts, counted_totals(Totals(0, 0, 0, 0, 0))]  # these are no counters
-    text = rendered(_facts(), ReadinessReport(0, 0, ()), told, content_type=OPEN_METRICS).decode()
+    parts = [*counts, counted_totals(Totals(0, 0, 0, 0, 0))]  # these are no counters
+    text = rendered(_facts(), ReadinessReport(0, 0, ()), parts, content_type=OPEN_METRICS).decode()
     families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
     rows = sorted(_row(family, counted_as) for family in families)
     headings = ("name", "type", "labels", "meaning", "counted as")
@@ -73,8 +73,8 @@ def _row(family: Any, counted_as: Mapping[str, str]) -> tuple[str, ...]:
         labels |= dict.fromkeys(sample.labels)
     labels.pop(_OF_A_BUCKET, None)
     name = family.name + _SUFFIXES.get(family.type, "")
-    told = counted_as.get(family.name, "")
-    return code(name), family.type, codes(labels), plain(family.documentation), told
+    own_name = counted_as.get(family.name, "")
+    return code(name), family.type, codes(labels), plain(family.documentation), own_name
 
 
 def _buckets() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tools.reference import command_line, configuration, formats, http, metrics, s3
+from tools.reference import command_line, configuration, formats, http, metrics, python, s3
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "configuration.md": configuration.page,
@@ -14,4 +14,5 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "formats.md": formats.page,
     "s3.md": s3.page,
     "http.md": http.page,
+    "python.md": python.page,
 }

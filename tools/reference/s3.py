@@ -1,7 +1,7 @@
-"""`s3.md`: what the S3 endpoint makes of every operation that S3 has.
+"""`s3.md`: how the S3 endpoint responds to every operation of S3.
 
-The operations are those of botocore's model. Each is asked of the router itself, by a request that
-has what the model says that it must have; so the table is whole, and says what happens.
+The operations are those of botocore's model. Each is sent to the router itself, as a request with
+everything that the model requires, so the table is complete and shows what happens.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ from tools.reference.markdown import page as page_of
 from tools.reference.sources import docstring
 
 SERVED: Final = "served"
-NONE: Final = "told that there is none"
+NONE: Final = "reported as absent"
 REFUSED: Final = "refused"
-NOT_THERE: Final = "not there"
+NOT_THERE: Final = "unknown"
 
 _LEVELS: Final = {"/": "service", "/{Bucket}": "bucket", "/{Bucket}/{Key+}": "object"}
 _NAME: Final = re.compile(r"\{\w+\+?\}")
 _SAMPLES: Final = {"integer": "1", "long": "1", "boolean": "true", "timestamp": "0"}
 
 _INTRODUCTION = """
-Every operation that botocore's model of S3 has, and what the endpoint makes of it: it is *served*;
-or the client is *told that there is none*, as AWS does of a bucket without that configuration; or
-it is *refused*, and nothing is changed; or it is *not there*. *asked by* are the parameters and
-headers that it must have. Clients, and what differs from AWS, are in
-[the S3 endpoint](../guides/s3.md).
+Every operation in botocore's model of S3, and how the endpoint responds: it is *served*; or the
+configuration is *reported as absent*, as AWS does for a bucket without it; or the request is
+*refused*, and nothing is changed; or it is *unknown*. *identified by* lists its required parameters
+and headers. Clients, and differences from AWS, are in [the S3 endpoint](../guides/s3.md).
 """.strip()
 
 
 class Asked(NamedTuple):
-    """An operation of S3, as its model says that it is asked for."""
+    """An operation of S3 as its model defines it."""
 
     name: str
     method: str
@@ -54,7 +53,7 @@ class Asked(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`by` is the operation that it is answered as."""
+    """How the endpoint responds; `by` is the operation that serves it."""
 
     state: str
     note: str = ""
@@ -65,14 +64,22 @@ def page() -> str:
     found = [(one, verdict(one)) for one in operations()]
     counted = Counter(judged.state for _, judged in found)
     summary = ", ".join(f"{counted[one]} {one}" for one in (SERVED, NONE, REFUSED, NOT_THERE))
-    headings = ("operation", "method", "level", "asked by", "answer", "optional parameters", "note")
+    headings = (
+        "operation",
+        "method",
+        "level",
+        "identified by",
+        "response",
+        "optional parameters",
+        "note",
+    )
     return page_of(
         "S3 operations",
         _INTRODUCTION,
         f"Of {len(found)} operations: {summary}.",
         table(headings, [_row(*one) for one in found]),
         "## Headers",
-        "Those that begin with `x-amz-`. Upper and lower case of a value are the same.",
+        "Headers that begin with `x-amz-`. Values are not case-sensitive.",
         _headers(),
         "## Errors",
         table(("code", "status"), [(code(one), str(status)) for one, status in STATUSES.items()]),
@@ -112,7 +119,7 @@ def verdict(asked: Asked) -> Verdict:
 
 
 def _sample(member: Any) -> tuple[str, tuple[str, str]]:
-    """Where a member stands in a request, its name there, and some value."""
+    """Where a member goes in a request, its name there, and a sample value."""
     name = member.serialization.get("name", member.name)
     value = member.enum[0] if getattr(member, "enum", None) else "name"
     return member.serialization.get("location", ""), (name, _SAMPLES.get(member.type_name, value))
@@ -160,9 +167,9 @@ def _headers() -> str:
         if taken.values is None:
             rows.append((code(name), "any", "", "changes nothing"))
         else:
-            told = ["empty" if not one else code(one) for one in sorted(taken.values)]
-            does = "is so anyway" if told else ""
-            rows.append((code(name), ", ".join(told) or "none", code(taken.code), does))
+            values = ["empty" if not one else code(one) for one in sorted(taken.values)]
+            does = "is the default anyway" if values else ""
+            rows.append((code(name), ", ".join(values) or "none", code(taken.code), does))
     refused = code("NotImplemented")
     rows += [(code(f"{name}…"), "none", refused, "") for name in HEADERS_STARTING]
     rows.append((code("x-amz-meta-…"), *_fate("x-amz-meta-name")))

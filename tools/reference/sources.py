@@ -1,7 +1,7 @@
-"""What is said about things where they are declared, and is gone once the code runs.
+"""Reads texts from the modules' sources that are not available at run time.
 
-Strings behind the fields of a class, comments at the end of a line, the text that a constant is
-given by: read from the modules' sources.
+These are strings after the fields of a class, comments at the end of a line, and the source text of
+constants.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 
 class Constant(NamedTuple):
-    """A constant of a module, `written` as it stands there."""
+    """A constant of a module, `written` as in the source."""
 
     name: str
     value: Any
@@ -29,11 +29,11 @@ class Constant(NamedTuple):
 
 
 def field_docstrings(kind: type) -> dict[str, str]:
-    """By field: the string behind it, of the class and those above it."""
+    """By field: the string after it, in the class and its bases."""
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         if dataclasses.is_dataclass(one):
-            found |= _strings_behind(_class_body(one))
+            found |= _strings_after(_class_body(one))
     return found
 
 
@@ -47,7 +47,7 @@ def field_notes(kind: type) -> dict[str, str]:
 def constants(module: ModuleType) -> Iterator[Constant]:
     """The public numbers, bytes and texts in capitals that the module itself declares."""
     source, body, notes = _read(module.__name__)
-    strings = _strings_behind(body)
+    strings = _strings_after(body)
     for node in body:
         for name in _targets(node):
             value = getattr(module, name)
@@ -76,7 +76,7 @@ def docstring(kind: type) -> str:
 
 
 class _Source(NamedTuple):
-    """A module, read. `notes` are the comments behind code, by line."""
+    """A module, read. `notes` are the comments after code, by line."""
 
     text: str
     body: list[ast.stmt]
@@ -95,16 +95,16 @@ def _read(module: str) -> _Source:
 
 
 def _class_body(kind: type) -> list[ast.stmt]:
-    """Of a class that stands in its module itself, and not in something there."""
+    """The body of a class at the top level of its module."""
     classes = [one for one in _read(kind.__module__).body if isinstance(one, ast.ClassDef)]
     (found,) = [one for one in classes if one.name == kind.__name__]
     return found.body
 
 
-def _strings_behind(body: list[ast.stmt]) -> dict[str, str]:
+def _strings_after(body: list[ast.stmt]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for node, behind in pairwise(body):
-        match behind:
+    for node, following in pairwise(body):
+        match following:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 found |= dict.fromkeys(_targets(node), inspect.cleandoc(text))
     return found

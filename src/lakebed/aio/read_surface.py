@@ -43,7 +43,7 @@ from lakebed.stroma.description import GroupPartition
 
 
 class ReadablePartition(Protocol):
-    """For one event loop; an iterator it gave belongs to one task."""
+    """A partition that can be read. For one event loop; each iterator is for one thread."""
 
     @property
     def name(self) -> str: ...
@@ -52,21 +52,21 @@ class ReadablePartition(Protocol):
     def number(self) -> int: ...
 
     async def segments(self) -> Sequence[PartitionSegment]:
-        """Oldest first."""
+        """Lists the segments, oldest first."""
 
     async def start_offset(self) -> int:
-        """The first message that may be read."""
+        """The offset of the first message that can be read."""
 
     async def high_watermark(self) -> int:
         """The offset after the last durable message."""
 
     async def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Until the high watermark is larger than that; False if the seconds passed first."""
+        """Waits until the high watermark is beyond `offset`; False after `timeout` seconds."""
 
     async def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> AsyncIterator[Message]:
-        """The messages from that offset on, one by one."""
+        """Iterates over the messages from an offset on."""
 
     async def read_batches(
         self,
@@ -77,39 +77,39 @@ class ReadablePartition(Protocol):
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> AsyncIterator[MessageBatch]:
-        """The messages of `[start, end)` as columns; all there are by default.
+        """Iterates over the messages of `[start, end)` in columnar batches; over all by default.
 
-        `OffsetOutOfRange`, at once, if there is no such start any more.
+        Raises `OffsetOutOfRange` at once if `start` is no longer there.
         """
 
     async def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> AsyncIterator[Message]:
-        """The messages of `[start, end)`, one by one."""
+        """Iterates over the messages of `[start, end)`."""
 
     async def follow(self, start: int | None = None) -> MessageIterator:
-        """The messages from there on, waiting for more when there are none."""
+        """Iterates over the messages from `start` on and waits for new ones."""
 
     async def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Raw records from that offset on, as they stand in the log."""
+        """Returns raw records from an offset on, as stored in the log."""
 
     async def get(self, offset: int) -> Message: ...
 
     async def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first message at or after that moment; the high watermark if there is none."""
+        """The first offset at or after a time; the high watermark if there is none."""
 
 
 class ReadableGroup(Protocol):
-    """For one event loop."""
+    """A consumer group of a topic. For one event loop."""
 
     @property
     def name(self) -> str: ...
 
     async def lag(self) -> dict[int, int]:
-        """How many messages are not settled, by partition."""
+        """The number of unsettled messages, by partition."""
 
     async def describe(self) -> dict[int, GroupPartition]:
-        """By partition."""
+        """The state of the group, by partition."""
 
 
 class MessageFollower(Protocol):
@@ -117,13 +117,13 @@ class MessageFollower(Protocol):
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last messages given out, by partition."""
+        """The offset after the last returned message, by partition."""
 
     async def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """The next messages; waits for one. None if the seconds passed first."""
+        """Waits for the next messages; None if `timeout` seconds pass first."""
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stops following. Idempotent."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -131,15 +131,17 @@ class MessageFollower(Protocol):
 
 
 class ReadableTopic(Protocol):
-    """For one event loop."""
+    """A topic that can be read. For one event loop."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def topic_id(self) -> str:
-        """Another one, if the topic was deleted and created again; empty if a server of an older
-        release does not say."""
+        """Identifies the topic: changes if it is deleted and created again.
+
+        Empty if the server is of an older release that does not report it.
+        """
 
     @property
     def config(self) -> TopicConfig: ...
@@ -151,59 +153,62 @@ class ReadableTopic(Protocol):
     def partitions(self) -> Sequence[ReadablePartition]: ...
 
     def partition(self, number: int) -> ReadablePartition:
-        """`NotFound` if there is none of that number."""
+        """Returns one partition. `NotFound` if there is none with that number."""
 
     def bounds(self) -> list[Bounds]:
-        """The offsets that each partition can be read at, as of when the topic was opened or
-        later."""
+        """The readable offsets of each partition when the topic was opened, or later."""
 
     async def follow(self, starts: Mapping[int, int] | None = None) -> MessageFollower:
-        """The messages of all partitions, waiting for more when there are none.
+        """Follows all partitions, waiting for new messages.
 
-        `starts` are where to begin, by partition, and which of them are followed; by default all
-        of them from their oldest messages on.
+        `starts` maps the partitions to follow to their first offsets; by default all partitions are
+        followed from their oldest messages.
         """
 
     async def groups(self) -> list[str]:
         """The names of its consumer groups."""
 
     async def group(self, name: str) -> ReadableGroup:
-        """One of `groups`."""
+        """Returns one of `groups`."""
 
     async def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """The first message of every partition at or after that moment; else where it ends."""
+        """For every partition, the first offset at or after a time, or its end."""
 
 
 class ReadableTopics(Protocol):
-    """For one event loop."""
+    """The topics of a store, for reading. For one event loop."""
 
     async def names(self) -> list[str]: ...
 
     async def open(self, name: str) -> ReadableTopic:
-        """The topic as it is now; `NotFound` if there is none."""
+        """Opens a topic as it is now. `NotFound` if there is none."""
 
     async def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Where to stop in each range so that event time advances in all of them together."""
+        """Computes where to stop in each range so that event time advances evenly across them."""
 
 
 class ReadableLog(Protocol):
-    """For one event loop; an iterator it gave belongs to one task."""
+    """A log that can be read. For one event loop; each iterator is for one thread."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def stream_id(self) -> int | None:
-        """Another one, if the log was deleted and created again; None if nothing says which."""
+        """Identifies the log: changes if it is deleted and created again.
 
-    async def get(self, record_id: RecordId) -> Record: ...
+        None if it is not recorded.
+        """
+
+    async def get(self, record_id: RecordId) -> Record:
+        """Reads one record. `NotFound` if no durable record has that id."""
 
     async def read(
         self, start: RecordId | None = None, end: RecordId | None = None
     ) -> AsyncIterator[Record]:
-        """The durable records of `[start, end)`, oldest first."""
+        """Iterates over the durable records of `[start, end)`, oldest first."""
 
     async def read_batches(
         self,
@@ -212,30 +217,30 @@ class ReadableLog(Protocol):
         *,
         batch_bytes_max: int | None = None,
     ) -> AsyncIterator[RecordBatch]:
-        """The same as columns, many at a time. `NotFound` if there is no such start any more."""
+        """Iterates over them in columnar batches. `NotFound` if `start` is no longer there."""
 
     async def read_backward(self, start: RecordId | None = None) -> AsyncIterator[Record]:
-        """The durable records before `start`, newest first."""
+        """Iterates over the durable records before `start`, newest first."""
 
     async def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Where the first record is that is not older; the durable end if there is none."""
+        """The position of the first record that is not older; the durable end if there is none."""
 
     def follow(self, start: RecordId | None = None) -> RecordIterator:
-        """Records from `start` (or the oldest) on, waiting for new ones."""
+        """Iterates over the records from `start` (or the oldest) on and waits for new ones."""
 
     async def segments(self) -> Sequence[SegmentInfo]: ...
 
     async def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """All segments as they are now, and the durable end, which they contain."""
+        """Returns all current segments and the durable end, which they contain."""
 
     async def durable_end(self) -> RecordId: ...
 
     async def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """Until the durable end is beyond `position`; False if the seconds passed first."""
+        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
 
 
 class ReadableManifestLog(Protocol):
-    """A manifest log, read by the engine's own reader."""
+    """A manifest log, read with the engine's own reader."""
 
     @property
     def log(self) -> str: ...
@@ -255,33 +260,41 @@ class ReadableManifestLog(Protocol):
     async def reader(self) -> ManifestReader: ...
 
     async def files(self) -> list[ManifestFile]:
-        """Its chunks and snapshots of now."""
+        """Lists its current chunks and snapshots."""
 
 
 class ReadPins(Protocol):
-    """Keep what is read from retention, for a while. For one event loop."""
+    """Pins protect ranges from retention while they are read. For one event loop."""
 
     async def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
+    ) -> Pin:
+        """Pins segments of a log: `[segment_start, segment_end)`."""
 
     async def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
+    ) -> Pin:
+        """Pins offsets of a partition: `[start, end)`."""
 
-    async def renew(self, pin_id: str, *, duration_ms: int) -> Pin: ...
+    async def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
+        """Extends a pin to `duration_ms` from now."""
 
     async def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Let them last about that long from now; which of them were there."""
+        """Extends pins to about `duration_ms` from now; returns the ids of those that still
+        existed.
+        """
 
-    async def release(self, pin_id: str) -> None: ...
+    async def release(self, pin_id: str) -> None:
+        """Removes a pin."""
 
     async def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Remove them, as far as it can be done: what is left expires."""
+        """Removes pins as far as possible; any that remain expire."""
 
-    async def active(self) -> list[Pin]: ...
+    async def active(self) -> list[Pin]:
+        """Lists the pins of logs that have not expired."""
 
-    async def active_offsets(self) -> list[Pin]: ...
+    async def active_offsets(self) -> list[Pin]:
+        """Lists the pins of topics that have not expired."""
 
 
 class StoredObject(Protocol):
@@ -301,14 +314,14 @@ class StoredObject(Protocol):
     def __aiter__(self) -> AsyncIterator[memoryview]: ...
 
     def between(self, start: int, end: int) -> StoredObject:
-        """Other bytes of the same version."""
+        """Returns another byte range of the same version."""
 
     async def read(self) -> bytes:
-        """All of it."""
+        """Reads all of it into memory."""
 
 
 class ReadableBucket(Protocol):
-    """For one event loop."""
+    """A bucket of objects. For one event loop."""
 
     @property
     def name(self) -> str: ...
@@ -319,23 +332,24 @@ class ReadableBucket(Protocol):
     async def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> StoredObject:
-        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
+        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
 
     async def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """All of an object that fits in memory."""
+        """Reads a whole object into memory."""
 
-    async def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo: ...
+    async def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
+        """Returns the properties of an object without its data."""
 
     async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[VersionRow]:
-        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
+        """Iterates over the objects whose keys begin with `prefix`, in key order."""
 
     async def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
+        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
 
     def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
-        """All versions and delete markers, by key, the newest first."""
+        """Iterates over all versions and delete markers, by key, newest first."""
 
     async def version_page(
         self,
@@ -346,25 +360,27 @@ class ReadableBucket(Protocol):
         version_id_marker: str | None = None,
         max_keys: int = 1000,
     ) -> Page[ListedVersion]:
-        """One page of all versions and delete markers after the markers of the page before it, with
-        the common prefixes up to the delimiter."""
+        """Lists one page of versions and delete markers, and common prefixes.
+
+        The markers are `next_marker` and `next_id` of the page before.
+        """
 
 
 class ReadableAccessKeys(Protocol):
-    """For one event loop."""
+    """The access keys of a store. For one event loop."""
 
     async def list(self) -> builtins.list[KeyInfo]:
-        """The oldest first."""
+        """Lists all access keys, oldest first."""
 
     async def get(self, access_key: str) -> KeyInfo:
-        """`NoSuchAccessKey` if there is none."""
+        """Returns one access key. `NoSuchAccessKey` if there is none."""
 
 
 class ReadableDamage(Protocol):
-    """For one event loop."""
+    """The record of data that was lost. For one event loop."""
 
     async def ledger(self) -> Ledger:
-        """All that is on record."""
+        """Returns the whole record."""
 
 
 class Verification(Protocol):
@@ -373,12 +389,12 @@ class Verification(Protocol):
     async def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Read all of a log, with `tier2` its objects as well."""
+        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
 
     async def verify_manifest(
         self, log: str, *, progress: Progress = no_progress
     ) -> ManifestReport:
-        """Read the manifest log of a log and compare it with the segments and their copies."""
+        """Verifies a manifest log and compares it with the segments and their copies."""
 
     async def verify_topic(
         self, topic: str, *, progress: Progress = no_progress
@@ -387,23 +403,23 @@ class Verification(Protocol):
     async def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Read all objects, or those of a bucket whose keys begin with `prefix`.
+        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
 
-        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
+        `progress` is called with the bytes read so far; the total is not known and passed as 0.
         """
 
     async def verify_store(
         self, *, tier2: bool = True, progress: Progress = no_progress
     ) -> StoreReport:
-        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+        """Verifies all logs, topics, groups and objects; with `tier2` the logs' objects as well."""
 
 
 class ReadableStore(Protocol):
-    """For one event loop."""
+    """A store that can be read. For one event loop."""
 
     @property
     async def root(self) -> str:
-        """The folder, as the program that has it open calls it."""
+        """The path of the root, as seen by the process that has the store open."""
 
     @property
     async def version(self) -> StoreVersion | None:
@@ -426,27 +442,29 @@ class ReadableStore(Protocol):
     def pins(self) -> ReadPins: ...
 
     async def topic_summary(self, name: str) -> TopicSummary:
-        """What the files of a topic report; `NotFound` if there is none."""
+        """Summarises a topic by its files, without opening it. `NotFound` if there is none."""
 
     async def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        """Lists the oldest dead letters of a group that were not sent back."""
 
     async def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
-        its split points: one call, however many they are."""
+        """Resolves a read of topics, pins it unless `duration_ms` is 0, and lists its split points.
+
+        One call covers any number of topics.
+        """
 
     async def logs(self) -> list[str]:
         """The names of all logs."""
 
     async def open_log(self, name: str) -> ReadableLog:
-        """The log as it is now; `NotFound` if there is none."""
+        """Opens a log as it is now. `NotFound` if there is none."""
 
     async def log_summary(self, name: str) -> LogSummary:
-        """What the files of a log report, without reading its sealed records."""
+        """Summarises a log by its files, without reading its sealed records."""
 
     async def tier2_of(self, log: str) -> str:
         """Where the Tier 2 of a log is: a URL, or a folder of the store."""
@@ -454,22 +472,23 @@ class ReadableStore(Protocol):
     async def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `plan_topics`, of logs."""
+        """Does for logs what `plan_topics` does for topics."""
 
     async def manifest_log(self, name: str) -> ReadableManifestLog | None:
-        """What was recorded of the log's segments; None if it never had such records.
+        """Returns the recorded history of a log's segments; None if the log never had a manifest
+        log.
 
-        By the log's name, or its stream id; `NotFound` if there is none.
+        `name` is the name of the log or its stream id. `NotFound` if there is none.
         """
 
     async def buckets(self) -> list[BucketInfo]:
-        """All of them, by name."""
+        """Lists all buckets, by name."""
 
     async def open_bucket(self, name: str) -> ReadableBucket:
-        """`NoSuchBucket` if there is none."""
+        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Closes the store. Idempotent."""
 
     async def __aenter__(self) -> Self: ...
 

@@ -63,23 +63,31 @@ from lakebed.stroma.group import HeldRange
 
 
 class PendingAppend(Protocol):
-    """An append that is under way, or done."""
+    """An append that is in progress or done."""
 
     @property
     def partition(self) -> int:
-        """Where the messages go."""
+        """The partition that the messages go to."""
 
     def result(self, timeout: float | None = None) -> Appended:
-        """Wait until it is acknowledged: the base offset and the count."""
+        """Waits for the acknowledgement; returns the base offset and the number of messages.
+
+        Raises the error if the append failed, and `OutcomeUnknown` if `timeout` seconds pass first:
+        the append is still queued.
+        """
 
     def exception(self, timeout: float | None = None) -> LakebedError | None:
-        """Wait, too: why it failed, None if it did not."""
+        """Waits for the acknowledgement; returns the error if the append failed, else None.
 
-    def done(self) -> bool: ...
+        Raises `OutcomeUnknown` if `timeout` seconds pass first.
+        """
+
+    def done(self) -> bool:
+        """Whether the append was acknowledged or has failed. Does not wait."""
 
 
 class Group(ReadableGroup, Protocol):
-    """For one event loop."""
+    """A consumer group of a topic. For one event loop."""
 
     async def lease(
         self,
@@ -89,64 +97,72 @@ class Group(ReadableGroup, Protocol):
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Up to that many messages, held for `lease_ms`. None, if there are none.
+        """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
+        none.
 
-        No more than `max_bytes`, which are 32 MiB at most, but one message in any case. With
-        `wait_s` it waits that long for the first one.
+        Their size is limited to `max_bytes` (at most 32 MiB), but at least one message is returned.
+        With `wait_s` the call waits that long for the first message.
         """
 
     async def ack(self, message: LeasedMessage) -> None:
-        """Settled: never delivered again. `StaleLease` if the lease has ended."""
+        """Settles a message: it is not delivered again. `StaleLease` if its lease has ended."""
 
     async def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
-        """As `ack`, for many. `StaleLease` if one of them is not held any more; then those leased
-        with it are not settled either.
+        """Settles many messages.
+
+        `StaleLease` if any of them is no longer leased; the messages leased in the same call as
+        that one are then not settled either.
         """
 
     async def ack_held(self, held: Sequence[Held]) -> None:
-        """As `ack`, by offsets. Each lease is settled or refused as a whole, one after another."""
+        """Settles messages by offset. Each lease is settled or refused as a whole, in order."""
 
     async def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
-        """Give it back, to be delivered again: at once, or after the delay."""
+        """Returns a message to the group, for delivery now or after `delay_ms`."""
 
-    async def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None: ...
+    async def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
+        """Returns many messages to the group, for delivery now or after `delay_ms`."""
 
     async def nack_held(
         self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
+        """Returns messages by offset.
+
+        With `is_delivery=False` it does not count as a delivery, as in `give_back`.
+        """
 
     async def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        """Returns messages that were not processed. Does not count as a delivery."""
 
     async def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Hold it for `lease_ms` from now; the same message with its new deadline."""
+        """Extends the lease to `lease_ms` from now; returns the message with its new deadline."""
 
     async def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """As `extend`, by offsets; the new deadline of each lease."""
+        """Extends leases by offset; returns the new deadline of each."""
 
     async def peek(
         self, *, max_messages: int = 10, max_bytes: int | None = None
     ) -> list[PeekedMessage]:
-        """What a lease of that many would be given now, without leasing it."""
+        """Returns the messages that a lease would return now, without leasing them."""
 
     async def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """What is leased now, until when and how often it was delivered, by partition and offset.
+        """Lists current leases with their deadlines and delivery counts, by partition and offset.
 
-        Of one partition, or of all; in each from that offset on.
+        Covers one partition or all of them; in each, only messages from `offset` on.
         """
 
     async def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Take leases back from their holders: of one message, of a partition, or of all.
+        """Ends leases of one message, of a partition, or of the whole group; returns the number of
+        messages.
 
-        Returns how many messages they had; these can be leased again at once. A former holder that
-        acks, gives back or extends gets `StaleLease`.
+        The messages can be leased again at once. A former holder that acks, returns or extends them
+        gets `StaleLease`.
         """
 
     async def reset(self, *, partition: int | None = None) -> None:
-        """Start over from the beginning of the log."""
+        """Starts over from the oldest message, in one partition or in all."""
 
     async def seek(
         self,
@@ -156,26 +172,27 @@ class Group(ReadableGroup, Protocol):
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Settle every message before a place, and deliver every one from there on again.
+        """Settles every message before a position and makes every message from it on available
+        again.
 
-        The place is an offset of one partition; or in each partition the first message at or after
-        a moment; or the end.
+        The position is an offset in one partition; or, in each partition, the first message at or
+        after `timestamp_ms`; or the end.
         """
 
     async def dead_letters(self) -> list[DeadLetter]:
-        """Those of this group that were not sent back."""
+        """Lists the dead letters of this group that were not redriven."""
 
     async def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """The same in pages: from an offset of a partition of the dead-letter topic on."""
+        """Lists dead letters in pages, from an offset of the dead-letter topic on."""
 
     async def redrive(self, *, max_messages: int = 1_000_000) -> int:
-        """Send dead letters back to the partitions they came from; how many."""
+        """Sends dead letters back to their original partitions; returns how many."""
 
 
 class Partition(ReadablePartition, Protocol):
-    """For one event loop."""
+    """A partition of a topic: a log of messages with consecutive offsets. For one event loop."""
 
     async def append_batch(
         self,
@@ -189,29 +206,29 @@ class Partition(ReadablePartition, Protocol):
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> PendingAppend:
-        """Append messages, which get offsets that follow one another; done when it returns.
+        """Appends messages with consecutive offsets. `result()` waits for the acknowledgement.
 
-        A payload of None deletes its key. `Busy` if there was no room for that many seconds.
+        A payload of None deletes its key. `Busy` if the queue stays full for `timeout` seconds.
         """
 
     async def sync(self) -> None:
-        """Make durable what was acknowledged after its write alone."""
+        """Makes durable what was acknowledged with `after_write`."""
 
     async def seal(self) -> bool:
-        """Begin a new segment; False if the active one is empty."""
+        """Starts a new segment; returns False if the active one is empty."""
 
     async def truncate_before(self, before: int) -> int:
-        """Remove all messages before that offset; how many segments went with them."""
+        """Removes all messages before an offset; returns the number of removed segments."""
 
 
 class Topic(ReadableTopic, Protocol):
-    """For one event loop."""
+    """A topic: partitions and consumer groups. For one event loop."""
 
     @property
     def partitions(self) -> Sequence[Partition]: ...
 
     def partition(self, number: int) -> Partition:
-        """`NotFound` if there is none of that number."""
+        """Returns one partition. `NotFound` if there is none with that number."""
 
     async def append_batch(
         self,
@@ -226,9 +243,11 @@ class Topic(ReadableTopic, Protocol):
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> PendingAppend:
-        """See `keratin.Topic`: the result is (base offset, count), and is there at once.
+        """Appends messages to one partition: that of `key`, or `partition`, or the next in turn.
 
-        Stored once, also if an answer is lost on the way and it is sent again.
+        `result()` of the returned value waits for the acknowledgement and returns the base offset
+        and the number of messages. The messages are stored once, even if a response is lost and the
+        client sends them again.
         """
 
     async def append_keyed(
@@ -238,39 +257,39 @@ class Topic(ReadableTopic, Protocol):
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> Sequence[PendingAppend]:
-        """Pairs of key and payload, each to its key's partition: one append for each of those.
+        """Appends (key, payload) pairs, each to the partition of its key; one append per partition.
 
-        Those without a key go to the next partition in turn, together. What is wrong with any of
-        them is found before one is sent. `PartlyAppended` if some were appended, when there was no
-        room for others.
+        Pairs without a key go to the next partition in turn, together. Everything is validated
+        before anything is sent. `PartlyAppended` if some partitions took their messages and others
+        had no room.
         """
 
     async def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
-        """The consumer group of that name, made anew if need be.
+        """Returns the consumer group of that name, and creates it if there is none.
 
-        `config` is kept, and counts from the group's next opening on: at once, if it was not open.
-        Without one the group has what was kept, or else that of the store.
+        `config` is stored and applies from the next time the group is opened: now, if it was not
+        open. Without it the group has its stored configuration, or that of the store.
         """
 
     async def delete_group(self, name: str) -> None:
-        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        """Deletes a group and its acks. `NotFound` if there is none."""
 
     async def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Append staged batches, by partition, once: see `lakebed.store.batch_commit`."""
+        """Appends staged batches, by partition, exactly once; see `lakebed.store.batch_commit`."""
 
 
 class Topics(ReadableTopics, Protocol):
-    """For one event loop."""
+    """The topics of a store. For one event loop."""
 
     async def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> Topic:
-        """A new topic; `AlreadyExists` if there is one of that name."""
+        """Creates a topic. `AlreadyExists` if there is one of that name."""
 
     async def open(self, name: str) -> Topic:
-        """`NotFound` if there is none."""
+        """Opens a topic. `NotFound` if there is none."""
 
     async def ensure(
         self,
@@ -279,24 +298,24 @@ class Topics(ReadableTopics, Protocol):
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Topic:
-        """The topic, created if need be; `InputError` if it has another number of partitions."""
+        """Opens a topic, creating it if needed. `InputError` if its partition count differs."""
 
     async def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """They count from the topic's next opening on."""
+        """Stores settings of a topic. They apply from the next time it is opened."""
 
     async def delete(self, name: str) -> None:
-        """Remove a topic, its messages, its groups and its dead letters, for good."""
+        """Deletes a topic with its messages, groups and dead letters, permanently."""
 
 
 class Tiers(Protocol):
-    """For one event loop."""
+    """The tiers of a log. For one event loop."""
 
     async def residency(self) -> list[Residence]:
-        """Where the segments are."""
+        """Lists the segments and the tiers they are in."""
 
 
 class Log(ReadableLog, Protocol):
-    """For one event loop."""
+    """A log: a sequence of records in segments. For one event loop."""
 
     @property
     def tiers(self) -> Tiers: ...
@@ -304,56 +323,59 @@ class Log(ReadableLog, Protocol):
     async def append_record(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Append one record; it has its id at once and is durable after a flush.
+        """Appends one record and returns its id at once. The record is durable after a flush.
 
-        Never waits: `WouldBlock` says what it would have waited for.
+        Never waits: raises `WouldBlock`, which names what it would have waited for.
         """
 
     async def append_records(
         self, payloads: Sequence[Buffer], *, ext_ids: Numbers = 0, timestamps: Numbers | None = None
     ) -> Sequence[RecordId]:
-        """Append many at once. `WouldBlock.record_ids` has those that were appended before it."""
+        """Appends many records at once.
+
+        On `WouldBlock`, its `record_ids` are the ids of the records that were appended.
+        """
 
     async def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
+        """Appends one record, waiting up to `timeout` seconds where `append_record` would block."""
 
     async def flush(
         self, record_id: RecordId | None = None, *, timeout: float | None = None
     ) -> None:
-        """Until that record, or everything appended so far, is durable.
+        """Waits until a record, or everything appended so far, is durable.
 
-        After a `RetryError` (the disk is full) or `OutcomeUnknown` (the seconds passed) the records
-        are still queued: call this again, and do not append them again.
+        After `RetryError` (the disk is full) or `OutcomeUnknown` (the timeout passed) the records
+        are still queued: flush again, and do not append them again.
         """
 
     async def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
-        """Seal the segment that is written, and return when that is durable.
-
-        None if it has no record: there is nothing to seal.
-        """
+        """Seals the active segment durably and returns it; None if it has no records."""
 
     @property
     async def coordinator_watermark(self) -> int: ...
 
     async def set_coordinator_watermark(self, watermark: int) -> None:
-        """Kept with the next seal and given back after recovery; it never goes back."""
+        """Stores a number that never decreases.
+
+        It becomes durable with the next seal and is restored by recovery.
+        """
 
     async def describe(self) -> LogDescription: ...
 
     async def segments(self) -> Sequence[SegmentInfo]:
-        """All that exist now, oldest first."""
+        """Lists all current segments, oldest first."""
 
     async def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """All segments, and the durable end, which they contain."""
+        """Returns all segments and the durable end, which they contain."""
 
     async def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
-        """Until the durable end is beyond `position`; False if the seconds passed first."""
+        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
 
 
 class Bucket(ReadableBucket, Protocol):
-    """For one event loop."""
+    """A bucket of objects. For one event loop."""
 
     async def set_versioning(self, versioning: Versioning) -> BucketInfo: ...
 
@@ -369,21 +391,24 @@ class Bucket(ReadableBucket, Protocol):
         if_none_match: str | None = None,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
-        """Store bytes, a file or an iterable of bytes, of any size; memory stays bounded.
+        """Stores bytes, a file or an iterable of bytes of any size, with bounded memory.
 
-        `if_none_match="*"` stores it only if there is none, `if_match=etag` only in place of that
-        one: `PreconditionFailed` otherwise.
+        `if_none_match="*"` stores the object only if the key has none; `if_match=etag` only if the
+        current object has that ETag. `PreconditionFailed` otherwise.
         """
 
     async def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
-        """Hide the object behind a delete marker, or remove the version that is given."""
+        """Deletes an object. In a versioned bucket this adds a delete marker.
+
+        With `version_id`, removes that version permanently.
+        """
 
     async def delete_many(
         self, keys: Iterable[str | ObjectToDelete]
     ) -> builtins.list[Deleted | LakebedError]:
-        """Any number; each by itself, its error in its place."""
+        """Deletes any number of objects; each has its own result or error."""
 
     async def copy(
         self,
@@ -396,32 +421,32 @@ class Bucket(ReadableBucket, Protocol):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """The object under another key, or in another bucket; no byte of it is moved.
+        """Copies an object to another key or bucket without moving its bytes.
 
-        The conditions are those of the target, as in `put`.
+        `if_match` and `if_none_match` apply to the target, as in `put`.
         """
 
 
 class AccessKeys(ReadableAccessKeys, Protocol):
-    """For one event loop."""
+    """The access keys of a store. For one event loop."""
 
     async def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
-        """A new key with a new secret, which is returned this once."""
+        """Creates an access key. Its secret is returned this once only."""
 
     async def disable(self, access_key: str) -> KeyInfo:
-        """Nothing signed with it is accepted any more. Fine if it is disabled already."""
+        """Disables a key: requests signed with it are refused. Has no effect on a disabled key."""
 
     async def enable(self, access_key: str) -> KeyInfo:
-        """Undo `disable`."""
+        """Enables a disabled key."""
 
     async def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
-        """What is signed with a disabled key is refused. Fine if it is so already."""
+        """Enables or disables a key. Has no effect if it is in that state already."""
 
 
 class Pins(ReadPins, Protocol):
-    """For one event loop."""
+    """Pins protect ranges from retention while they are read. For one event loop."""
 
     async def create(
         self,
@@ -434,34 +459,34 @@ class Pins(ReadPins, Protocol):
         topic: str | None = None,
         partition: int | None = None,
     ) -> Pin:
-        """As `pin` if a log is given, as `pin_offsets` if a topic and a partition are."""
+        """Pins segments if `log` is given, or offsets if `topic` and `partition` are."""
 
     async def all_active(self) -> list[Pin]:
-        """The pins that count now, those of logs first."""
+        """Lists the pins that have not expired, those of logs first."""
 
 
 class Damage(ReadableDamage, Protocol):
-    """For one event loop."""
+    """The record of data that was lost. For one event loop."""
 
     async def list(self) -> list[DamageRecord]:
-        """All that is on record, acknowledged or not, oldest first."""
+        """Lists all records of damage, acknowledged or not, oldest first."""
 
     async def acknowledge(self, record_id: int) -> DamageRecord:
-        """Somebody knows of it; `NotFound` if it is not on record."""
+        """Marks a record as acknowledged, which ends its reports. `NotFound` if there is none."""
 
 
 class Maintenance(Verification, Protocol):
-    """For one event loop."""
+    """Long-running work on a store. For one event loop."""
 
     async def upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
     ) -> Outcome:
-        """Compress segments and put them into Tier 2."""
+        """Compresses segments and uploads them to Tier 2."""
 
     async def retry_upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
     ) -> Outcome:
-        """Upload segments whose upload failed for good."""
+        """Uploads segments again whose upload has failed permanently."""
 
     async def evict(
         self,
@@ -471,15 +496,15 @@ class Maintenance(Verification, Protocol):
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Remove segments that Tier 2 has from Tier 0; with `warm` from Tier 1 as well."""
+        """Removes segments from Tier 0 that are in Tier 2; with `warm` from Tier 1 as well."""
 
     async def hydrate(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
     ) -> Outcome:
-        """Bring segments back into Tier 0."""
+        """Copies segments back into Tier 0."""
 
     async def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Upload objects again that are missing or damaged."""
+        """Uploads objects again that are missing or damaged."""
 
     async def migrate_tier2(
         self,
@@ -489,7 +514,7 @@ class Maintenance(Verification, Protocol):
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copy a log's objects to another Tier 2 and use that."""
+        """Copies a log's objects to another Tier 2, which the log uses from then on."""
 
     async def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
@@ -502,11 +527,11 @@ class Maintenance(Verification, Protocol):
     async def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Read versions again: mark the damaged ones, clear the mark of the others."""
+        """Reads versions again; marks the damaged ones and clears the mark of the others."""
 
 
 class Store(ReadableStore, Protocol):
-    """For one event loop."""
+    """A store that can be written to. For one event loop."""
 
     @property
     def topics(self) -> Topics: ...
@@ -518,42 +543,43 @@ class Store(ReadableStore, Protocol):
     def damage(self) -> Damage: ...
 
     async def log(self, name: str) -> Log:
-        """The log of that name, created if need be."""
+        """Returns the log of that name, and creates it if there is none."""
 
     async def open_log(self, name: str) -> Log:
-        """`NotFound` if there is none."""
+        """Returns the log of that name. `NotFound` if there is none."""
 
     async def topic(self, name: str, *, partitions: int | None = None) -> Topic:
-        """The topic of that name, created if need be with so many partitions, or one.
+        """Returns the topic of that name, and creates it if there is none, with `partitions`
+        partitions or one.
 
-        `InputError` if it is there with another number of them.
+        `InputError` if it exists with a different number of partitions.
         """
 
     async def open_bucket(self, name: str) -> Bucket:
-        """`NoSuchBucket` if there is none."""
+        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
 
     async def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
-        """The bucket of that name, created if need be.
+        """Returns the bucket of that name, and creates it if there is none.
 
-        `BucketExists` if it is there with another versioning than the one asked for.
+        `BucketExists` if it exists with a different `versioning`.
         """
 
     async def delete_bucket(self, name: str) -> None:
-        """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
+        """Deletes a bucket and aborts its uploads. `BucketNotEmpty` if it has any version."""
 
     @property
     def keys(self) -> AccessKeys:
-        """Access keys: who may use the store over TCP, and over S3."""
+        """The access keys for S3 and for the HTTP API over TCP."""
 
     async def state(self) -> StoreState:
-        """What is in it."""
+        """Describes what the store contains."""
 
     async def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """By engine, by log or partition, by name."""
+        """Counters by engine, by log or partition, and by name."""
 
     async def configuration(self) -> dict[str, dict[str, Any]]:
-        """The settings that count, by section, secrets hidden."""
+        """The settings in effect, by section, with secrets hidden."""
 
     @property
     def maintenance(self) -> Maintenance:
-        """Verification, repair and moves between tiers: done by the program that has it open."""
+        """Verification, repair and tier moves, run by the process that has the store open."""

@@ -1,14 +1,15 @@
-"""Appending: records are encoded, given their ids and queued for the flush.
+"""Appends records: encodes them, assigns their ids and queues them for the next flush.
 
-It never waits and touches no disk, unless a time-out is given: what it would wait for is told by
-`WouldBlock`. Records that do not fit into the active segment go to the next one, which is rolled
-to if the one before was sealed.
+An append without a timeout never waits and does no I/O: it raises `WouldBlock`, which names what
+the caller would have to wait for. Records that do not fit in the active segment go to the next
+segment, once the segment before the active one is sealed.
 
 Invariants:
-- ids are handed out in the order of the queue, both under the log's mutex, and never twice;
-- a record that was queued is counted: whatever a caller's values could fail is done before, and
-  an append that is interrupted in between ends the log's writing;
-- a batch of an append may be split between segments and flushes, but stays in order.
+
+- ids are assigned in queue order, both under the log's mutex, and no id is assigned twice;
+- every queued record is counted: everything that bad arguments could make fail happens before the
+  record is queued, and an append that is interrupted between the two steps poisons the log;
+- a batch may be split over several segments and flushes, but its records stay in order.
 """
 
 from __future__ import annotations
@@ -36,15 +37,18 @@ from lakebed.base.layout import Buffer
 from lakebed.kernels import AofBatch
 
 SET_BACK_NS_MAX = NS_PER_S
-"""Automatic timestamps do not fall when the clock is set back by so much at most. One that is
-further in the future, from a wrong clock or a caller, holds up none that follow."""
+"""Automatic timestamps do not decrease when the clock is set back by at most this much. If the last
+timestamp is further ahead of the clock than this, the next record takes the clock's time."""
 
 
 class Appender:
-    """Thread-safe: an append holds the log's mutex from its first record to its last."""
+    """Appends records from any thread.
+
+    An append holds the log's mutex until its last record is queued.
+    """
 
     def __init__(
-        self, context: LogContext, transitions: Transitions, flusher: Flusher, waiting: ChangeWaiter
+        self, context: LogContext, transitions: Transitions, flusher: Flusher, waiter: ChangeWaiter
     ) -> None:
         self._state = context.state
         self._clock = context.clock
@@ -53,7 +57,7 @@ class Appender:
         self._flush_bytes = context.config.flush.flush_bytes
         self._transitions = transitions
         self._flusher = flusher
-        self._waiter = waiting
+        self._waiter = waiter
 
     def append(
         self, payloads: Sequence[Buffer], *, ext_ids: Numbers, timestamps: Numbers | None
@@ -71,8 +75,8 @@ class Appender:
                     parts.append(
                         self._append_some(
                             payloads[done:] if done else payloads,
-                            timestamps=_rest(stamps, done),
-                            ext_ids=_rest(ext_ids, done),
+                            timestamps=_from_index(stamps, done),
+                            ext_ids=_from_index(ext_ids, done),
                         )
                     )
                     done += len(parts[-1])
@@ -90,11 +94,11 @@ class Appender:
         started_ns = self._clock.monotonic_ns()
         deadline_ns = self._waiter.deadline_ns(timeout)
         while True:
-            seen = self._waiter.next_change()
+            next_change = self._waiter.next_change()
             try:
                 record_id = self.append([payload], ext_ids=ext_id, timestamps=timestamp)[0]
             except WouldBlock as error:
-                if not self._waiter.wait(error.kind, seen, deadline_ns):
+                if not self._waiter.wait(error.kind, next_change, deadline_ns):
                     raise
             else:
                 now_ns = self._clock.monotonic_ns()
@@ -106,30 +110,35 @@ class Appender:
         state = self._state
         deadline_ns = self._waiter.deadline_ns(timeout)
         while True:
-            seen = self._waiter.next_change()
+            next_change = self._waiter.next_change()
             with state.mutex:
                 state.check_writable()
                 has_room = not state.is_tail_full or self._transitions.may_roll
                 if state.error is None and (has_room or self._transitions.is_asking_useful):
                     return
-            if not self._waiter.wait(BackpressureKind.ROLLOVER, seen, deadline_ns):
+            if not self._waiter.wait(BackpressureKind.ROLLOVER, next_change, deadline_ns):
                 raise WouldBlock(BackpressureKind.ADMISSION, f"{state.name}: no writable segment")
 
     def _append_some(
         self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
     ) -> RecordIds:
-        """As many as fit the segment that is written; the next one if none do. With the mutex."""
+        """Appends as many records as fit in the active segment, rolling to the next one if none do.
+
+        Called with the mutex held.
+        """
         state = self._state
         state.check_writable()
         if state.error is not None:
-            raise WouldBlock(BackpressureKind.FLUSH, f"{state.name}: flushing fails: {state.error}")
+            raise WouldBlock(
+                BackpressureKind.FLUSH, f"{state.name}: flushes are failing: {state.error}"
+            )
         batch = self._encode(payloads, timestamps, ext_ids)
         if not len(batch.offsets):
             self._check_fits(payloads[0])
             self._transitions.roll()
             batch = self._encode(payloads, timestamps, ext_ids)
         segment = state.chain.active
-        # Everything that the caller's values could fail is done before the chunk is queued.
+        # Everything that bad arguments could make fail happens before the chunk is queued.
         first = FirstRecord(timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
         max_timestamp = largest(timestamps, len(batch.offsets))
         chunk = segment.chunk(batch, first)
@@ -140,10 +149,10 @@ class Appender:
             ids = segment.accept(batch, first, max_timestamp=max_timestamp)
         except Busy:
             raise WouldBlock(
-                BackpressureKind.FLUSH, f"{state.name}: too much is not durable yet"
+                BackpressureKind.FLUSH, f"{state.name}: the queue of unflushed records is full"
             ) from None
         except BaseException as error:
-            # Interrupted in between: queued, but not counted. The next would get the same place.
+            # The chunk is queued but not counted: the next append would get the same offset.
             if not isinstance(error, LakebedError):
                 state.failure = Poisoned("append", state.folder, why=repr(error))
             raise
@@ -154,7 +163,7 @@ class Appender:
     def _encode(
         self, payloads: Sequence[Buffer], timestamps: Numbers, ext_ids: Numbers
     ) -> AofBatch:
-        """No more at once than a flush takes, so that no batch is too large for the queue."""
+        """Encodes at most what one flush takes, so that no batch is too large for the queue."""
         segment, limit = self._state.chain.active, self._flush_bytes
         batch = segment.encode(payloads, timestamps=timestamps, ext_ids=ext_ids, limit=limit)
         if len(batch.offsets) or segment.room <= limit:
@@ -163,7 +172,10 @@ class Appender:
         return segment.encode(first, timestamps=_at(timestamps, 0), ext_ids=_at(ext_ids, 0))
 
     def _stamp(self) -> int:
-        """Now; or the last one, if the clock was set back a little since. With the mutex."""
+        """Returns the current time, or the last timestamp if the clock was set back slightly since.
+
+        Called with the mutex held.
+        """
         state, now_ns = self._state, self._clock.wall_ns()
         if not now_ns < state.last_timestamp <= now_ns + SET_BACK_NS_MAX:
             state.last_timestamp = now_ns
@@ -176,7 +188,7 @@ class Appender:
             raise TooLarge(f"{self._state.name}: the payload", size=size, limit=limit)
 
 
-def _rest(numbers: Numbers, start: int) -> Numbers:
+def _from_index(numbers: Numbers, start: int) -> Numbers:
     return numbers if isinstance(numbers, int) or not start else numbers[start:]
 
 

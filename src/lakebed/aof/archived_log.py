@@ -1,8 +1,8 @@
-"""The segments that retention moved to `archive/`, as a log to be read; nothing is changed there.
+"""A read-only log view of the segments that retention moved to `archive/`.
 
-Their names have no base offset: that is in their headers. Whoever keeps the archive may take
-segments away, the oldest first; one that is missing between the others is a gap, which readers
-report as they do everywhere.
+Archived file names have no base offset: it is in the segment headers. The archive's owner may
+delete segments, oldest first. A segment that is missing between two others is a gap, which readers
+report as in any log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakebed.base.runner import Runner
 
 
 class ArchivedLog:
-    """A `LogView` of the archive as it was when this was made. Thread-safe."""
+    """A `LogView` of the archive as it was when this object was created. Thread-safe."""
 
     cold = None
 
@@ -39,19 +39,22 @@ class ArchivedLog:
         self._segments = list_archived(disk, paths)
 
     def hold(self, reader: PositionedReader) -> None:
-        """Nothing: retention removes no archived segment."""
+        """Does nothing: retention removes no archived segment."""
 
     def on_used(self, info: SegmentInfo) -> None:
-        """Nothing: it stays where it is."""
+        """Does nothing: archived segments are not moved between tiers."""
 
     def segments(self) -> Sequence[SegmentInfo]:
         return self._segments
 
     def refresh(self) -> None:
-        """Nothing: what is archived does not change."""
+        """Does nothing: the listing is fixed when the object is created."""
 
     def durable_end(self) -> RecordId:
-        """The end of the last segment; of a damaged one, where it has room for records."""
+        """Returns the end of the last segment.
+
+        If that segment's footer is damaged, returns the end of its space for records.
+        """
         if not self._segments:
             return RecordId(0)
         last = self._segments[-1]
@@ -64,33 +67,33 @@ class ArchivedLog:
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:  # noqa: ARG002
         if self.durable_end() > position:
             return True
-        raise Closed(f"{self._name}: nothing is appended to an archive")
+        raise Closed(f"{self._name}: the archive has no more records, and none are added to it")
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
         return lambda: None
 
 
 def list_archived(disk: Disk, paths: LogPaths) -> tuple[SegmentInfo, ...]:
-    """The archived segments, oldest first; other files are passed over."""
+    """Returns the archived segments, oldest first; files with other names are ignored."""
     names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
-    found: list[SegmentInfo] = []
+    segments: list[SegmentInfo] = []
     for name in filter(None, map(ArchivedName.parse, names)):
         if name.segment_id > SEGMENT_INDEX_MAX:
             continue
         info = _segment_info(disk, paths.archived(name), name)
-        if found and found[-1].segment_id == info.segment_id:
-            raise Corrupt("two files have one segment's number", path=info.path)
-        found.append(info)
-    return tuple(found)
+        if segments and segments[-1].segment_id == info.segment_id:
+            raise Corrupt("another file has the same segment number", path=info.path)
+        segments.append(info)
+    return tuple(segments)
 
 
 def segment_name(info: SegmentInfo) -> SegmentName:
-    """The name that the segment had in the log."""
+    """Returns the name that the segment's file had in `segments/`."""
     return SegmentName(info.segment_id, info.base_offset, info.created_at)
 
 
 def _segment_info(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
-    """Damage is found by whoever reads it."""
+    """Reads the header and footer without checking the records: reading them finds damage."""
     with disk.open(path) as file:
         start = file.pread(0, SEGMENT_HEADER.size)
         header = SEGMENT_HEADER.unpack(start.ljust(SEGMENT_HEADER.size, b"\0"))

@@ -1,9 +1,9 @@
-"""Brings the bytes of segments that retention gives up into `archive/`, before they leave the log.
+"""Makes segments ready for `archive/` before retention removes them from the log.
 
-A segment that is in Tier 0 alone is moved there as it is, by `retention_worker`. One that has
-copies in colder tiers loses them with its retirement, so first of all its bytes must be known to
-be whole: those in Tier 0 are read to their end, and if they are damaged or not there, the segment
-is restored into the archive from the warmest copy that is good. While none is, it stays in the log.
+A segment that is only in Tier 0 is moved to the archive as it is, by `retention_worker`. A segment
+that also has copies in colder tiers loses them when it is retired, so its Tier 0 file is first read
+to the end and verified. If that file is damaged or missing, the segment is restored into the
+archive from the warmest good copy. While no copy is good, the segment stays in the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _COLDER = Residency.TIER1 | Residency.TIER2
 
 
 class Archiver:
-    """Of one log. Retention asks, from the maintenance; the upkeep of the tiers does the work."""
+    """Prepares the segments of one log for archiving.
+
+    Retention requests segments from the maintenance task; the tier upkeep task runs `step`.
+    """
 
     def __init__(
         self,
@@ -33,52 +36,57 @@ class Archiver:
         *,
         on_ready: Callable[[], None],
     ) -> None:
-        """`on_ready` has retention look again."""
+        """`on_ready` makes retention run again."""
         self._disk = context.disk
         self._state = context.state
         self._recorder = recorder
         self._moves = moves
         self._on_ready = on_ready
-        self._mutex = context.runner.mutex()  # guards the rest
-        self._wanted: dict[int, None] = {}  # in the order they were asked for
+        self._mutex = context.runner.mutex()  # guards the fields below
+        self._requested: dict[int, None] = {}  # segment ids, in order of request
         self._archived: dict[int, ArchivedName] = {}
-        self._whole: set[int] = set()  # in Tier 0
+        self._whole: set[int] = set()  # segments whose Tier 0 file was verified
 
     @property
     def is_owed(self) -> bool:
         """Whether there is work for `step`."""
         with self._mutex:
-            return bool(self._wanted)
+            return bool(self._requested)
 
     def is_ready(self, info: SegmentInfo) -> bool:
-        """Whether the segment may leave the log: its bytes are in the archive, or will be moved
-        there from Tier 0."""
+        """Returns whether the segment may leave the log.
+
+        It may if the archive already has it, or if its Tier 0 file is good and will be moved there.
+        """
         with self._mutex:
-            is_known = info.segment_id in self._archived
+            is_archived = info.segment_id in self._archived
             is_whole = info.segment_id in self._whole
-        return is_known or (not info.tier and (is_whole or not self._has_colder(info)))
+        return is_archived or (not info.tier and (is_whole or not self._has_colder(info)))
 
     def request(self, segment_id: int) -> None:
-        """Make that segment ready."""
         with self._mutex:
-            self._wanted[segment_id] = None
+            self._requested[segment_id] = None
 
     def forget(self, segment_id: int) -> bool:
-        """The segment has left the log; whether the archive has it already."""
+        """Drops the state of a segment that has left the log; returns whether it is archived
+        already."""
         with self._mutex:
-            self._wanted.pop(segment_id, None)
+            self._requested.pop(segment_id, None)
             self._whole.discard(segment_id)
             return self._archived.pop(segment_id, None) is not None
 
     def step(self) -> None:
-        """Make ready what is wanted, in its order. What fails is raised, and stays wanted."""
+        """Prepares the requested segments in order.
+
+        If one fails, its error is raised and it stays requested.
+        """
         with self._mutex:
-            wanted = list(self._wanted)
-        for segment_id in wanted:
+            requested = list(self._requested)
+        for segment_id in requested:
             with self._moves.claim(segment_id, is_worker=True):
                 self._make_ready(segment_id)
             with self._mutex:
-                self._wanted.pop(segment_id, None)
+                self._requested.pop(segment_id, None)
             self._on_ready()
 
     def _make_ready(self, segment_id: int) -> None:
@@ -95,7 +103,7 @@ class Archiver:
             self._archived[segment_id] = name
 
     def _is_whole(self, info: SegmentInfo) -> bool:
-        """Whether its file in Tier 0 is there and good to the last byte."""
+        """Returns whether the segment's Tier 0 file exists and verifies to the last byte."""
         if info.tier:
             return False
         try:

@@ -1,7 +1,7 @@
-"""The segments of a log that is open for writing: sealed ones, one that is being sealed, one that
-is written; and the handshake that leads from one to the next.
+"""The chain of segments of a log that is open for writing, and the rollover from one to the next.
 
-In memory only, guarded by the log's mutex.
+The chain holds the sealed segments, those waiting to be sealed, and the active segment. It is kept
+in memory only and guarded by the log's mutex.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from lakebed.base.clock import Clock
 
 
 class SegmentChain:
-    """At most two segments are not finalised: `active`, and one in `to_seal`.
+    """The segments of one log. At most two are not finalised: `active`, and one in `to_seal`.
 
-    (After a crash recovery may hand over two that want a footer; nothing rolls over before that.)
+    After a crash, recovery may hand over two segments that need a footer; both are sealed before
+    the next rollover.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class SegmentChain:
             recovered.next_record_count,
         )
         self.active = recovered.tail or self._new_segment()
-        self._readable: tuple[SegmentInfo, ...] | None = None  # made when asked for
+        self._readable: tuple[SegmentInfo, ...] | None = None  # computed when first needed
 
     @property
     def may_roll(self) -> bool:
@@ -66,9 +67,9 @@ class SegmentChain:
         self.state = after(self.state, Signal.FAIL)
 
     def roll(self) -> Segment:
-        """Hand the active segment over and go on in the next one; the one handed over.
+        """Moves the active segment to `to_seal`, starts the next one, and returns the full one.
 
-        Where nobody else has a say in it, the whole handshake at once.
+        If no rollover was requested, runs the whole handshake at once.
         """
         if self.may_roll:
             self.request_rollover()
@@ -87,7 +88,7 @@ class SegmentChain:
         return full
 
     def finish(self, segment: Segment) -> SegmentInfo:
-        """The segment at the head of `to_seal` has its footer."""
+        """Moves the first segment of `to_seal`, which now has its footer, to `sealed`."""
         assert self.to_seal[0] is segment
         self.to_seal.pop(0)
         info = self._info(segment, is_sealed=True)
@@ -99,14 +100,17 @@ class SegmentChain:
 
     @property
     def is_at_start(self) -> bool:
-        """Nothing was written yet that is not sealed."""
+        """Whether nothing was written after the sealed segments."""
         return not self.to_seal and not self.active.record_count
 
     def follow(self, last: SegmentInfo, *, record_count: int) -> None:
-        """Go on behind that segment: no file is here to tell where the log ends."""
-        assert self.is_at_start, "something was written already"
-        assert last.end is not None, "where it ends is known of a segment in a colder tier"
-        if self.active.is_on_disk:  # activated before a crash, and no record came
+        """Makes the active segment continue after `last`, a segment that is only in colder tiers.
+
+        Called when no local file shows where the log ends.
+        """
+        assert self.is_at_start, "records were written already"
+        assert last.end is not None, "the end of a segment in a colder tier is known"
+        if self.active.is_on_disk:  # activated before a crash, without a record
             self.active.base_record_count = record_count
             return
         segment_id = max(self.active.name.segment_id, last.segment_id + 1)
@@ -115,39 +119,41 @@ class SegmentChain:
         self._readable = None
 
     def find(self, segment_id: int) -> SegmentInfo | None:
-        """A sealed segment, in whatever tier."""
-        index = bisect_left(self.sealed, segment_id, key=lambda info: info.segment_id)
-        found = self.sealed[index] if index < len(self.sealed) else None
-        return found if found is not None and found.segment_id == segment_id else None
+        """Returns the sealed segment with that id, in whichever tier it is, or None."""
+        index = bisect_left(self.sealed, segment_id, key=lambda sealed: sealed.segment_id)
+        info = self.sealed[index] if index < len(self.sealed) else None
+        return info if info is not None and info.segment_id == segment_id else None
 
     def place(self, info: SegmentInfo) -> None:
-        """A sealed segment is read somewhere else from now on; or it is there again."""
-        index = bisect_left(self.sealed, info.segment_id, key=lambda info: info.segment_id)
-        is_known = index < len(self.sealed) and self.sealed[index].segment_id == info.segment_id
-        self.sealed[index : index + is_known] = [info]
+        """Records where a sealed segment is now read from, adding the segment if it is missing."""
+        index = bisect_left(self.sealed, info.segment_id, key=lambda sealed: sealed.segment_id)
+        is_listed = index < len(self.sealed) and self.sealed[index].segment_id == info.segment_id
+        self.sealed[index : index + is_listed] = [info]
         self._readable = None
 
     def last_written(self) -> Segment | None:
-        """The newest unsealed segment that has a record."""
+        """Returns the newest unsealed segment that has a record, or None."""
         for segment in (self.active, *reversed(self.to_seal)):
             if segment.record_count:
                 return segment
         return None
 
     def note_durable(self, segment: Segment, end: int) -> None:
-        """Bytes up to `end` of the segment were synced."""
+        """Records that the segment's bytes up to `end` were synced."""
         if not segment.durable:
             self._readable = None
         segment.durable = end
 
     def retire(self, gone: Sequence[SegmentInfo]) -> None:
-        """Sealed segments leave the log."""
+        """Removes sealed segments from the log."""
         self.sealed = [info for info in self.sealed if info not in gone]
         self._readable = None
 
     def readable(self) -> tuple[SegmentInfo, ...]:
-        """All segments with something durable in them, oldest first; the same until that changes,
-        so that looking costs nothing however many there are."""
+        """Returns all segments with durable records, oldest first.
+
+        The tuple is cached until the segments change, so a call is cheap however many there are.
+        """
         if self._readable is None:
             unsealed = [
                 self._info(segment, is_sealed=False)

@@ -1,7 +1,7 @@
-"""Waiting for a log to change, with a deadline: for space, a seal, or a record.
+"""Waits until a log changes: until it has space, a segment is sealed, or a record is durable.
 
-Take `next_change` first, then look at the condition, then wait for it: a change in between is not
-missed. Who waits for a flush leads it, so that a lone caller does not wait for another thread.
+Take `next_change` first, then check the condition, then wait: no change in between is missed. A
+caller that waits for a flush leads that flush, so a single thread does not depend on another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakebed.base.runner import Event
 
 
 class ChangeWaiter:
-    """Thread-safe; not to be used with the log's mutex held."""
+    """Waits for changes of one log. Thread-safe; do not call it with the log's mutex held."""
 
     def __init__(self, context: LogContext, flusher: Flusher) -> None:
         self._state = context.state
@@ -26,14 +26,14 @@ class ChangeWaiter:
         self._flusher = flusher
 
     def deadline_ns(self, timeout: float | None) -> int | None:
-        """When that many seconds will have passed; None is never."""
+        """Returns the monotonic time `timeout` seconds from now; None means no deadline."""
         return None if timeout is None else self._clock.monotonic_ns() + round(timeout * NS_PER_S)
 
     def next_change(self) -> Event:
         return self._notifier.next_change()
 
-    def wait(self, kind: BackpressureKind, seen: Event, deadline_ns: int | None) -> bool:
-        """False if the deadline came first."""
+    def wait(self, kind: BackpressureKind, next_change: Event, deadline_ns: int | None) -> bool:
+        """Waits for the change; returns False if the deadline passes first."""
         seconds = None
         if deadline_ns is not None:
             seconds = (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S
@@ -43,4 +43,4 @@ class ChangeWaiter:
             with contextlib.suppress(OutcomeUnknown):
                 self._flusher.flush(None, seconds)
             return True
-        return seen.wait(seconds)
+        return next_change.wait(seconds)

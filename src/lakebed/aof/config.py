@@ -16,16 +16,16 @@ _YEARS_MS = 1000 * 366 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class FlushConfig:
-    """When appended bytes are made durable without anybody asking for it."""
+    """Sets when appended bytes are made durable without an explicit flush."""
 
     flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
-    """A flush begins when so many bytes wait."""
+    """Flush when this many bytes are queued."""
     flush_ms: int = bounded(5, minimum=0, maximum=60_000)
-    """A flush begins so long after an append that nobody waits for."""
+    """Flush this long after an append without a waiting caller."""
     max_unflushed_bytes: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
-    """Appends are refused while so many bytes are not durable."""
+    """Refuse appends while this many bytes are not durable."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Appends leave so much of the disk free."""
+    """Disk space that appends leave free."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -36,7 +36,7 @@ class FlushConfig:
             )
 
     def commit_config(self) -> CommitConfig:
-        """The same for the barrier."""
+        """Returns the same limits as the settings of the commit barrier."""
         return CommitConfig(
             batch_bytes_max=self.flush_bytes,
             batch_count_max=1_000_000,
@@ -49,19 +49,19 @@ class FlushConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionConfig:
-    """Which sealed segments leave `segments/`: the oldest, while any limit is exceeded. 0: none.
+    """Sets which sealed segments are removed: the oldest, while any limit is exceeded. 0: no limit.
 
-    They go to `archive/`, or are deleted. The last sealed segment always stays.
+    They are moved to `archive/` or deleted. The last sealed segment always stays.
     """
 
     age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)
-    """Segments that were sealed longer ago leave; 0 sets no limit."""
+    """Remove segments sealed longer ago than this; 0: no limit."""
     bytes_max: int = bounded(0, minimum=0, maximum=1 << 60)
-    """Segments leave while the sealed ones have more bytes; 0 sets no limit."""
+    """Remove segments while the sealed ones have more bytes than this; 0: no limit."""
     count_max: int = bounded(0, minimum=0, maximum=1_000_000)
-    """Segments leave while there are more sealed ones than this; 0 sets no limit."""
+    """Remove segments while there are more sealed ones than this; 0: no limit."""
     archive: bool = False
-    """Whether they are moved to `archive/` and not deleted."""
+    """Move removed segments to `archive/` instead of deleting them."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -69,10 +69,10 @@ class RetentionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerConfig:
-    """What all the logs of a root share."""
+    """Configures what all logs of a root share."""
 
     spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Files made ahead of need take so much together, of all logs; 0 makes none."""
+    """Maximum size of the files created ahead of need, for all logs together; 0: none."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -80,16 +80,16 @@ class ManagerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AofConfig:
-    """One log."""
+    """Configures one log."""
 
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
-    """The size of a segment, a power of two; a record must fit in it."""
+    """Size of a segment, a power of two. A record must fit into it."""
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
-    """So many segments are made ahead of need."""
+    """Number of segments created ahead of need."""
     zero_fill_spares: bool = True
-    """Whether those of a busy log are filled with zeros, in its pauses."""
+    """Zero-fill the segments created ahead of need while a busy log pauses."""
     enable_sparse_index: bool = False
-    """Whether a sealed segment gets an index file beside it."""
+    """Create an index file for each sealed segment."""
     flush: FlushConfig = field(default_factory=FlushConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     manifest: ManifestConfig = field(default_factory=ManifestConfig)
@@ -97,7 +97,7 @@ class AofConfig:
 
     def __post_init__(self) -> None:
         if self.segment_bytes & (self.segment_bytes - 1):
-            raise BadConfig(f"segment_bytes is {self.segment_bytes}, not a power of two")
+            raise BadConfig(f"segment_bytes is {self.segment_bytes}, which is not a power of two")
         if not 64 * KIB <= self.segment_bytes <= GIB:
-            raise BadConfig(f"segment_bytes = {self.segment_bytes}: allowed are 64KiB to 1GiB")
+            raise BadConfig(f"segment_bytes is {self.segment_bytes}; it must be from 64KiB to 1GiB")
         self.tiers.check_segments(self.segment_bytes)

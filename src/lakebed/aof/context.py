@@ -1,4 +1,4 @@
-"""What every part of one open log is given: where it lies, how it is set, and what all share."""
+"""The objects that the parts of one open log share: its paths, settings, state and runner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakebed.base.runner import Runner
 
 
 class LogContext(NamedTuple):
-    """`state` has the log's mutex, and says what it guards."""
+    """What each part of an open log is constructed with. `state` holds the log's mutex."""
 
     disk: Disk
     paths: LogPaths
@@ -39,7 +39,7 @@ def log_context(
     runner: Runner,
     counters: Counters,
 ) -> LogContext:
-    """Of a log that was just recovered."""
+    """Returns the context of a log that was just recovered."""
     return LogContext(
         disk=disk,
         paths=paths,

@@ -1,16 +1,16 @@
-"""One sealed segment from the runtime layout into the interchange layout, and back.
+"""Converts one sealed segment from the runtime layout to the interchange layout, or back.
 
-Record ids survive both ways: a record's logical offset is the segment's base offset plus the
-record's offset in the runtime file, and the target has the name of a runtime segment, which holds
-the base offset. What the other layout has no room for is lost, and only if `lossy` says so:
+Record ids survive both ways. A record's logical offset is the segment's base offset plus the
+record's offset in the runtime file, and the target file has the name of a runtime segment, which
+contains the base offset. What the other layout cannot hold is lost, and only if `lossy` allows it:
 
-- to interchange: nanoseconds below the millisecond, ext_ids of records, and of header and footer
-  the base record count, the sealing time, the watermark and the flush failure;
-- to runtime: the records' flags. A compacted segment has no runtime form: its gaps would read as
+- to interchange: the nanoseconds below the millisecond and the records' ext_ids; from the header
+  and footer, the base record count, the sealing time, the watermark and the flush failure;
+- to runtime: the records' flags. A compacted segment cannot be converted: its gaps would read as
   the end of the log.
 
-Damaged and unsealed input is refused, with the place of the damage. The target appears whole or
-not at all, and never replaces a file.
+Damaged or unsealed input is refused; the error names the damaged place. The target file appears
+complete or not at all, and never replaces a file.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from lakebed.base.units import MIB
 from lakebed.kernels import aof_encode, aof_scan
 
 _NS_PER_MS = 1_000_000
-_BATCH_COUNT = 4096  # records that are converted at a time
+_BATCH_COUNT = 4096  # records converted at a time
 _U64_MAX = (1 << 64) - 1
 _I64_MAX = (1 << 63) - 1
-_BATCH_BYTES = 4 * MIB  # or fewer, if their payloads come to this
+_BATCH_BYTES = 4 * MIB  # a batch ends earlier when its payloads reach this
 
 
 def to_interchange(
     disk: Disk, source: PathLike, target_folder: PathLike, *, stream_id: int, lossy: bool = False
 ) -> str:
-    """Export a sealed runtime segment; the path of the new file, durable when this returns."""
+    """Exports a sealed runtime segment and returns the path of the new file, which is durable."""
     _check_range("stream_id", stream_id, _U64_MAX)
     data, inspection = _load(disk, source, SegmentLayout.RUNTIME)
     header, footer = inspection.header, inspection.footer
@@ -94,14 +94,14 @@ def to_runtime(
     sealed_at: int | None = None,
     lossy: bool = False,
 ) -> str:
-    """Import a sealed interchange segment; the path of the new file, durable when this returns.
+    """Imports a sealed interchange segment and returns the path of the new file, which is durable.
 
-    What the interchange layout does not hold is given here; `sealed_at` is the newest record's
-    time unless it is. The file is as long as the next power of two.
+    The keyword arguments supply what the interchange layout does not hold; `sealed_at` defaults to
+    the newest record's time. The file's length is rounded up to a power of two.
     """
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     if name is None:
-        raise BadName(f"{os.fspath(source)}: not a segment's name, which holds the base offset")
+        raise BadName(f"{os.fspath(source)}: not a segment file name, which gives the base offset")
     _check_range("base_record_count", base_record_count, _U64_MAX)
     _check_range("coordinator_watermark", coordinator_watermark, _U64_MAX)
     _check_range("created_at", name.created_at, _I64_MAX)
@@ -128,14 +128,14 @@ def to_runtime(
 
 def _check_range(what: str, value: int, maximum: int) -> None:
     if not 0 <= value <= maximum:
-        raise InputError(f"{what} is {value}, it must be in [0, {maximum}]")
+        raise InputError(f"{what} is {value}; it must be from 0 to {maximum}")
 
 
-# Reading and judging the source.
+# Reading and checking the source.
 
 
 def _load(disk: Disk, source: PathLike, layout: SegmentLayout) -> tuple[memoryview, Inspection]:
-    """The bytes of a whole, sealed segment of that layout."""
+    """Returns the bytes and the inspection of an undamaged, sealed segment of that layout."""
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     with disk.open(source) as file:
         data = memoryview(file.pread(0, file.size()))
@@ -143,7 +143,8 @@ def _load(disk: Disk, source: PathLike, layout: SegmentLayout) -> tuple[memoryvi
     inspection.require_whole(source)
     if inspection.layout is not layout:
         raise InputError(
-            f"{os.fspath(source)}: the layout is {inspection.layout.value}, not {layout.value}"
+            f"{os.fspath(source)}: the segment has the {inspection.layout.value} layout; "
+            f"this conversion reads the {layout.value} layout"
         )
     if not inspection.is_sealed:
         raise InputError(f"{os.fspath(source)}: the segment is not sealed")
@@ -167,11 +168,14 @@ def _runtime_losses(data: memoryview, header: SegmentHeader, footer: SegmentFoot
 
 
 def _refuse_losses(source: PathLike, losses: Iterable[str]) -> None:
-    raise InputError(f"{os.fspath(source)}: converting loses {', '.join(losses)}: ask for lossy")
+    raise InputError(
+        f"{os.fspath(source)}: the conversion would lose {', '.join(losses)}; "
+        "convert with lossy=True to accept this"
+    )
 
 
 class _Plan(NamedTuple):
-    """Where the records of an interchange segment stand in the runtime file."""
+    """Where the records of an interchange segment will be in the runtime file."""
 
     end: int = RECORDS_START
     record_count: int = 0
@@ -187,7 +191,7 @@ def _plan(data: memoryview, end: int, name: SegmentName, source: PathLike) -> _P
         if offset != plan.end:
             raise InputError(
                 f"{os.fspath(source)}: records are missing between offsets {plan.end} and "
-                f"{offset}: a compacted segment has no runtime form"
+                f"{offset}: a compacted segment cannot be converted to the runtime layout"
             )
         plan = _Plan(
             end=offset + record_bytes(len(record.payload)),
@@ -223,7 +227,7 @@ def _runtime_header(
 
 
 def _runtime_footer(header: SegmentHeader, plan: _Plan) -> SegmentFooter:
-    """All that follows from the records; the payload checksum comes with their bytes."""
+    """Returns the footer without its timestamps and the payload checksum, which come later."""
     return SegmentFooter(
         magic=FOOTER_MAGIC,
         version=FOOTER_VERSION,
@@ -253,7 +257,7 @@ def _power_of_two(size: int) -> int:
 def _publish(disk: Disk, folder: PathLike, name: SegmentName, build: Callable[[File], None]) -> str:
     target = os.path.join(os.fspath(folder), str(name))
     if disk.exists(target):
-        raise AlreadyExists(f"{target}: exists already")
+        raise AlreadyExists(f"{target}: the file exists already")
     build_atomically(disk, target, build)
     return target
 
@@ -282,7 +286,7 @@ def _runtime_records(data: memoryview, end: int, base_offset: int) -> Iterator[I
 def _write_runtime(
     file: File, header: SegmentHeader, records: Iterator[InterchangeRecord], footer: SegmentFooter
 ) -> None:
-    """The footer last, in its place at the end: with the checksum of what stands before it."""
+    """Writes header, records and, last, the footer with the checksum of the records."""
     file.truncate(header.max_size)
     file.pwrite(0, SEGMENT_HEADER.pack(header))
     offset, crc64 = RECORDS_START, 0

@@ -1,4 +1,4 @@
-"""What a reader of a log meets in the place of records; what it does about it is a policy."""
+"""How readers of a log describe and handle damage where records should be."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lakebed.kernels import Stop
 class SkippedRange(NamedTuple):
     """Bytes `[start, end)` of a file that were not read, and why.
 
-    A range in front of the first record, or behind the last one, is a header or a footer: no
-    record is missing for it. An empty range at 0 stands for segments missing before that one.
+    A range before the first record or after the last one is a header or a footer: no record is
+    missing. An empty range at 0 stands for segments that are missing before this one.
     """
 
     segment_id: int
@@ -28,8 +28,8 @@ OnSkipped = Callable[[SkippedRange], None]
 
 PROBLEMS = {
     Stop.END: "zeros where a record should be",
-    Stop.CUT: "a record longer than what is left of its segment",
-    Stop.BAD_HEADER: "not a record",
+    Stop.CUT: "a record that extends past the end of its segment",
+    Stop.BAD_HEADER: "not a valid record header",
     Stop.BAD_CHECKSUM: "a record with a wrong checksum",
 }
 

@@ -1,8 +1,7 @@
-"""The durability cursor of a log, as JSON for people and tools: how far it was asked to be durable,
-and how far it is.
+"""The durability cursor file: JSON that shows how far a log is appended and how far it is durable.
 
-Advice only: it is written now and then, never between a write and its acknowledgement, and
-recovery trusts the segments.
+It is for people and tools only. It is written from time to time, never between a write and its
+acknowledgement, and recovery does not read it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ PERIOD_NS = 10 * NS_PER_S
 
 
 class DurabilityCursor:
-    """The cursor file of one log: written when asked to, and now and then while the log moves."""
+    """The cursor file of one log: written on request, and periodically while the log grows."""
 
     def __init__(self, disk: Disk, paths: LogPaths, clock: Clock) -> None:
         self._disk = disk
@@ -33,11 +32,14 @@ class DurabilityCursor:
 
     @property
     def is_fresh(self) -> bool:
-        """Nobody has taken on to write it again: whoever moves the log asks for a `step`."""
+        """Whether no rewrite is scheduled: after the log grows, `step` must be called."""
         return self._is_fresh
 
     def step(self, *, requested: RecordId, durable: RecordId) -> int | None:
-        """Write it if that is due; ns until it is, or None while nothing moves."""
+        """Writes the file if it is due.
+
+        Returns the nanoseconds until it is due, or None if the file is up to date.
+        """
         if durable == self._written:
             self._is_fresh = True
             return None
@@ -49,7 +51,7 @@ class DurabilityCursor:
         return None
 
     def write(self, *, requested: RecordId, durable: RecordId) -> None:
-        """Replace the file; a failure is logged and harms nothing."""
+        """Replaces the file. A failure is only logged."""
         self._written = durable
         self._is_fresh = True
         self._due_ns = self._clock.monotonic_ns() + PERIOD_NS
@@ -66,7 +68,7 @@ class DurabilityCursor:
             path = f"{folder}/{self._paths.name}.json"
             replace_atomically(self._disk, path, json.dumps(document).encode() + b"\n")
         except LakebedError as error:
-            _log.warning("the durability cursor was not written: %s", error)
+            _log.warning("the durability cursor could not be written: %s", error)
 
 
 def _position(position: RecordId) -> dict[str, int]:

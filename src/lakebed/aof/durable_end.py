@@ -1,7 +1,7 @@
-"""The file that tells readers in other processes how far they may read.
+"""The `durable_end` file: how far readers in other processes may read.
 
-It is overwritten after each sync: after a power loss it may say less than what is durable, never
-more.
+It is overwritten after each sync. After a power loss it may give an earlier end than the real
+durable end, never a later one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from lakebed.base.files.notice import Notice, read_notice
 
 
 def load(disk: Disk, path: str) -> DurableEnd | None:
-    """What it says, or None if it is missing or damaged: it is advice."""
+    """Returns the file's content, or None if it is missing or damaged: the file is only a hint."""
     decode = partial(decode_durable_end, path=path)
     return read_notice(disk, path, size=FILE_BYTES_MAX, decode=decode)
 
 
 class DurableEndFile:
-    """The writer's handle."""
+    """The writer's handle on the file."""
 
     def __init__(self, disk: Disk, path: str, *, writer_epoch: int) -> None:
         self._notice = Notice(disk, path)
@@ -29,7 +29,7 @@ class DurableEndFile:
         self._boot_id = disk.boot_id()
 
     def start(self, *, segment_id: int, offset: int, coordinator_watermark: int) -> None:
-        """In place of what an earlier writer left, durably."""
+        """Durably replaces what an earlier writer left."""
         self._notice.start(self._encode(segment_id, offset, coordinator_watermark))
 
     def publish(self, *, segment_id: int, offset: int, coordinator_watermark: int) -> None:

@@ -1,6 +1,6 @@
-"""Where a log ends that nobody published the end of: behind the last record before a bad one.
+"""Finds the end of a log that no writer published: after the last record before a bad one.
 
-Sealed segments are taken at their word. Nothing is repaired.
+Sealed segments are trusted and not scanned. Nothing is repaired.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _BEYOND_ALL = RecordId.from_parts((1 << 32) - 1, 0)
 def scan_end(
     disk: Disk, segments: Sequence[SegmentInfo], *, confirmed: RecordId | None
 ) -> RecordId:
-    """The position of the first bad record; what is before `confirmed` is not looked at."""
+    """Returns the position of the first bad record.
+
+    `confirmed` is a position up to which the log is known to be durable; records before it are not
+    scanned.
+    """
     if not segments:
         return RecordId(0)
     unsealed = len(segments)
@@ -33,7 +37,7 @@ def scan_end(
         unsealed -= 1
     end = RecordId.from_parts(segments[0].segment_id, RECORDS_START)
     if unsealed:
-        # Segments are sealed in order: whatever is before a sealed one was confirmed with it.
+        # Segments are sealed in order: all before a sealed one are durable too.
         last = segments[unsealed - 1]
         end = RecordId.from_parts(last.segment_id, last.end or _last_end(disk, last))
     if confirmed is not None and confirmed.segment_index <= segments[-1].segment_id:
@@ -51,29 +55,29 @@ def scan_end(
 
 
 def _last_end(disk: Disk, info: SegmentInfo) -> int:
-    """Behind the last good record of a sealed segment that does not say where that is."""
-    reading = open_segment(disk, info)
+    """Returns the end of the last good record of a sealed segment with no recorded end."""
+    reader = open_segment(disk, info)
     try:
-        end = _walk(reading, RECORDS_START)
-        while (following := reading.find(end, reading.room_end)) is not None:
-            end = _walk(reading, following)
+        end = _walk(reader, RECORDS_START)
+        while (following := reader.find(end, reader.room_end)) is not None:
+            end = _walk(reader, following)
         return end
     finally:
-        reading.close()
+        reader.close()
 
 
 def _first_bad(disk: Disk, info: SegmentInfo, start: int) -> int:
     if start == RECORDS_START and not _has_header(disk, info):
         return start
-    reading = open_segment(disk, info)
+    reader = open_segment(disk, info)
     try:
-        return _walk(reading, start)
+        return _walk(reader, start)
     finally:
-        reading.close()
+        reader.close()
 
 
 def _has_header(disk: Disk, info: SegmentInfo) -> bool:
-    """Without its header, which is written with the first record, a segment has none."""
+    """Returns whether the segment has its header, and thus at least one record."""
     with disk.open(info.path) as file:
         try:
             data = file.pread(0, SEGMENT_HEADER.size)
@@ -82,10 +86,10 @@ def _has_header(disk: Disk, info: SegmentInfo) -> bool:
             return False
 
 
-def _walk(reading: SegmentReader, position: int) -> int:
-    while position < reading.room_end:
-        found = reading.scan(position, reading.room_end, bytes_max=_WINDOW_BYTES)
-        if isinstance(found, Stop):
+def _walk(reader: SegmentReader, position: int) -> int:
+    while position < reader.room_end:
+        result = reader.scan(position, reader.room_end, bytes_max=_WINDOW_BYTES)
+        if isinstance(result, Stop):
             break
-        position = found.end.segment_offset
+        position = result.end.segment_offset
     return position

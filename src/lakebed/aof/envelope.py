@@ -1,7 +1,7 @@
-"""What stands around the records of a runtime segment: its header and its footer, checked.
+"""Checks the header and the footer of a runtime segment.
 
-A header has no checksum of its own, so it is compared with the file's name and length. A footer
-has one, and must name the segment it stands in.
+A header has no checksum of its own, so it is compared with the file's name and length. A footer has
+a checksum, and must name the segment that it is in.
 """
 
 from __future__ import annotations
@@ -23,26 +23,34 @@ from lakebed.base.layout import Buffer
 
 
 def check_size(info: SegmentInfo, *, size: int) -> None:
-    """A file that has no room for header and footer is no segment."""
+    """Raises `Corrupt` if the file is too short for a header and a footer."""
     least = RECORDS_START + FOOTER_BYTES
     if size < least:
-        raise Corrupt("too short", path=info.path, expected=f"{least} bytes", found=size)
+        raise Corrupt(
+            "the file is too short for a segment",
+            path=info.path,
+            expected=f"at least {least} bytes",
+            found=size,
+        )
 
 
 def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader | None:
-    """The header, or None if none was written yet; `Corrupt` if it is not this file's."""
+    """Returns the header, or None if it is still all zero.
+
+    Raises `Corrupt` if it does not match the file's name and length.
+    """
     if not any(data):
         return None
     header = SEGMENT_HEADER.unpack(data)
     if header.magic == SEGMENT_MAGIC and header.version != SEGMENT_VERSION:
         raise UnknownVersion(
-            "a segment of a version that is not read",
+            "the segment has an unsupported version",
             path=info.path,
             offset=SEGMENT_HEADER.offset_of("version"),
             expected=SEGMENT_VERSION,
             found=header.version,
         )
-    wanted = header._replace(
+    expected_header = header._replace(
         magic=SEGMENT_MAGIC,
         header_length=SEGMENT_HEADER.size,
         segment_index=info.segment_id,
@@ -50,20 +58,23 @@ def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader
         max_size=size,
         created_at=info.created_at if info.tier == 0 else header.created_at,
     )
-    for name, expected, found in zip(header._fields, wanted, header, strict=True):
-        if expected != found:
+    for name, expected, actual in zip(header._fields, expected_header, header, strict=True):
+        if expected != actual:
             raise Corrupt(
                 f"the segment's header has a wrong {name}",
                 path=info.path,
                 offset=SEGMENT_HEADER.offset_of(name),
                 expected=expected,
-                found=found,
+                found=actual,
             )
     return header
 
 
 def check_footer(slot: Buffer, info: SegmentInfo, *, size: int) -> SegmentFooter | None:
-    """The footer, or None if none was written; `Corrupt` if it is damaged or another segment's."""
+    """Returns the footer, or None if it is still all zero.
+
+    Raises `Corrupt` if it is damaged or belongs to another segment.
+    """
     offset = size - FOOTER_BYTES
     try:
         footer = decode_footer(slot)
@@ -79,5 +90,5 @@ def check_footer(slot: Buffer, info: SegmentInfo, *, size: int) -> SegmentFooter
         return None
     fits = RECORDS_START <= footer.durable_bytes <= records_end_max(size)
     if footer.segment_index != info.segment_id or not fits:
-        raise Corrupt("the footer is not this segment's", path=info.path, offset=offset)
+        raise Corrupt("the footer belongs to another segment", path=info.path, offset=offset)
     return footer

@@ -1,4 +1,4 @@
-"""Errors of appending to a log: back-pressure, and records that are queued and not durable."""
+"""Errors of appending to a log: back-pressure, and records that are queued but not durable yet."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from lakebed.base.errors import Busy, OutcomeUnknown
 
 
 class BackpressureKind(Enum):
-    """What an append waits for."""
+    """What a refused append or read has to wait for."""
 
-    ADMISSION = "admission"  # a writable segment
-    ROLLOVER = "rollover"  # the segment before the last one to be sealed
-    FLUSH = "flush"  # appended bytes to become durable
-    HYDRATION = "hydration"  # a segment to come back from a colder tier
-    TAIL = "tail"  # a follower of the tail
+    ADMISSION = "admission"  # a writable segment is available
+    ROLLOVER = "rollover"  # the segment before the active one is sealed
+    FLUSH = "flush"  # appended bytes become durable
+    HYDRATION = "hydration"  # a segment is restored from a colder tier
+    TAIL = "tail"  # a new record becomes durable
     UNKNOWN = "unknown"
 
 
 AWAITED = frozenset({BackpressureKind.ADMISSION, BackpressureKind.ROLLOVER, BackpressureKind.FLUSH})
-"""What an awaited append waits out: the log itself resolves it. The others are for the caller."""
+"""The kinds that an awaited append waits for, because the log resolves them by itself. The other
+kinds are raised to the caller."""
 
 
 class WouldBlock(Busy):
-    """Nothing was appended, but for `record_ids`: the first records of a batch."""
+    """Nothing was appended, except `record_ids`: the first records of a batch."""
 
     def __init__(
         self, kind: BackpressureKind, why: str, *, record_ids: Sequence[RecordId] = ()
     ) -> None:
-        super().__init__(f"{why} (waits for: {kind.value})")
+        super().__init__(f"{why} (waiting for: {kind.value})")
         self.kind = kind
         self.record_ids = record_ids
 
 
 class NotDurableYet(OutcomeUnknown):
-    """The records are appended and queued, and not durable: they may still become so.
+    """The records are appended and queued but not durable yet.
 
-    Appending them again may store them twice: flush up to the last of `record_ids` instead.
+    Appending them again could store them twice: flush up to the last of `record_ids` instead.
     """
 
     def __init__(self, why: str, *, record_ids: Sequence[RecordId] = ()) -> None:

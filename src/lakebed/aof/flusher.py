@@ -1,7 +1,8 @@
-"""Making a log's appended bytes durable: the barrier, its sink, and what comes of a failure.
+"""Makes a log's appended bytes durable, and handles flushes that fail.
 
-Chunks are queued in the order of their ids. A flush that finds the disk full is tried again with
-growing delays, and appends are held back meanwhile; a failed sync ends the log's writing for good.
+Chunks are queued in the order of their ids. When the disk is full, the flush is retried with
+growing delays and appends are refused meanwhile. A failed sync ends writing to the log until it is
+opened again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class Flusher:
-    """The state's mutex guards what is queued; it is never held during I/O."""
+    """Flushes one log. The log's mutex guards what is queued; it is never held during I/O."""
 
     def __init__(
         self,
@@ -64,19 +65,19 @@ class Flusher:
             wake=wake,
             config=config.commit_config(),
             counters=context.counters,
-            on_room=on_change,  # behind `_on_durable`, whose hearers may have come too early
+            on_room=on_change,  # called after `_on_durable`, when the queue has room again
         )
         self._end_file = DurableEndFile(disk, paths.durable_end, writer_epoch=writer_epoch)
-        self._ticket: Ticket[None] | None = None  # guarded by the mutex, as is the next
+        self._ticket: Ticket[None] | None = None  # guarded by the mutex, like the next field
         self._retry_at_ns = 0
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why nothing is written any more."""
+        """The error that ended writing to the log, or None."""
         return self._state.failure or self._barrier.failure
 
     def start(self) -> None:
-        """Publish the durable end; called once, before anything else."""
+        """Publishes the durable end. Called once, before anything else."""
         state = self._state
         self._end_file.start(
             segment_id=state.durable.segment_index,
@@ -85,15 +86,15 @@ class Flusher:
         )
 
     def submit(self, chunk: Chunk) -> None:
-        """Queue a chunk; `Busy` if too much is queued. With the mutex."""
+        """Queues a chunk; raises `Busy` if the queue is full. Called with the mutex held."""
         self._ticket = self._barrier.submit(chunk, size=chunk.size, timeout=0)
 
     def flush(self, record_id: RecordId | None, timeout: float | None) -> None:
-        """Until that record, or everything appended so far, is durable. See `Aof.flush`."""
+        """Waits until that record, or everything appended so far, is durable. See `Aof.flush`."""
         state = self._state
         with state.mutex:
             if record_id is not None and record_id >= state.appended_end():
-                raise NotFound(f"{state.name}: no record {record_id} was appended yet")
+                raise NotFound(f"{state.name}: record {record_id} has not been appended")
             if state.is_durable(record_id):
                 return
             if state.failure is not None:
@@ -101,7 +102,7 @@ class Flusher:
         self.flush_queued(timeout)
 
     def flush_queued(self, timeout: float | None) -> None:
-        """Until everything queued so far is durable, or failed to become so."""
+        """Waits until everything queued so far is durable, or raises the error of its flush."""
         with self._state.mutex:
             ticket = None if self._state.error is not None else self._ticket
         started_ns = self._clock.monotonic_ns()
@@ -112,7 +113,10 @@ class Flusher:
         self._metrics.flush_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
 
     def step(self) -> int | None:
-        """Commit what is due, try again what failed; ns to the next time, or None."""
+        """Commits what is due and retries what failed.
+
+        Returns the nanoseconds until the next step, or None if none is needed.
+        """
         if self._state.error is not None:
             delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
             if delay_ns > 0:
@@ -124,7 +128,7 @@ class Flusher:
         return self._barrier.step()
 
     def close(self) -> None:
-        """Commit what is queued, and let go of the files. Nothing is lost by an error here."""
+        """Commits what is queued and closes the files. The files stay consistent if this fails."""
         self._barrier.close()
         if self._state.error is not None:
             with contextlib.suppress(LakebedError):
@@ -134,7 +138,7 @@ class Flusher:
         self._sink.close()
 
     def _empty_chunk(self) -> Chunk:
-        """A chunk without bytes: makes the sink write what it still has."""
+        """Returns a chunk without bytes: committing it makes the sink write what it still holds."""
         with self._state.mutex:
             return Chunk(self._state.chain.active, 0, b"", None, 0)
 
@@ -146,7 +150,7 @@ class Flusher:
         )
 
     def _on_durable(self, segment: Segment, end: int) -> None:
-        """The leader's: bytes up to `end` of the segment were synced."""
+        """Called by the leader after the segment's bytes up to `end` were synced."""
         self._metrics.flush_operations.add()
         self._metrics.durable_bytes.add(end - segment.durable)
         state = self._state
@@ -160,10 +164,10 @@ class Flusher:
         self._publish(durable)
         self._on_change()
         if had_failed:
-            self._wake()  # `step` waits for the next try, and not for what was queued since
+            self._wake()  # `step` sleeps until the retry; chunks were queued meanwhile
 
     def _on_failure(self, segment: Segment, error: LakebedError) -> None:
-        """The leader's: nothing of the batch was acknowledged."""
+        """Called by the leader when a batch failed; nothing of it was acknowledged."""
         self._metrics.flush_failures.add()
         self._failed.note(log=self._state.name, error=error)
         with self._state.mutex:

@@ -1,4 +1,4 @@
-"""Follows a log: gives its records as they become durable, and waits for more in between."""
+"""Follows a log: returns its records as they become durable, waiting for new ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCH_BYTES = 1 * MIB
 
 
 class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
-    """What records, batches and positions are to a follower."""
+    """Iterates over the records of a log's batches."""
 
     def item_of(self, batch: RecordBatch, index: int) -> Record:
         return batch.record(index)
@@ -27,7 +27,7 @@ class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
 
 
 class Follower(RecordIterator, FollowerBase[Record, RecordBatch, RecordId]):
-    """Records from `start` on, or from the oldest. Retention in this process spares them."""
+    """Returns records from `start`, or from the oldest. Retention keeps those not read yet."""
 
     def __init__(
         self, view: LogView, start: RecordId | None = None, *, batch_bytes_max: int = BATCH_BYTES

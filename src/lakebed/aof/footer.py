@@ -1,4 +1,4 @@
-"""The footer of a runtime segment as bytes: its checksum, and whether a slot holds one."""
+"""Encodes and decodes the footer of a runtime segment, with its checksum."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from lakebed.kernels import crc64nvme, fold64
 
 
 def encode_footer(footer: SegmentFooter) -> bytes:
-    """The footer's bytes, with the checksum that belongs to them."""
+    """Returns the footer's bytes, with its checksum filled in."""
     unsummed = SEGMENT_FOOTER.pack(footer._replace(checksum=0))
     return SEGMENT_FOOTER.pack(footer._replace(checksum=fold64(crc64nvme(unsummed))))
 
 
 def decode_footer(slot: Buffer) -> SegmentFooter | None:
-    """The footer in the last bytes of a file; None if the slot is all zero: not sealed.
+    """Returns the footer in the last bytes of a file, or None if they are all zero: not sealed.
 
-    `Corrupt` if it is anything else, `Torn` if it is short. A version is believed only where the
-    checksum matches: `UnknownVersion` then.
+    Raises `Torn` if the bytes are too few, and `Corrupt` if they are not a footer. The version is
+    trusted only if the checksum matches; `UnknownVersion` is raised then.
     """
     footer = SEGMENT_FOOTER.unpack(slot)
     content = bytearray(slot[:FOOTER_BYTES])
@@ -42,5 +42,7 @@ def decode_footer(slot: Buffer) -> SegmentFooter | None:
             "the footer's checksum is wrong", expected=hex(checksum), found=hex(footer.checksum)
         )
     if footer.version != FOOTER_VERSION:
-        raise UnknownVersion("footer", expected=FOOTER_VERSION, found=footer.version)
+        raise UnknownVersion(
+            "the footer has an unsupported version", expected=FOOTER_VERSION, found=footer.version
+        )
     return footer

@@ -1,12 +1,12 @@
-"""The bytes of an AOF2 log: segments, the sealed pointer, the durable end. Little-endian.
+"""The binary layout of an AOF2 log: segments, sealed pointer and durable end. Little-endian.
 
     segment  := header record* zero* footer      header at 0, footer in the last 96 bytes
     record   := AOF_RECORD payload zero*         on 8-byte boundaries, see `kernels.format`
     header   := SEGMENT_HEADER | zero[64]        all zero: activated, no record yet
     footer   := SEGMENT_FOOTER | zero[96]        all zero: not sealed
 
-A segment has its full length from the start. `current.sealed` and `durable_end` are one
-record each.
+A segment has its full length from the start. `current.sealed` and `durable_end` hold one record
+each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["AOF_ALIGNMENT", "AOF_RECORD", "AofRecordHeader"]
 
 
 class SegmentHeader(NamedTuple):
-    """At the start of a runtime segment; written with its first record."""
+    """The start of a runtime segment; written with its first record."""
 
     magic: u32  # 0x414F4632, "AOF2"
     version: u16  # 2
@@ -30,12 +30,12 @@ class SegmentHeader(NamedTuple):
     base_offset: u64  # bytes in the log before this segment: headers, records and footers
     max_size: u32  # the file's length
     created_at: i64  # ns since 1970, as in the file's name
-    base_timestamp: u64  # of the first record, ns
-    ext_id: Annotated[u64, PadAfter(8)]  # of the first record
+    base_timestamp: u64  # the first record's timestamp, ns
+    ext_id: Annotated[u64, PadAfter(8)]  # the first record's ext_id
 
 
 class SegmentFooter(NamedTuple):
-    """In the last 96 bytes of a sealed runtime segment."""
+    """The last 96 bytes of a sealed runtime segment."""
 
     magic: u32  # 0x464F4F54, "FOOT"
     version: u16  # 2
@@ -44,13 +44,13 @@ class SegmentFooter(NamedTuple):
     checksum: u32  # folded crc64-nvme of the footer with this field zero
     base_record_count: u64  # as in the header
     record_count: u64  # records in this segment
-    durable_bytes: u64  # file offset behind the last record and its padding
+    durable_bytes: u64  # file offset after the last record and its padding
     last_record_id: u64  # packed; 0 if there is no record
-    last_timestamp: u64  # the largest of the segment, ns
+    last_timestamp: u64  # the largest timestamp in the segment, ns
     sealed_at: i64  # ns since 1970
     payload_checksum: u64  # crc64-nvme over [64, durable_bytes)
     ext_id: u64  # as in the header
-    coordinator_watermark: u64  # the user's, when it was sealed
+    coordinator_watermark: u64  # the caller's watermark when the segment was sealed
     flush_failure: Annotated[u8, PadAfter(7)]  # 1 if a flush of this segment ever failed
 
 
@@ -75,31 +75,31 @@ class DurableEnd(NamedTuple):
     magic: u32  # 0x41454E44, "AEND"
     version: u16  # 1
     reserved: u16  # 0
-    boot_id: Annotated[bytes, Raw(16)]  # of the machine's boot that wrote it
-    writer_epoch: u64  # counts the openings of the log
+    boot_id: Annotated[bytes, Raw(16)]  # of the machine's boot in which it was written
+    writer_epoch: u64  # how often the log was opened for writing
     segment_id: u64  # the segment that was written last
     offset: u64  # the durable end in that segment's file
-    coordinator_watermark: u64  # the user's, at that time
+    coordinator_watermark: u64  # the caller's watermark at that time
     crc64: u64  # crc64-nvme over the 56 bytes before
 
 
 class SparseIndexHeader(NamedTuple):
-    """Starts a segment's optional `.idx` file; the entries follow."""
+    """The start of a segment's optional `.idx` file; the entries follow."""
 
     magic: u32  # 0x41494458, "AIDX"
     version: u16  # 1
     reserved: u16  # 0
-    segment_index: u32  # of the segment it belongs to
-    stride_bytes: u32  # an entry about every so many bytes
+    segment_index: u32  # the number of the segment it belongs to
+    stride_bytes: u32  # approximate distance between entries, in bytes
     entry_count: u64
     crc64: u64  # crc64-nvme over the entries
 
 
 class SparseIndexEntry(NamedTuple):
-    """One place in the segment where a record begins."""
+    """One offset in the segment where a record begins."""
 
-    offset: u64  # in the segment's file
-    timestamp_before: u64  # the largest of all records before it, ns
+    offset: u64  # file offset in the segment
+    timestamp_before: u64  # the largest timestamp before that offset, ns
 
 
 SPARSE_INDEX_HEADER = Layout(SparseIndexHeader, order="<", size=32)
@@ -126,15 +126,15 @@ FOOTER_BYTES = SEGMENT_FOOTER.size
 
 
 def record_bytes(payload_bytes: int) -> int:
-    """What a record takes in a segment, padding included."""
+    """Returns the size of a record in a segment, including padding."""
     return -(-(AOF_RECORD.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT
 
 
 def records_end_max(segment_bytes: int) -> int:
-    """Where the space for records ends in a segment of that length."""
+    """Returns where the space for records ends in a segment of that length."""
     return segment_bytes - FOOTER_BYTES
 
 
 def next_base_offset(base_offset: int, durable_bytes: int) -> int:
-    """The base offset of the segment behind one that ends at `durable_bytes`."""
+    """Returns the base offset of the segment after one that ends at `durable_bytes`."""
     return base_offset + durable_bytes + FOOTER_BYTES

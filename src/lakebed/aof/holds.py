@@ -1,6 +1,6 @@
-"""Readers at work in this process, so that retention leaves alone what they have not read yet.
+"""Tracks the readers in this process, so that retention keeps what they have not read yet.
 
-They are held weakly: a reader keeps nothing once it is closed, or was dropped without that.
+Readers are referenced weakly: one that is closed or garbage-collected holds nothing back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PositionedReader(Protocol):
 
 
 class Holds:
-    """Thread-safe."""
+    """The readers of one log. Thread-safe."""
 
     def __init__(self, mutex: Mutex) -> None:
         self._mutex = mutex
@@ -36,7 +36,7 @@ class Holds:
             self._readers.pop(id(reader), None)
 
     def lowest_segment(self) -> int | None:
-        """The oldest segment that a reader still needs."""
+        """Returns the number of the oldest segment that a reader still needs, or None."""
         with self._mutex:
             readers = [reader for ref in self._readers.values() if (reader := ref())]
             alive = {id(reader): reader for reader in readers if not reader.is_closed}

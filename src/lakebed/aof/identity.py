@@ -1,12 +1,12 @@
-"""`log.json`: which log this is, for good, whatever its folder is called.
+"""`log.json`: the permanent identity of a log, whatever its folder is called.
 
     {"format": "lakebed log", "version": 1, "stream_id": "00f1…", "manifest_log": true,
      "tier2": "s3://bucket/prefix"}
 
-Written when the log is created, before its first segment. The stream id is random; it names the
-manifest log's folder and everything that the log keeps elsewhere. Where that is, stands in `tier2`
-from then on, whatever the configuration says later. While a migration has left objects at another
-address, that is `tier2_before`.
+The file is written when the log is created, before its first segment. The stream id is random. It
+names the manifest log's folder and everything that the log stores elsewhere. `tier2` is the address
+of the log's Tier 2 and does not follow later changes of the configuration. `tier2_before` is the
+previous address while a migration has left objects there.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from lakebed.base.files import Disk, read_file, replace_atomically
 from lakebed.base.units import MIB
 
 FORMAT = "lakebed log"
-OWN_FOLDER = "tier2"  # the address of a Tier 2 that is a folder of the root itself
-OWN_STORE = "store://lakebed-tier2"  # and of one that is a bucket of the root's own object store
+OWN_FOLDER = "tier2"  # the address of a Tier 2 in a folder of the root itself
+OWN_STORE = "store://lakebed-tier2"  # the address of a Tier 2 in the root's own object store
 VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogIdentity:
-    """What `log.json` says."""
+    """The content of `log.json`."""
 
     stream_id: int
-    manifest_log: bool  # whether the manifest log was kept when it was last open for writing
+    manifest_log: bool  # whether the manifest log was on when the log was last written
     tier2: str = OWN_FOLDER
-    tier2_before: str = ""  # where objects were left by a migration
+    tier2_before: str = ""  # the address where a migration left objects
 
     @property
     def stream(self) -> str:
@@ -43,7 +43,10 @@ class LogIdentity:
 
 
 def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
-    """`NotFound` if there is none: nobody has opened the log for writing since it has them."""
+    """Reads `log.json`. Raises `NotFound` if the log has no such file.
+
+    Logs last written by a version without `log.json` have none.
+    """
     path = paths.identity
     data = read_file(disk, path, size_max=MIB)
     try:
@@ -52,7 +55,9 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
             raise ValueError
         version = document["version"]
         if isinstance(version, int) and version > VERSION:
-            raise UnknownVersion("log", path=path, expected=VERSION, found=version)
+            raise UnknownVersion(
+                "a newer version wrote this log", path=path, expected=VERSION, found=version
+            )
         stream_id = parse_stream_name(document["stream_id"])
         manifest_log, tier2 = document["manifest_log"], document.get("tier2", OWN_FOLDER)
         before = document.get("tier2_before", "")
@@ -61,29 +66,29 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
         if version != VERSION or stream_id is None or not are_kinds_right:
             raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise Corrupt("not what says which log this is", path=path) from None
+        raise Corrupt("the file is not a valid log.json", path=path) from None
     return LogIdentity(
         stream_id=stream_id, manifest_log=manifest_log, tier2=tier2, tier2_before=before
     )
 
 
 def find_identity(disk: Disk, paths: LogPaths, *, tier2: str) -> LogIdentity:
-    """As `load_identity`; if the file was lost, by the manifest log's folder, if there is one."""
+    """As `load_identity`, but if the file is lost, takes the stream id from the manifest folder."""
     try:
         return load_identity(disk, paths)
     except NotFound:
-        found = _streams(disk, paths)
-        if len(found) != 1:
+        stream_ids = _streams(disk, paths)
+        if len(stream_ids) != 1:
             raise
-        return LogIdentity(stream_id=found[0], manifest_log=True, tier2=tier2)
+        return LogIdentity(stream_id=stream_ids[0], manifest_log=True, tier2=tier2)
 
 
 def ensure_identity(
     disk: Disk, paths: LogPaths, *, random: Random, manifest_log: bool, tier2: str
 ) -> tuple[LogIdentity, LogIdentity | None]:
-    """The log's identity as it is from now on, and as it was; a new one if it has none.
+    """Returns the log's identity from now on, and the one before; creates one if there is none.
 
-    A file that was lost is made anew from the manifest log's folder, if that is the only one.
+    A lost file is recreated from the manifest log's folder, if there is exactly one.
     """
     try:
         before = load_identity(disk, paths)
@@ -92,15 +97,15 @@ def ensure_identity(
         identity = dataclasses.replace(before, manifest_log=manifest_log)
     except NotFound:
         before = None
-        found = _streams(disk, paths)
-        stream_id = found[0] if len(found) == 1 else random.getrandbits(64)
+        stream_ids = _streams(disk, paths)
+        stream_id = stream_ids[0] if len(stream_ids) == 1 else random.getrandbits(64)
         identity = LogIdentity(stream_id=stream_id, manifest_log=manifest_log, tier2=tier2)
     replace_identity(disk, paths, identity)
     return identity, before
 
 
 def replace_identity(disk: Disk, paths: LogPaths, identity: LogIdentity) -> None:
-    """Durable when it returns; the old one or the new one if it does not."""
+    """Replaces the file durably. If this fails, the file has the old or the new content."""
     document = {
         "format": FORMAT,
         "version": VERSION,

@@ -1,4 +1,4 @@
-"""What is known of a segment file after a look at all of it."""
+"""The result of inspecting a whole segment file."""
 
 from __future__ import annotations
 
@@ -16,46 +16,49 @@ __all__ = ["Inspection", "SegmentLayout", "Verdict"]
 
 
 class SegmentLayout(Enum):
-    """Which of the layouts a file has, by its magic."""
+    """The layout of a file, determined by its magic."""
 
     RUNTIME = "runtime"
     INTERCHANGE = "interchange"
-    EMPTY = "empty"  # nothing but zeros, or nothing: activated, no record yet
+    EMPTY = "empty"  # no bytes or only zeros: activated, without a record
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """One segment file. `end`, counts and timestamps are of the records before any damage."""
+    """The result for one segment file.
+
+    `end`, `record_count` and the timestamps cover the records before the first damage.
+    """
 
     layout: SegmentLayout
     verdict: Verdict
     is_sealed: bool
     header: SegmentHeader | InterchangeHeader | None
     footer: SegmentFooter | InterchangeFooter | None
-    footer_problem: str | None  # what stands in the footer's place, if it is no footer
+    footer_problem: str | None  # why the bytes in the footer's place are not a footer
     record_count: int
-    end: int  # behind the last good record from the start
+    end: int  # the end of the last good record before any damage
     last_offset: int | None  # where that record begins
     last_timestamp_ns: int  # of that record
     max_timestamp_ns: int
     payload_crc64: int  # over [records' start, end)
     good_ranges: tuple[GoodRange, ...]
-    damages: tuple[Damage, ...]  # bad stretches with good records behind them
-    tail: Damage | None  # the bad stretch with nothing valid behind it
-    problems: tuple[Damage, ...]  # fields and checksums that do not match, at their place
+    damages: tuple[Damage, ...]  # bad ranges followed by good records
+    tail: Damage | None  # the bad range at the end, with no valid record after it
+    problems: tuple[Damage, ...]  # fields and checksums that do not match, with their offsets
     notes: tuple[str, ...]  # oddities that no rule forbids
 
     def first_damage(self) -> Damage | None:
-        """The bad place that stands first in the file."""
-        found = [*self.damages, *self.problems, *([self.tail] if self.tail else [])]
-        return min(found, default=None)
+        """Returns the damage with the lowest offset in the file."""
+        damages = [*self.damages, *self.problems, *([self.tail] if self.tail else [])]
+        return min(damages, default=None)
 
     def require_whole(self, path: PathLike) -> None:
-        """`Torn` or `Corrupt`, with the first bad place, unless the file is whole."""
+        """Raises `Torn` or `Corrupt` with the first bad place, unless the file is undamaged."""
         damage = self.first_damage()
         if self.verdict is Verdict.WHOLE:
             return
         kind = Torn if self.verdict is Verdict.TORN else Corrupt
-        problem = damage.problem if damage else self.footer_problem or "damaged"
+        problem = damage.problem if damage else self.footer_problem or "the segment is damaged"
         raise kind(problem, path=path, offset=damage.offset if damage else None)

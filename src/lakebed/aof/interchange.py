@@ -3,10 +3,10 @@
     segment := header record* footer             nothing preallocated: the footer ends the file
     record  := INTERCHANGE_RECORD payload zero*  on 8-byte boundaries
 
-A record knows its logical offset, so records can be left out (compaction) and the ids of those
-that stay remain valid: the id's offset is `logical_offset` minus the segment's base offset, which
-the file's name holds. The footer has no checksum of its own; it is recognised by standing exactly
-where it says that the records end. Its flags and its ext_id are covered by nothing.
+Each record stores its logical offset. Compaction can therefore leave records out, and the ids of
+the other records stay valid: the offset in an id is `logical_offset` minus the segment's base
+offset, which is in the file's name. The footer has no checksum of its own: it is recognised when
+its `durable_bytes` equals its own offset. No checksum covers its flags and its ext_id.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lakebed.kernels import crc64nvme, fold64
 
 
 class InterchangeHeader(NamedTuple):
-    """At the start of an interchange segment."""
+    """The start of an interchange segment."""
 
     magic: u64  # 0x414F46325345474D, "AOF2SEGM"
     version: Annotated[u32, PadAfter(4)]  # 2
-    stream_id: u64  # of the log
+    stream_id: u64  # the log's stream id
     segment_id: u64  # as in the file's name
-    creation_ts_ms: u64  # ms since 1970, as in the file's name there in ns
+    creation_ts_ms: u64  # ms since 1970; the file's name has it in ns
     reserved: Annotated[bytes, Raw(16)]  # 0
 
 
@@ -43,24 +43,24 @@ class InterchangeRecordHeader(NamedTuple):
 
 
 class InterchangeFooter(NamedTuple):
-    """In the last 40 bytes of an interchange segment."""
+    """The last 40 bytes of an interchange segment."""
 
     record_count: u64  # records in this segment
-    durable_bytes: u64  # file offset behind the last record: where this footer begins
+    durable_bytes: u64  # file offset after the last record: where this footer begins
     segment_crc64: u64  # crc64-nvme over header and records, [0, durable_bytes)
     ext_id: u64  # as in the runtime segment's footer
     flags: u64  # bit 0 sealed, bit 1 compacted, bit 2 partial
 
 
 class RecordFlags(IntFlag):
-    """What an interchange record is."""
+    """Flags of an interchange record."""
 
     SNAPSHOT_BOUNDARY = 1
     CONTROL_FRAME = 2
 
 
 class FooterFlags(IntFlag):
-    """What an interchange segment is."""
+    """Flags of an interchange segment."""
 
     SEALED = 1
     COMPACTED = 2
@@ -76,7 +76,7 @@ INTERCHANGE_VERSION = 2
 
 
 class InterchangeRecord(NamedTuple):
-    """One record to be written, or one that was read (its payload then is a view)."""
+    """A record to write, or one that was read, whose payload is then a view into the file."""
 
     payload: Buffer
     logical_offset: int
@@ -85,7 +85,7 @@ class InterchangeRecord(NamedTuple):
 
 
 class InterchangeEncoder:
-    """Header, records and footer of one segment, piece by piece, in the order of the file."""
+    """Encodes one segment piece by piece, in file order: header, records, footer."""
 
     def __init__(self, *, stream_id: int, segment_id: int, creation_ts_ms: int) -> None:
         self._header = InterchangeHeader(
@@ -102,17 +102,22 @@ class InterchangeEncoder:
         self._next_logical_offset = 0
 
     def header(self) -> bytes:
-        """First, and once."""
+        """Returns the header's bytes. Call it first, and once."""
         return self._account(INTERCHANGE_HEADER.pack(self._header))
 
     def records(self, records: Iterable[InterchangeRecord]) -> bytes:
-        """Some records behind those before; logical offsets only rise, payloads are not empty."""
+        """Returns the bytes of the next records.
+
+        Their logical offsets must rise, and their payloads must not be empty.
+        """
         data = bytearray()
         for record in records:
             if record.logical_offset < self._next_logical_offset:
-                raise InputError(f"logical offset {record.logical_offset} is not behind the last")
+                raise InputError(
+                    f"logical offset {record.logical_offset} is not greater than the one before"
+                )
             if not len(record.payload):
-                raise InputError("an empty payload: a length of 0 is no record")
+                raise InputError("a record's payload is empty; it must have at least one byte")
             data += _record_header(record)
             data += record.payload
             data += bytes(-len(data) % AOF_ALIGNMENT)
@@ -121,7 +126,7 @@ class InterchangeEncoder:
         return self._account(bytes(data))
 
     def footer(self, *, ext_id: int, flags: int = FooterFlags.SEALED) -> bytes:
-        """Last."""
+        """Returns the footer's bytes. Call it last."""
         return INTERCHANGE_FOOTER.pack(
             InterchangeFooter(
                 record_count=self._record_count,
@@ -139,22 +144,27 @@ class InterchangeEncoder:
 
 
 def interchange_record_bytes(payload_bytes: int) -> int:
-    """What a record takes in an interchange segment, padding included."""
+    """Returns the size of a record in an interchange segment, including padding."""
     return -(-(INTERCHANGE_RECORD.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT
 
 
 def decode_interchange_header(data: Buffer) -> InterchangeHeader:
-    """The header of a file that has the magic; `UnknownVersion` if it is not of this version."""
+    """Returns the header of a file that has the interchange magic.
+
+    Raises `UnknownVersion` if the file has another version.
+    """
     header = INTERCHANGE_HEADER.unpack(data)
     if header.version != INTERCHANGE_VERSION:
         raise UnknownVersion(
-            "interchange segment", expected=INTERCHANGE_VERSION, found=header.version
+            "the interchange segment has an unsupported version",
+            expected=INTERCHANGE_VERSION,
+            found=header.version,
         )
     return header
 
 
 def decode_interchange_footer(data: Buffer) -> InterchangeFooter | None:
-    """The footer at the end of a whole file; None if what stands there is not one."""
+    """Returns the footer at the end of a whole file, or None if the bytes there are not one."""
     start = len(data) - INTERCHANGE_FOOTER.size
     if start < INTERCHANGE_HEADER.size or start % AOF_ALIGNMENT:
         return None
@@ -163,7 +173,7 @@ def decode_interchange_footer(data: Buffer) -> InterchangeFooter | None:
 
 
 def iterate_interchange(data: memoryview, *, end: int) -> Iterator[InterchangeRecord]:
-    """The records of a whole segment up to `end`, without a further look at their checksums."""
+    """Yields the records of a segment up to `end`, without checking their checksums again."""
     offset = INTERCHANGE_HEADER.size
     while offset < end:
         header = INTERCHANGE_RECORD.unpack(data, offset)

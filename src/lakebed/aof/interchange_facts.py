@@ -1,4 +1,5 @@
-"""What an interchange segment's bytes say, and where they contradict each other or the name."""
+"""Collects what an interchange segment contains, and what in it contradicts itself or the file
+name."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _NS_PER_MS = 1_000_000
 
 
 def interchange_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
-    """All of the file: header against name, records, footer against both."""
+    """Checks the header against the name, the records, and the footer against both."""
     header = INTERCHANGE_HEADER.unpack(view)
     if header.magic == INTERCHANGE_MAGIC:
         header = decode_interchange_header(view)
@@ -32,12 +33,12 @@ def interchange_facts(view: memoryview, name: SegmentName | None) -> SegmentFact
     records = survey(walker, view, INTERCHANGE_HEADER.size, end)
     problems = _interchange_header_problems(header, name)
     if walker.unordered_at is not None:
-        problems += (Damage(walker.unordered_at, 0, "logical offsets that do not rise"),)
+        problems += (Damage(walker.unordered_at, 0, "the logical offsets do not rise"),)
     notes: list[str] = []
     if footer is None:
-        # Files of this layout are published whole: the end of this one is missing or damaged.
+        # Files of this layout are published whole, so the end of this one is missing or damaged.
         records = _with_tail(records, len(view))
-        footer_problem = "there is no footer at the end of the file"
+        footer_problem = "the file does not end with a footer"
     else:
         footer_problem = None
         problems += _interchange_footer_problems(view, footer, records)
@@ -80,8 +81,8 @@ def _interchange_footer_problems(
 
 
 def _with_tail(records: Survey, file_bytes: int) -> Survey:
-    """The missing footer as a torn tail, also where the last record ends with the file."""
+    """Adds the missing footer as a torn tail, even if the last record ends the file."""
     if records.tail is not None:
         return records
     end = records.good_ranges[-1].end if records.good_ranges else INTERCHANGE_HEADER.size
-    return records._replace(tail=Damage(end, max(0, file_bytes - end), "no footer"))
+    return records._replace(tail=Damage(end, max(0, file_bytes - end), "the footer is missing"))

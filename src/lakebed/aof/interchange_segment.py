@@ -1,14 +1,14 @@
 """A segment in the interchange layout, open for reading.
 
-Positions are segment offsets here as everywhere: those the records have in a runtime segment,
-which is what their ids hold. They rise from record to record but are no places in this file, and
-where compaction left records out there are gaps. The place of damage is told as a position, too.
+Positions are segment offsets, as everywhere else: the offsets that records have in a runtime
+segment and that their ids contain. They rise from record to record but are not offsets in this
+file, and they have gaps where compaction left records out. Damage is reported by position, too.
 
-Opening walks all records once, in Python, and keeps the places of the good ones (16 bytes each):
-meant for tools, imports and compacted segments, not for speed.
+Opening a segment walks all its records once, in Python, and keeps the places of the good ones (16
+bytes each). It is meant for tools, imports and compacted segments, not for speed.
 
-A record has its time in milliseconds and no ext_id of its own: it is given in nanoseconds, and
-with the segment's ext_id. Its flags are not shown.
+A record's time is stored in milliseconds and returned in nanoseconds. Records have no ext_id of
+their own and get the segment's. Their flags are not returned.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _U64_MAX = (1 << 64) - 1
 
 
 def is_interchange(head: memoryview) -> bool:
-    """Whether a file that begins so is in this layout."""
+    """Returns whether a file with these first bytes has the interchange layout."""
     if len(head) < INTERCHANGE_HEADER.size:
         return False
     return INTERCHANGE_HEADER.unpack(head).magic == INTERCHANGE_MAGIC
 
 
 class InterchangeSegment:
-    """A whole file, in memory."""
+    """A segment whose whole file is in memory."""
 
     has_gaps = True
-    records_end: int | None = None  # its last record may have been left out
+    records_end: int | None = None  # unknown: compaction may have left out the last record
     room_end = SEGMENT_OFFSET_MAX
     timestamp_max: int | None = None
 
@@ -63,12 +63,12 @@ class InterchangeSegment:
         self._ext_id = 0 if footer is None else footer.ext_id
         self._defects: list[SkippedRange] = []
         if header.segment_id != info.segment_id:
-            self._note(0, INTERCHANGE_HEADER.size, "the header is not this segment's")
+            self._note(0, INTERCHANGE_HEADER.size, "the header belongs to another segment")
         if footer is None:
             start = max(0, len(buffer) - INTERCHANGE_FOOTER.size)
             self._note(start, len(buffer), "the segment's footer is missing or damaged")
-        self._positions = array("Q")  # of the good records
-        self._offsets = array("Q")  # where they begin in the file
+        self._positions = array("Q")  # of the good records, as segment offsets
+        self._offsets = array("Q")  # file offsets of the same records
         self._damaged: set[int] = set()  # indexes of records with damage right before them
         self._index(len(buffer) if footer is None else footer.durable_bytes)
 
@@ -102,7 +102,7 @@ class InterchangeSegment:
         return self._positions[index]
 
     def close(self) -> None:
-        """The bytes are kept by the views of them that readers have."""
+        """Drops the buffer. Views that readers hold keep its bytes alive."""
         self._buffer = memoryview(b"")
 
     def _index(self, limit: int) -> None:
@@ -120,7 +120,7 @@ class InterchangeSegment:
             offset += size
 
     def _record_at(self, offset: int, limit: int, position_min: int) -> tuple[int, int]:
-        """The position and the bytes of the record there; no bytes if there is no good one."""
+        """Returns position and size of the record at `offset`; the size is 0 if it is not good."""
         header: InterchangeRecordHeader = INTERCHANGE_RECORD.unpack(self._buffer, offset)
         size = interchange_record_bytes(header.payload_len)
         position = header.logical_offset - self._info.base_offset

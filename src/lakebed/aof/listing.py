@@ -1,7 +1,7 @@
-"""The segments of a log, found by looking into its folder; nothing is changed there.
+"""Lists the segments of a log by reading its folder, without changing anything.
 
-What stands beside the segments is left alone: spares, temporary files, the sealed pointer. Other
-names that are no segment's are counted.
+Spares, temporary files, index files and the sealed pointer are passed over. Other names that are
+not segment names are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakebed.base.files.protocol import TEMPORARY_SUFFIX
 
 
 class SegmentListing(NamedTuple):
-    """Segments, oldest first, and how many names were not understood."""
+    """The segments, oldest first, and the number of unknown names."""
 
     segments: tuple[SegmentInfo, ...]
     ignored_count: int
@@ -33,8 +33,8 @@ class SegmentListing(NamedTuple):
 def list_segments(
     disk: Disk, paths: LogPaths, *, known: Mapping[str, SegmentInfo]
 ) -> SegmentListing:
-    """Look now. A segment `known` as sealed is not opened again: it does not change any more."""
-    found: list[SegmentInfo] = []
+    """Lists the folder now. Segments that `known` has as sealed are not opened again."""
+    segments: list[SegmentInfo] = []
     ignored_count = 0
     for name in disk.names(paths.segments):
         parsed = SegmentName.parse(name)
@@ -45,27 +45,27 @@ def list_segments(
         info = earlier if earlier and earlier.is_sealed else _segment_info(disk, paths, parsed)
         if info is None:
             continue
-        if found and found[-1].segment_id == info.segment_id:
-            raise Corrupt("two files have one segment's number", path=info.path)
-        found.append(info)
-    return SegmentListing(tuple(found), ignored_count)
+        if segments and segments[-1].segment_id == info.segment_id:
+            raise Corrupt("another file has the same segment number", path=info.path)
+        segments.append(info)
+    return SegmentListing(tuple(segments), ignored_count)
 
 
 def _is_other(name: str, paths: LogPaths) -> bool:
-    known = (SPARE_SUFFIX, TEMPORARY_SUFFIX, INDEX_SUFFIX)
-    return name.endswith(known) or paths.pointer.endswith(f"/{name}")
+    other_suffixes = (SPARE_SUFFIX, TEMPORARY_SUFFIX, INDEX_SUFFIX)
+    return name.endswith(other_suffixes) or paths.pointer.endswith(f"/{name}")
 
 
 def _segment_info(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
-    """None if it was removed since it was listed."""
+    """Returns None if the file was removed after it was listed."""
     info = SegmentInfo(*name, path=paths.segment(name), is_sealed=False, end=None)
     try:
         with disk.open(info.path) as file:
             if is_interchange(memoryview(file.pread(0, INTERCHANGE_HEADER.size))):
-                return replace(info, is_sealed=True)  # it is put there whole
+                return replace(info, is_sealed=True)  # published whole
             size = file.size()
             if size < RECORDS_START + FOOTER_BYTES:
-                return replace(info, is_sealed=True)  # damaged: whoever reads it is told
+                return replace(info, is_sealed=True)  # damaged: reading it reports that
             data = file.pread(records_end_max(size), FOOTER_BYTES)
     except NotFound:
         return None

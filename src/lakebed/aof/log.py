@@ -1,17 +1,18 @@
-"""One log: what its users call. Appending, flushing, sealing, reading, and its end.
+"""One log, open for writing: the API for appending, flushing, sealing and reading.
 
-Appending encodes records, gives them their ids and queues them; it never waits and touches no
-disk. The barrier writes and syncs them, led by whoever waits for a flush, or by the manager's
-flush step. Readers see what is durable.
+Appending encodes records, assigns their ids and queues them; it never waits and does no I/O. The
+barrier writes and syncs them, led by a thread that waits for a flush or by the manager's flush
+step. Readers see only durable records.
 
 Invariants:
-- ids are handed out in order and never twice; what is durable is a prefix of what was appended;
-- at most two segments are not finalised: the one that is written and the one before it;
-- after a failed sync the log takes no more appends until it is opened again.
 
-The work is done by its parts, which share a `LogState` and the mutex in it: `appender`,
-`flusher`, `sealer`, `retention_worker`, `spare_preparer` (of spares), `manifest_recorder` (the
-manifest log), and `transitions`, which alone changes the chain of segments.
+- ids are assigned in order and never twice; the durable records are a prefix of the appended ones;
+- at most two segments are not finalised: the active one and the one before it;
+- after a failed sync the log takes no appends until it is opened again.
+
+The parts that do the work share a `LogState` and its mutex: `appender`, `flusher`, `sealer`,
+`retention_worker`, `spare_preparer`, `manifest_recorder` (the manifest log), and `transitions`,
+which alone changes the chain of segments.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class Aof:
         coordinator: Coordinator,
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
-        """`end_steps` returns when no step of this log is running; `on_closed` is called when
-        nothing of it will be written again; `on_lost` puts what is lost on record."""
+        """`end_steps` returns once no step of this log is running. `on_closed` is called when the
+        log will write nothing more. `on_lost` records the losses that opening finds."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )
@@ -143,9 +144,9 @@ class Aof:
         self._transitions = transitions = Transitions(
             context, self._recorder, wake_maintenance=self._wake_maintenance
         )
-        self._waiter = waiting = ChangeWaiter(context, flusher)
-        self._appender = Appender(context, transitions, flusher, waiting)
-        self._sealer = Sealer(context, transitions, flusher, waiting, on_sealed=self._on_sealed)
+        self._waiter = waiter = ChangeWaiter(context, flusher)
+        self._appender = Appender(context, transitions, flusher, waiter)
+        self._sealer = Sealer(context, transitions, flusher, waiter, on_sealed=self._on_sealed)
         self._tier_upkeep: LogUpkeep | None = None
         self._retention_worker = RetentionWorker(
             context, transitions, self._recorder, on_owed=self._start_tier_upkeep
@@ -153,7 +154,10 @@ class Aof:
         self._reader = LogReader(self)
 
     def start(self) -> None:
-        """Publish the durable end, open the manifest log; called once, before anything else."""
+        """Publishes the durable end and opens the manifest log.
+
+        Called once, before anything else.
+        """
         self._spares.remove_leftovers()
         remove_temporaries(self.disk, self._paths.archive)
         self._recorder.start(enabled=self._config.manifest.manifest_log_enabled)
@@ -170,9 +174,9 @@ class Aof:
     def append_record(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Append one record; it has its id at once and is durable after a flush.
+        """Appends one record and returns its id. The record is durable after a flush.
 
-        Never waits: `WouldBlock` says what it would have waited for.
+        Never waits: raises `WouldBlock`, which names what the append would have to wait for.
         """
         return self._appender.append([payload], ext_ids=ext_id, timestamps=timestamp)[0]
 
@@ -183,36 +187,43 @@ class Aof:
         ext_ids: Numbers = 0,
         timestamps: Numbers | None = None,
     ) -> Sequence[RecordId]:
-        """Append many at once. `WouldBlock.record_ids` has those that were appended before it."""
+        """Appends many records and returns their ids.
+
+        If `WouldBlock` is raised, its `record_ids` are those of the records appended before it.
+        """
         return self._appender.append(payloads, ext_ids=ext_ids, timestamps=timestamps)
 
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
+        """As `append_record`, but waits up to `timeout` seconds instead of raising `WouldBlock` at
+        once."""
         return self._appender.append_with_timeout(
             payload, timeout, ext_id=ext_id, timestamp=timestamp
         )
 
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
-        """Until an append would find a segment; `WouldBlock` of kind admission if none came."""
+        """Waits until an append would find a writable segment.
+
+        Raises `WouldBlock` of kind admission if there is none after `timeout` seconds.
+        """
         self._appender.wait_for_segment(timeout)
 
     # Flushing and sealing.
 
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
-        """Until that record, or everything appended so far, is durable.
+        """Waits until that record, or everything appended so far, is durable.
 
-        If a flush fails, so does this. After a `RetryError` (the disk is full) or `OutcomeUnknown`
-        (the seconds passed) the records are still queued, and become durable when they can: call
-        this again, and do not append them again.
+        Raises the flush's error if it fails. After a `RetryError` (the disk is full) or an
+        `OutcomeUnknown` (the timeout passed) the records are still queued and become durable when
+        possible: call this again, and do not append them again.
         """
         self._flusher.flush(record_id, timeout)
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
-        """Seal the segment that is written, and return when that is durable.
+        """Seals the active segment and returns once that is durable.
 
-        None if it has no record: there is nothing to seal.
+        Returns None if the segment has no record: there is nothing to seal.
         """
         return self._sealer.seal_current(timeout)
 
@@ -221,9 +232,10 @@ class Aof:
         return self._state.coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
-        """Kept with the next seal and given back after recovery; it never goes back."""
+        """Raises the watermark, which the next seal stores and recovery restores. It never
+        decreases."""
         if not 0 <= watermark < 1 << 64:
-            raise InputError(f"a watermark of {watermark}: it has 64 bits, and no sign")
+            raise InputError(f"the watermark is {watermark}; it must be from 0 to 2**64 - 1")
         with self._state.mutex:
             highest = max(self._state.coordinator_watermark, watermark)
             self._state.coordinator_watermark = highest
@@ -232,44 +244,45 @@ class Aof:
 
     @property
     def stream_id(self) -> int:
-        """Names the log for good; random."""
+        """The random id that identifies the log permanently."""
         assert self._recorder.identity is not None, "the log is not started"
         return self._recorder.identity.stream_id
 
     @property
     def manifest(self) -> Journal | None:
-        """The journal of the manifest log; None while that is switched off."""
+        """The journal of the manifest log, or None while the manifest log is off."""
         return self._recorder.journal
 
     @property
     def tiering(self) -> TierScheduler | None:
-        """What moves its segments by itself; None while that is off."""
+        """The scheduler that moves segments between tiers, or None while tiering is off."""
         return self._tiering
 
     @property
     def tiers(self) -> LogTiers:
-        """Where its segments are, and moving them."""
+        """Shows where the log's segments are, and moves them."""
         assert self._tiers is not None, "the log is not started"
         return self._tiers
 
     @property
     def tier_upkeep(self) -> LogUpkeep:
-        """What is owed to its tiers, and doing it."""
+        """The pending work on the log's tiers."""
         assert self._tier_upkeep is not None, "the log is not started"
         return self._tier_upkeep
 
     def observe_tiers(self) -> TieredObservabilitySnapshot:
-        """How its tiers stand, and what they have cost, at about one moment."""
+        """Returns the state of the log's tiers and their counters, at approximately one moment."""
         self._tier_metrics.measured(self.tiers.states(), queue_depth=self._queue_depth())
         return observe(self.counters, self._services.counters)
 
     def set_manifest_log_enabled(self, enabled: bool) -> None:
-        """Switch the manifest log on (a snapshot comes first) or off, for this log and for now.
+        """Switches the manifest log of this log on or off until the log is closed.
 
-        `BadConfig` if segments are in colder tiers alone, which nothing else knows of.
+        Switching it on writes a snapshot first. Switching it off raises `BadConfig` if some
+        segments are only in colder tiers, because only the manifest log records those.
         """
         if not enabled:
-            self._recorder.stop()  # first: nothing is evicted without it
+            self._recorder.stop()  # first: without it nothing is evicted
         try:
             self._recorder.start(enabled=enabled)
         except BadConfig:
@@ -279,11 +292,11 @@ class Aof:
     # Reading: see `LogReader`.
 
     def get(self, record_id: RecordId) -> Record:
-        """The record with that id."""
+        """Returns the record with that id."""
         return self._reader.get(record_id)
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """The durable records of `[start, end)`, oldest first."""
+        """Yields the durable records of `[start, end)`, oldest first."""
         return self._reader.read(start, end)
 
     def read_batches(
@@ -293,28 +306,28 @@ class Aof:
         *,
         batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """The same as columns, many at a time: much faster."""
+        """Yields the same records in columnar batches, which is much faster."""
         return self._reader.read_batches(start, end, batch_bytes_max=batch_bytes_max)
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """The durable records before `start`, newest first."""
+        """Yields the durable records before `start`, newest first."""
         return self._reader.read_backward(start)
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Where the first record is that is not older."""
+        """Returns the position of the first record with that timestamp or a later one."""
         return self._reader.seek_timestamp(timestamp_ns)
 
     def follow(self, start: RecordId | None = None) -> Follower:
-        """Records from `start` (or the oldest) on, waiting for new ones; retention spares them."""
+        """Returns records from `start`, or from the oldest, and waits for new ones."""
         follower = Follower(self, start)
         if self._tiering is not None and start is not None:
             self._tiering.on_followed(start.segment_index)
         return follower
 
-    # What readers see: see `lakebed.aof.view.LogView`.
+    # The interface for readers: see `lakebed.aof.view.LogView`.
 
     def refresh(self) -> None:
-        """Nothing: this is the writer."""
+        """Does nothing: the writer's view is always current."""
 
     @property
     def cold(self) -> ColdSegments | None:
@@ -326,12 +339,13 @@ class Aof:
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why nothing is written until it is opened again; None as long as it is."""
+        """The error that ended writing until the log is opened again, or None."""
         return self._flusher.failure
 
     @property
     def upkeep_failure(self) -> Exception | None:
-        """Why sealing, retention or another background work of the log fails at present."""
+        """The error with which sealing, retention or other background work currently fails, or
+        None."""
         return self._upkeep.error
 
     def hold(self, reader: PositionedReader) -> None:
@@ -351,8 +365,10 @@ class Aof:
             return self._state.chain.readable()
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """All segments, and the durable end, which they contain."""
-        durable_end = self.durable_end()  # first: the segments listed after it contain it
+        """Returns the durable end and the segments, which include it."""
+        durable_end = (
+            self.durable_end()
+        )  # read first, so that the segments listed afterwards include it
         return self.segments(), durable_end
 
     def durable_end(self) -> RecordId:
@@ -361,33 +377,36 @@ class Aof:
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
         deadline_ns = self._waiter.deadline_ns(timeout)
         while True:
-            seen = self._waiter.next_change()
+            next_change = self._waiter.next_change()
             if self._state.durable > position:
                 return True
             if self._state.is_closed:
                 raise Closed(f"{self.name}: the log is closed")
-            if not self._waiter.wait(BackpressureKind.TAIL, seen, deadline_ns):
+            if not self._waiter.wait(BackpressureKind.TAIL, next_change, deadline_ns):
                 return False
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call at each change, from whatever thread; the function returned ends it."""
+        """Calls `callback` at each change, from any thread.
+
+        The returned function unregisters it.
+        """
         return self._notifier.listen(callback)
 
     # The manager's two tasks.
 
     def flush_step(self) -> int | None:
-        """Commit what is due; ns to the next time, or None."""
+        """Commits what is due. Returns the nanoseconds until the next step, or None."""
         return None if self._state.is_closed else self._flusher.step()
 
     def maintenance_step(self) -> int | None:
-        """Seal, retire, write the cursor, prepare spares. ns to the next time, or None.
+        """Seals, retires, writes the cursor and prepares spares.
 
-        One kind of work that fails keeps none of the others from being done: it is reported, and
-        tried again.
+        Returns the nanoseconds until the next step, or None. If one kind of work fails, the others
+        still run; the failure is reported and retried.
         """
         if self._state.is_closed:
             return None
-        works = (
+        jobs = (
             self._acknowledge,
             self._seal,
             self._retire,
@@ -397,9 +416,9 @@ class Aof:
         )
         delays: list[int | None] = []
         errors: list[LakebedError] = []
-        for work in works:
+        for job in jobs:
             try:
-                delays.append(work())
+                delays.append(job())
             except LakebedError as error:
                 self._metrics.metadata_retry_attempts.add()
                 errors.append(error)
@@ -427,14 +446,14 @@ class Aof:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, or is being closed."""
+        """Whether the log is closed or being closed."""
         return self._state.is_closed
 
     def close(self) -> None:
-        """Flush everything, hand back every waiter, and let go of the files. Idempotent.
+        """Flushes everything, wakes all waiters and closes the files. Idempotent.
 
-        Waits for background work on its files: when it returns, another opener may have them. If
-        something that was appended could not be made durable, that error is raised at the end.
+        Waits for background work on the files: when this returns, they can be opened again. If
+        appended records could not be made durable, raises that error at the end.
         """
         state = self._state
         with state.mutex:
@@ -460,17 +479,19 @@ class Aof:
         with state.mutex:
             if not state.is_durable(None):
                 error = state.failure or state.error
-                raise error or DiskError("close", self._paths.folder, why="not all is durable")
+                raise error or DiskError(
+                    "close", self._paths.folder, why="some appended records are not durable"
+                )
 
     def _on_flush(self) -> None:
-        """Something became durable, or failed to. The barrier's leader's."""
+        """Called by the barrier's leader after a flush succeeded or failed."""
         self._notifier.notify()
         is_spare_due = self._spare_preparer.is_newly_due()
         if is_spare_due or self._state.chain.to_seal or self._cursor.is_fresh:
             self._wake_maintenance()
 
     def _is_needed(self, segment_id: int) -> bool:
-        """Whether a pin or a reader of this process keeps a segment."""
+        """Returns whether a pin or a reader in this process needs the segment."""
         lowest = self._holds.lowest_segment()
         return self._is_pinned(segment_id) or (lowest is not None and lowest <= segment_id)
 

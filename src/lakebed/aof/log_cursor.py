@@ -1,7 +1,7 @@
-"""A place in a log from which reading goes on: what followers share. It never waits.
+"""A read position in a log that advances batch by batch, as followers use it. It never waits.
 
-Invariants: `position` is behind the last record taken, so a cursor made there later continues
-without a gap or a repetition; a segment that was read to its end may be removed without harm.
+Invariants: `position` is the end of the last record taken, so a new cursor started there continues
+without a gap or a repetition. A segment that was read to its end may be removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakebed.base.errors import NotFound
 
 
 class LogCursor:
-    """Used by one thread at a time, but for `close`."""
+    """A position in one log. Used by one thread at a time, except `close`."""
 
     def __init__(
         self, view: LogView, start: RecordId | None, *, batch_bytes_max: int, handles_max: int = 2
@@ -26,7 +26,7 @@ class LogCursor:
         self._view = view
         self._reader = LogReader(view, handles_max=handles_max, window_bytes=batch_bytes_max)
         self._position = RecordId(0) if start is None else RecordId(start)
-        # Of the segment that `_position` is in, so that its end is known when it is gone.
+        # Of the segment that contains `_position`, to find the next one if retention removes it.
         self._base_offset: int | None = None
         self._batches: Iterator[RecordBatch] = iter(())
 
@@ -35,9 +35,10 @@ class LogCursor:
         return self._position
 
     def take(self) -> RecordBatch | None:
-        """The next durable records; None if there are none beyond `position` now.
+        """Returns the next durable records, or None if there are none beyond `position`.
 
-        `NotFound` if retention removed records that were not taken. `Closed` if the log is.
+        Raises `NotFound` if retention removed records that were not taken, and `Closed` if the log
+        is closed.
         """
         try:
             return self._next()
@@ -48,7 +49,6 @@ class LogCursor:
             return self._next()
 
     def close(self) -> None:
-        """Idempotent, from any thread."""
         self._reader.close()
 
     def _next(self) -> RecordBatch | None:
@@ -58,7 +58,7 @@ class LogCursor:
             self._batches = self._reader.read_batches(self._position, end)
             batch = next(self._batches, None)
             if batch is None:
-                # Nothing but segment boundaries: the same place, said differently.
+                # Only segment boundaries are in between: both positions are the same place.
                 self._move_to(end)
         if batch is not None:
             self._position = batch.end
@@ -66,18 +66,18 @@ class LogCursor:
         return batch
 
     def _step_over_removed(self) -> None:
-        """If the segment is gone but was taken to its end: go on with the next one."""
+        """Continues with the next segment if the current one was removed after it was read."""
         segments = self._view.segments()
         if not segments or self._base_offset is None:
             return
-        here = self._position
-        expected = next_base_offset(self._base_offset, here.segment_offset)
+        position = self._position
+        expected = next_base_offset(self._base_offset, position.segment_offset)
         first = segments[0]
-        if first.segment_id == here.segment_index + 1 and first.base_offset == expected:
+        if first.segment_id == position.segment_index + 1 and first.base_offset == expected:
             self._move_to(RecordId.from_parts(first.segment_id, RECORDS_START))
 
     def _move_to(self, position: RecordId) -> None:
-        """To the same place in the log, said differently."""
+        """Changes to another position for the same place in the log, such as a segment's start."""
         self._position = position
         try:
             segments = self._view.segments()

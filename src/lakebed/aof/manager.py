@@ -1,4 +1,4 @@
-"""All the logs below one root: opens them, and drives their flushing and sealing.
+"""Opens the logs below one root and drives their flushing and sealing.
 
     with AofManager(root) as manager:
         log = manager.open("orders")
@@ -7,7 +7,7 @@
 
 The manager holds the root's lock: one process writes. Two tasks on its runner serve all logs: one
 commits what is due, the other seals full segments and prepares new ones. A log whose step fails
-stops no other: it is tried again with growing delays, and `failures` reports it.
+does not stop the others: it is retried with growing delays, and `failures` reports it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LOCK_NAME = "lakebed.lock"
 
 
 class AofManager:
-    """Owns the lock, the tasks and the open logs."""
+    """Opens the logs of a root without the other engines. Holds the lock and runs their tasks."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class AofManager:
         on_lost: Callable[[str, Sequence[str]], None] | None = None,
         random: Random | None = None,
     ) -> None:
-        """`is_pinned` tells, by log and segment, what retention must leave alone. `object_store`
-        is Tier 2, whatever its address; `own_store` is the one inside the store, see `services`.
-        `on_lost` puts on record what opening a log finds to be lost, by log."""
+        """`is_pinned(log, segment_id)` returns whether retention must keep a segment.
+        `object_store` is Tier 2 for every address; `own_store` is the store's own object store, see
+        `tiers.services`. `on_lost(log, problems)` records the losses that opening a log finds."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -94,8 +94,8 @@ class AofManager:
         )
         self._coordinator = Coordinator(self._runner, self._services, self._tierings, self._upkeeps)
         self._mutex = self._runner.mutex()
-        self._logs: dict[str, Aof] = {}  # guarded by _mutex, as is the next
-        self._opening: dict[str, Event] = {}  # set when it was opened, or could not be
+        self._logs: dict[str, Aof] = {}  # guarded by _mutex, like the next field
+        self._opening: dict[str, Event] = {}  # set when the opening succeeded or failed
         self._is_closed = False
         make_folders(self.disk, self.root)
         self._lock = self.disk.lock(os.path.join(self.root, LOCK_NAME))
@@ -109,13 +109,16 @@ class AofManager:
 
     @property
     def tier_counters(self) -> Counters:
-        """What is counted of the tiers that all logs share."""
+        """Counters of the tiers that all logs share."""
         return self._services.counters
 
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
-        """Open a log for writing, creating it if need be. Once at a time."""
+        """Opens a log for writing and creates it if it does not exist.
+
+        Each log can be open only once.
+        """
         paths = LogPaths(self.root, name)
-        fork_guard.check(self._generation, self.root)  # a child has the manager, and not the lock
+        fork_guard.check(self._generation, self.root)  # a forked child does not hold the lock
         with self._mutex:
             if self._is_closed:
                 raise Closed(f"{self.root}: the manager is closed")
@@ -143,18 +146,18 @@ class AofManager:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Move the Tier 2 of a log that is not open to another address, by default to where new
-        logs have theirs; see `tiers.migration`.
+        """Moves the Tier 2 of a log that is not open to another address; see `tiers.migration`.
 
-        `delete` removes the objects from the old one; a later call with the same address does it
-        too. What was cut short is gone on with by calling again.
+        The default address is where new logs have their Tier 2. `delete` removes the objects from
+        the old address; a later call with the same address does that too. An interrupted migration
+        continues when this is called again.
         """
         paths = LogPaths(self.root, name)
         with self._mutex:
             if self._is_closed:
                 raise Closed(f"{self.root}: the manager is closed")
             if name in self._logs or name in self._opening:
-                raise Busy(f"{name}: the log is open; its Tier 2 moves while it is closed")
+                raise Busy(f"{name}: the log is open; close it to migrate its Tier 2")
             self._opening[name] = self._runner.event()
         try:
             migration = Migration(
@@ -213,16 +216,18 @@ class AofManager:
                 self._logs[name] = log
         if is_late:
             log.close()
-            raise Closed(f"{self.root}: the manager was closed meanwhile")
+            raise Closed(f"{self.root}: the manager was closed while the log was being opened")
         self._flusher.add(log)
         self._maintenance.add(log)
         self._coordinator.wake()
         return log
 
     def _check_tier2(self, paths: LogPaths) -> None:
-        """Before anything is touched: the log's Tier 2 can be reached from here."""
+        """Checks that the log's Tier 2 can be reached, before anything is changed."""
         address = self._services.address
-        with contextlib.suppress(NotFound, DataError):  # what is wrong with it is told later
+        with contextlib.suppress(
+            NotFound, DataError
+        ):  # opening the log reports what is wrong with it
             address = load_identity(self.disk, paths).tier2
         self._services.check_address(address)
 
@@ -237,32 +242,34 @@ class AofManager:
         return [log.tier_upkeep for log in logs]
 
     def failures(self) -> dict[str, Exception]:
-        """The open logs whose background work fails at present, and why. It is tried again."""
+        """Returns the open logs whose background work currently fails, and why. It is retried."""
         with self._mutex:
             failing = {log: log.upkeep_failure for log in self._logs.values()}
         failing |= self._flusher.failures() | self._maintenance.failures()
         by_name = self._coordinator.failures() | {
             log.name: error for log, error in failing.items() if error is not None
         }
-        # A queue will have room again.
+        # Busy is temporary: a queue will have room again.
         return {name: error for name, error in by_name.items() if not isinstance(error, Busy)}
 
     def open_read_only(self, name: str) -> ReadOnlyLog:
-        """A log that is not open, as its files show it; for the caller to close. `NotFound` if
-        there is none."""
+        """Opens a log for reading from its files; the caller closes it.
+
+        Raises `NotFound` if there is no such log.
+        """
         return ReadOnlyLog(
             self.root, name, disk=self.disk, runner=self._runner, services=self._services
         )
 
     def close_log(self, name: str) -> None:
-        """As `Aof.close`; nothing if no log of that name is open."""
+        """As `Aof.close`; does nothing if no log with that name is open."""
         with self._mutex:
             log = self._logs.get(name)
         if log is not None:
             log.close()
 
     def names(self) -> list[str]:
-        """All logs there are, open or not."""
+        """Returns the names of all logs, open or not."""
         folder = os.path.join(self.root, "aof")
         if not self.disk.exists(folder):
             return []
@@ -270,7 +277,7 @@ class AofManager:
         return [name for name in names if self.disk.is_folder(os.path.join(folder, name))]
 
     def close(self) -> None:
-        """Close every log, stop the tasks, let go of the lock. Idempotent."""
+        """Closes every log, stops the tasks and releases the lock. Idempotent."""
         with self._mutex:
             if self._is_closed:
                 return
@@ -279,13 +286,13 @@ class AofManager:
             opening = list(self._opening.values())
         if self._generation == fork_guard.generation():
             for ended in opening:
-                ended.wait()  # it writes to its log: the lock is held for that long
+                ended.wait()  # opening writes to the log, which needs the lock
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)
             if self._own_runner is not None:
                 stack.callback(self._own_runner.close)
-            # The tasks end first, with the step they are in: nothing is sealed or retired while a
-            # log is closed.
+            # Callbacks run in reverse: the tasks finish their current step before logs are closed,
+            # so nothing is sealed or retired while a log is being closed.
             for log in logs:
                 stack.callback(log.close)
             stack.callback(self._flusher.stop)
@@ -304,31 +311,31 @@ class AofManager:
         ended.set()
 
     def _wake(self, steps: StepDriver[Aof], log: Aof) -> None:
-        """A log that is not open yet, or not any more, has no steps."""
+        """Schedules a step of the log, unless it is not open yet or no longer open."""
         if self._logs.get(log.name) is log:
             steps.add(log)
 
     def _wake_all(self) -> None:
-        """One log lacks something that another may have."""
+        """Schedules maintenance of all logs: one may release budget that another lacks."""
         with self._mutex:
             logs = list(self._logs.values())
         for log in logs:
             self._maintenance.add(log)
 
     def _end_steps(self, log: Aof) -> None:
-        """No step of the log is running when this returns; one begun later does nothing."""
+        """Returns once no step of the log is running. A step that begins later does nothing."""
         if self._generation != fork_guard.generation():
-            return  # a step that was running when the process forked goes on in the parent alone
+            return  # after a fork, running steps continue only in the parent
         self._flusher.remove(log)
         self._maintenance.remove(log)
 
     def _forget(self, log: Aof) -> None:
-        """The log was closed: the next `open` may have its files."""
+        """Removes a log that was closed, so that it can be opened again."""
         with self._mutex:
             if self._logs.get(log.name) is log:
                 del self._logs[log.name]
-        self._end_steps(log)  # what was added while it was closed
-        self._coordinator.wake()  # others may have waited for the room it took
+        self._end_steps(log)  # steps that were added while it was being closed
+        self._coordinator.wake()  # other logs may be waiting for the budget it used
 
 
 def _nothing_is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001
@@ -336,4 +343,4 @@ def _nothing_is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001
 
 
 def _nothing_is_recorded(log: str, problems: Sequence[str]) -> None:
-    """A bare manager keeps no record of damage."""
+    """Does nothing: without a store, a manager keeps no record of losses."""

@@ -1,8 +1,8 @@
-"""What a log tells its manifest log: segments that are opened, sealed and gone.
+"""Records the changes of a log's segments in its manifest log: opened, sealed, evicted.
 
-Each is recorded within the critical section that changes the log, so the two never disagree in
-memory. On disk they may, after a crash or while the manifest log was switched off: the segments
-are what counts, and whatever the manifest log does not know of them is recorded when it is opened.
+Each change is recorded in the critical section that changes the log, so the two never disagree in
+memory. On disk they may, after a crash or while the manifest log was off. The segments are then
+authoritative: opening the manifest log adds the records that it lacks.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ from lakebed.base.files import remove_temporaries
 
 _log = logging.getLogger(__name__)
 RECORDED_AT_ONCE_MAX = 256
-"""While the log waits: no queue is too small for so many."""
+"""How many records are added with the log's mutex held; every queue has room for this many."""
 
 
 class ManifestRecorder:
-    """Owns the journal; without one (the manifest log is switched off) it records nothing.
+    """Owns the journal of the manifest log. While the manifest log is off, it records nothing.
 
-    `opened`, `sealed` and `evicted`: with the log's mutex; `Busy` if the journal takes no more for
-    the moment, and nothing was changed. The rest: by one thread at a time, and without it.
+    Call `opened`, `sealed` and `evicted` with the log's mutex held; they raise `Busy`, with nothing
+    changed, while the journal's queue is full. Call the other methods from one thread at a time and
+    without the mutex.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class ManifestRecorder:
         wake: Callable[[], None],
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
-        """`on_lost` puts losses on record, before the manifest log forgets the segments."""
+        """`on_lost` records losses before the manifest log removes the lost segments."""
         self._context = context
         self._state = context.state
         self._services = services
@@ -69,7 +70,7 @@ class ManifestRecorder:
         self._random = random
         self._wake = wake
         self._on_lost = on_lost
-        self.on_chunk_sealed: Callable[[], None] = lambda: None  # set by whoever archives them
+        self.on_chunk_sealed: Callable[[], None] = lambda: None  # set by the chunk archive
         self.journal: Journal | None = None  # guarded by the mutex
         self.identity: LogIdentity | None = None
         self.cold: ColdSegments | None = None
@@ -77,7 +78,10 @@ class ManifestRecorder:
     # Recording.
 
     def opened(self, segment: Segment) -> None:
-        """The segment gets its first record. Recorded once, however often that is tried."""
+        """Records that the segment gets its first record.
+
+        Recorded once, however often it is called.
+        """
         if not segment.is_announced:
             payload = SegmentOpened(segment.name.base_offset, self._epoch)
             self._append(payload, segment.name.segment_id, segment.name.base_offset)
@@ -95,14 +99,14 @@ class ManifestRecorder:
         self._append(payload, segment.name.segment_id, end)
 
     def evicted(self, info: SegmentInfo, *, durable_bytes: int) -> None:
-        """The segment left the log: it goes from every tier."""
+        """Records that the segment left the log: it is deleted from every tier."""
         state = self.journal.state(info.segment_id) if self.journal is not None else None
         if state is None:
             return
         end = info.base_offset + durable_bytes
         if state.residency & Residency.TIER2:
             self._append(Tier2DeleteQueued(state.key), info.segment_id, end)
-        elif state.upload_key:  # the object may be there, or come to be
+        elif state.upload_key:  # the object may exist, or an upload may still create it
             self._append(Tier2DeleteQueued(state.upload_key), info.segment_id, end)
         if state.residency & Residency.TIER0:
             self._append(LocalEvicted(durable_bytes), info.segment_id, end)
@@ -110,11 +114,11 @@ class ManifestRecorder:
             self._append(LocalEvicted(state.compressed_bytes), info.segment_id, end)
 
     def record(self, payload: Payload, info: SegmentInfo) -> None:
-        """Something else happened to a sealed segment."""
+        """Records another change of a sealed segment."""
         self._append(payload, info.segment_id, info.base_offset)
 
     def commit(self) -> None:
-        """Until everything recorded so far is durable. Without the mutex."""
+        """Waits until everything recorded so far is durable. Called without the mutex."""
         journal = self.journal
         if journal is not None:
             journal.commit()
@@ -123,13 +127,13 @@ class ManifestRecorder:
         if self.journal is not None:
             self.journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)
 
-    # The journal's life.
+    # Opening and closing the journal.
 
     def start(self, *, enabled: bool) -> None:
-        """Open the manifest log, if it is kept, and record what it does not know.
+        """Opens the manifest log, if it is enabled, and adds the records that it lacks.
 
-        `BadConfig` if it is not to be kept, and segments are in colder tiers alone: nothing else
-        knows of them, and the log would start again where they are.
+        Raises `BadConfig` if it is disabled while segments are only in colder tiers: only the
+        manifest log records those, and the log would reuse their offsets.
         """
         context = self._context
         if not enabled:
@@ -149,30 +153,31 @@ class ManifestRecorder:
             self._open(self.identity, was_off=was_off, was_kept=before is not None and not was_off)
 
     def _check_dispensable(self) -> None:
-        """See `start`. Looks at what is recorded, whether or not it was kept the last time."""
+        """Raises `BadConfig` if the recorded segments need the manifest log; see `start`."""
         context, name = self._context, self._state.name
         try:
             identity = find_identity(context.disk, context.paths, tier2=self._services.address)
         except NotFound:
             return
         folder = ManifestPaths(f"{context.paths.manifest}/{identity.stream}")
-        found = replay(ManifestReader(context.disk, folder))
-        cold = [state.segment_id for state in found.index.segments() if state.is_cold]
-        if found.damages:
-            why = f"its manifest log is damaged ({found.damages[0].problem})"
+        replayed = replay(ManifestReader(context.disk, folder))
+        cold = [state.segment_id for state in replayed.index.segments() if state.is_cold]
+        if replayed.damages:
+            why = f"its manifest log is damaged ({replayed.damages[0].problem})"
         elif cold:
             why = f"{len(cold)} of its segments, from {cold[0]} to {cold[-1]}, are in colder tiers"
         else:
             return
         raise BadConfig(
-            f"{name}: {why}, and without it nobody knows where they are: leave "
-            "manifest_log_enabled on, or bring all segments back first (lakebed aof hydrate)"
+            f"{name}: the manifest log cannot be switched off: {why}, and only the manifest log "
+            "records where they are. Leave manifest_log_enabled on, or first bring all segments "
+            "back with 'lakebed aof hydrate'"
         )
 
     def stop(self) -> None:
-        """Close the journal; what it could not make durable is found out again when it is opened.
+        """Closes the journal; nothing is recorded afterwards.
 
-        Nothing is recorded from here on.
+        Records that it could not make durable are added again when it is opened.
         """
         with self._state.mutex:
             journal, self.journal = self.journal, None
@@ -207,10 +212,10 @@ class ManifestRecorder:
             is_first = replayed.snapshot is None and not replayed.record_count
             if is_first and was_kept:
                 self._report_forgotten()
-            is_news = self._attach(journal, knows_all=not was_off and not replayed.damages)
+            was_incomplete = self._attach(journal, knows_all=not was_off and not replayed.damages)
             self._place_cold(journal)
-            if replayed.damages or (is_news and (was_off or is_first)):
-                journal.take_snapshot()  # nobody has to get past the damage again
+            if replayed.damages or (was_incomplete and (was_off or is_first)):
+                journal.take_snapshot()  # later replays start after the damage
             undo.pop_all()
         self._raise_watermark(replayed)
 
@@ -220,12 +225,14 @@ class ManifestRecorder:
         journal.close()
 
     def _attach(self, journal: Journal, *, knows_all: bool) -> bool:
-        """Record what is missing, and from then on all that happens; whether anything was.
+        """Adds the records that the journal lacks, then starts recording; returns whether any were
+        missing.
 
-        The last of it, and with the mutex, for the log may change meanwhile: only a little.
+        The last of them are added with the mutex held, because the log may change meanwhile; that
+        is at most `RECORDED_AT_ONCE_MAX` records.
         """
         chain = self._state.chain
-        is_news = False
+        was_incomplete = False
         report_lost = partial(self._report_lost, knows_all=knows_all)
         while True:
             with self._state.mutex:
@@ -234,27 +241,30 @@ class ManifestRecorder:
             with self._state.mutex:
                 if sealed != chain.sealed:
                     continue
-                # One without records is to be sealed if it was cut: then there is no room for any.
+                # `to_seal` may hold a truncated segment without records, which cannot take any.
                 segments = [*chain.to_seal, *([chain.active] if chain.active.record_count else ())]
-                found = [
-                    SegmentOnDisk(one.segment_id, one.base_offset) for one in sealed if not one.tier
+                on_disk = [
+                    SegmentOnDisk(info.segment_id, info.base_offset)
+                    for info in sealed
+                    if not info.tier
                 ]
-                found += [
-                    SegmentOnDisk(one.name.segment_id, one.name.base_offset) for one in segments
+                on_disk += [
+                    SegmentOnDisk(segment.name.segment_id, segment.name.base_offset)
+                    for segment in segments
                 ]
                 index = journal.index()
-                missing = list(reconcile(index, found, epoch=self._epoch, footers=footers))
-                is_news = is_news or bool(missing)
+                missing = list(reconcile(index, on_disk, epoch=self._epoch, footers=footers))
+                was_incomplete = was_incomplete or bool(missing)
                 if len(missing) <= RECORDED_AT_ONCE_MAX:
-                    report_lost(missing, index, on_disk=found)
+                    report_lost(missing, index, on_disk=on_disk)
                     record_all(journal, missing)
                     for segment in segments:
                         segment.is_announced = True
                     self.journal = journal
-                    return is_news
-            report_lost(missing, index, on_disk=found)
+                    return was_incomplete
+            report_lost(missing, index, on_disk=on_disk)
             record_all(journal, missing)
-            journal.commit()  # the queue has room for the rest
+            journal.commit()  # makes room in the queue for the other records
 
     def _report_lost(
         self,
@@ -264,10 +274,11 @@ class ManifestRecorder:
         on_disk: Sequence[SegmentOnDisk],
         knows_all: bool,
     ) -> None:
-        """Segments whose file is gone and that no tier has, nor the archive.
+        """Reports segments whose file is gone and that neither a tier nor the archive has.
 
-        Retention takes the oldest, and records that first: they are lost if the manifest log
-        `knows_all` that happened. One that was never sealed is lost if it had durable records.
+        Retention removes the oldest segments, and records that first. So an old segment counts as
+        lost only if the manifest log was complete (`knows_all`). One that was never sealed is lost
+        if it had durable records.
         """
         oldest = min((segment.segment_id for segment in on_disk), default=0)
         newest = max((segment.segment_id for segment in on_disk), default=-1)
@@ -295,23 +306,26 @@ class ManifestRecorder:
             self._on_lost(lost)
 
     def _report_forgotten(self) -> None:
-        """The manifest log is gone: segments before the first file may be in colder tiers."""
+        """Reports that the manifest log is missing, if segments may be in colder tiers.
+
+        Those are the segments before the first one with a local file.
+        """
         chain = self._state.chain
         with self._state.mutex:
             ids = [info.segment_id for info in chain.sealed]
             ids += [segment.name.segment_id for segment in (*chain.to_seal, chain.active)]
         oldest = min(ids)
         if oldest:
-            what = f"the manifest log is missing: whether segments 0 to {oldest - 1} are in colder"
+            what = f"the manifest log is missing: segments 0 to {oldest - 1} may be in colder tiers"
             way_back = "put its folder back, or restore a backup"
-            self._on_lost([f"{what} tiers, and where, is not known; {way_back}"])
+            self._on_lost([f"{what}, but it is not known where; {way_back}"])
 
     def _is_archived(self, segment_id: int) -> bool:
         names = map(ArchivedName.parse, self._context.disk.names(self._context.paths.archive))
         return any(name is not None and name.segment_id == segment_id for name in names)
 
     def _place_cold(self, journal: Journal) -> None:
-        """Segments that are in colder tiers alone are part of the log too."""
+        """Adds the segments that are only in colder tiers to the log's chain."""
         assert self.cold is not None
         self._correct(journal, self.cold)
         infos = self.cold.infos(journal.index().segments())
@@ -326,15 +340,16 @@ class ManifestRecorder:
                 chain.follow(newest, record_count=record_count)
 
     def _record_count_after(self, newest: SegmentInfo, cold: ColdSegments) -> int:
-        """The next segment's header needs it: while nobody can tell, there must be none."""
+        """Returns the record count for the next segment's header, which Tier 2 may have to
+        supply."""
         try:
             return cold.record_count_after(newest)
         except Tier2Error as error:
-            why = f"only Tier 2 has segment {newest.segment_id}, behind which it goes on"
+            why = f"the log continues after segment {newest.segment_id}, which only Tier 2 has"
             raise type(error)(f"{self._state.name}: {why}: {error}") from error
 
     def _correct(self, journal: Journal, cold: ColdSegments) -> None:
-        """What the manifest log says of warm files, against those that are there."""
+        """Makes the manifest log match the warm files on disk, and deletes the unrecorded ones."""
         if self._context.disk.is_folder(self._context.paths.warm):
             remove_temporaries(self._context.disk, self._context.paths.warm)
         warm = cold.warm_names()
@@ -345,12 +360,12 @@ class ManifestRecorder:
     def _unrecorded_footers(
         self, journal: Journal, sealed: Sequence[SegmentInfo]
     ) -> dict[int, SegmentFooter]:
-        """Of sealed segments that the index does not know as such: few, but for the first time."""
+        """Returns the footers of sealed segments that the index does not have as sealed."""
         index = journal.index()
         footers: dict[int, SegmentFooter] = {}
         for info in sealed:
-            known = index.get(info.segment_id)
-            if not info.tier and (known is None or not known.is_sealed):
+            recorded = index.get(info.segment_id)
+            if not info.tier and (recorded is None or not recorded.is_sealed):
                 name = SegmentName(info.segment_id, info.base_offset, info.created_at)
                 with self._context.disk.open(info.path) as file:
                     footer = read_footer(file, info.path, name)
@@ -359,18 +374,18 @@ class ManifestRecorder:
         return footers
 
     def _raise_watermark(self, replayed: ReplayResult) -> None:
-        """The highest seen anywhere counts."""
+        """Raises the log's watermark to the highest one in the manifest log."""
         state = self._state
         with state.mutex:
             highest = max(state.coordinator_watermark, replayed.index.coordinator_watermark)
             state.coordinator_watermark = highest
 
     def _notify_chunk_sealed(self) -> None:
-        """Whoever wants to know it by now."""
+        """Calls the current `on_chunk_sealed`, which may be set after the journal was opened."""
         self.on_chunk_sealed()
 
     def _fail(self, error: LakebedError) -> None:
-        """The journal can make nothing durable any more: the log takes no more records."""
+        """Ends writing to the log, because the journal can make nothing durable any more."""
         with self._state.mutex:
             if self._state.failure is None:
                 self._state.failure = error
@@ -378,7 +393,7 @@ class ManifestRecorder:
 
 
 def record_all(journal: Journal, records: Iterable[MissingRecord | Correction]) -> None:
-    """However many they are: when the queue is full, what is in it is committed."""
+    """Appends any number of records, committing whenever the journal's queue is full."""
     for payload, segment_id, logical_offset in records:
         try:
             journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)

@@ -1,4 +1,4 @@
-"""What a log counts, by the names it is exported under."""
+"""The metrics of one log, with the names under which they are exported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lakebed.base.counters import Counters
 
 
 class LogMetrics:
-    """The counters of one log; each is cheap enough for the path it is on."""
+    """The counters, gauges and histograms of one log."""
 
     def __init__(self, counters: Counters) -> None:
         self.appended_bytes = counters.counter("aof_appended_bytes")
@@ -27,5 +27,9 @@ class LogMetrics:
         self.admission_latency_ns = counters.histogram("aof_admission_latency_ns")
         self.segment_bytes = counters.histogram("aof_segment_bytes")
         self.spare_bytes = counters.gauge("aof_spare_bytes")
-        self.spare_filled_bytes = counters.gauge("aof_spare_filled_bytes")  # of these, with zeros
-        self.commit_duration_ns = counters.histogram("commit_duration_ns")  # the barrier's
+        self.spare_filled_bytes = counters.gauge(
+            "aof_spare_filled_bytes"
+        )  # the zero-filled part of spare_bytes
+        self.commit_duration_ns = counters.histogram(
+            "commit_duration_ns"
+        )  # set by the commit barrier

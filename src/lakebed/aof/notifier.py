@@ -1,6 +1,6 @@
-"""Tells those who wait that something about a log changed; what it was they look up themselves.
+"""Wakes the threads that wait for a log to change; they check for themselves what changed.
 
-Take the event first, then look at the condition, then wait: a change in between is not missed.
+Take the event first, then check the condition, then wait: no change in between is missed.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ _log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Thread-safe. Listeners are called from whatever thread made the change."""
+    """Signals changes of one log. Thread-safe; listeners run in the thread that made the change."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._mutex = runner.mutex()
-        self._changed: Event | None = None  # guarded by _mutex, as is the next
+        self._changed: Event | None = None  # guarded by _mutex, like the next field
         self._listeners: list[Callable[[], None]] = []
 
     def next_change(self) -> Event:
-        """Set at the next change."""
+        """Returns an event that is set at the next change."""
         with self._mutex:
             self._changed = self._changed or self._runner.event()
             return self._changed
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call at each change, until the function that this returns is called."""
+        """Calls `callback` at each change until the returned function is called."""
         with self._mutex:
             others = tuple(self._listeners)
             self._listeners.append(callback)
@@ -52,5 +52,5 @@ class Notifier:
         for listener in listeners:
             try:
                 listener()
-            except Exception:  # noqa: BLE001 - whatever a listener raises
-                _log.exception("a listener of a log failed")
+            except Exception:  # noqa: BLE001 - a listener may raise anything
+                _log.exception("a log's change listener failed")

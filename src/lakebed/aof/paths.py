@@ -1,4 +1,4 @@
-"""The folder of a log, and the names in it."""
+"""The folder of a log and the file names in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _U64_MAX = (1 << 64) - 1
 
 
 class SegmentName(NamedTuple):
-    """`{segment_id}_{base_offset}_{created_at}.seg`, each of 20 digits: sorts as the log does."""
+    """`{segment_id}_{base_offset}_{created_at}.seg`, 20 digits each: names sort in log order."""
 
     segment_id: int
     base_offset: int
@@ -33,7 +33,7 @@ class SegmentName(NamedTuple):
 
 
 class ArchivedName(NamedTuple):
-    """`{segment_id}_{sealed_at}.seg` in the archive."""
+    """`{segment_id}_{sealed_at}.seg`, the name of a segment in the archive."""
 
     segment_id: int
     sealed_at: int
@@ -54,7 +54,7 @@ def _numbers(pattern: re.Pattern[str], name: str) -> list[int]:
 
 
 class LogPaths:
-    """`<root>/aof/<log>/…`"""
+    """The paths of one log, below `<root>/aof/<log>/`."""
 
     def __init__(self, root: PathLike, name: str) -> None:
         check_log_name(name)
@@ -80,7 +80,7 @@ class LogPaths:
         return os.path.join(self.segments, f"{number:020}{SPARE_SUFFIX}")
 
     def ensure(self, disk: Disk) -> None:
-        """Create the folders, durably."""
+        """Creates the folders durably."""
         for folder in (self.segments, self.archive, self.manifest):
             make_folders(disk, folder)
 
@@ -90,9 +90,9 @@ def is_log_name(name: str) -> bool:
 
 
 def check_log_name(name: str) -> None:
-    """A log's name is a folder's name, and no more than that."""
+    """Raises `BadName` unless the name is safe to use as a folder's name."""
     if not is_log_name(name):
         raise BadName(
-            f"log name {name[:60]!r}: letters, digits, '.', '_' and '-', "
-            "starting with a letter or digit, 200 at most"
+            f"log name {name[:60]!r} is not valid: use at most 200 letters, digits, "
+            "'.', '_' and '-', starting with a letter or digit"
         )

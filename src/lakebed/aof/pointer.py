@@ -1,9 +1,9 @@
-"""The two small files beside the segments, as bytes: `current.sealed` and `durable_end`.
+"""Encodes and decodes the files `current.sealed` and `durable_end`.
 
-Each is one record that ends in a CRC over all bytes before it. Decoding tells three cases apart:
-`Torn` if the file is short or was never written, `UnknownVersion` if it is sound but newer, and
-`Corrupt` for everything else. A version is believed only where the checksum matches, or where the
-file is longer than ours: one flipped bit must not look like a newer program.
+Each file is one record that ends in a CRC over all bytes before it. Decoding distinguishes three
+errors: `Torn` if the file is short or was never written, `UnknownVersion` if it is intact but
+newer, and `Corrupt` otherwise. The version is trusted only if the checksum matches or the file is
+longer than in this version, so that one flipped bit does not look like a newer version.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from lakebed.kernels import crc64nvme
 Summed = TypeVar("Summed", SealedPointer, DurableEnd)
 
 FILE_BYTES_MAX = 4096
-"""More than either file has: one of a newer version may be longer, and must not look damaged."""
+"""The most that is read of either file. It exceeds both sizes, because a file of a newer version
+may be longer and must not look damaged."""
 
 _DURABLE_END_SUMMED = DURABLE_END.offset_of("crc64")
 
 
 def encode_pointer(*, segment_id: int, durable_bytes: int, coordinator_watermark: int) -> bytes:
-    """The contents of `current.sealed`."""
     pointer = SealedPointer(
         magic=POINTER_MAGIC,
         version=POINTER_VERSION,
@@ -48,7 +48,6 @@ def encode_pointer(*, segment_id: int, durable_bytes: int, coordinator_watermark
 
 
 def decode_pointer(data: Buffer, *, path: PathLike | None = None) -> SealedPointer:
-    """What `current.sealed` says."""
     return _decode(SEALED_POINTER, data, POINTER_MAGIC, POINTER_VERSION, path)
 
 
@@ -60,7 +59,6 @@ def encode_durable_end(
     offset: int,
     coordinator_watermark: int,
 ) -> bytes:
-    """The contents of `durable_end`."""
     fields = (
         DURABLE_END_MAGIC,
         DURABLE_END_VERSION,
@@ -71,13 +69,12 @@ def encode_durable_end(
         offset,
         coordinator_watermark,
     )
-    # Written once a flush: the tuple is made twice rather than replaced, which takes longer.
+    # This runs once per flush: building the tuple twice is faster than `_replace`.
     summed = DURABLE_END.pack(DurableEnd(*fields, 0))[:_DURABLE_END_SUMMED]
     return DURABLE_END.pack(DurableEnd(*fields, crc64nvme(summed)))
 
 
 def decode_durable_end(data: Buffer, *, path: PathLike | None = None) -> DurableEnd:
-    """What `durable_end` says."""
     return _decode(DURABLE_END, data, DURABLE_END_MAGIC, DURABLE_END_VERSION, path)
 
 
@@ -88,26 +85,28 @@ def _crc64(layout: Layout[Summed], value: Summed) -> int:
 def _decode(
     layout: Layout[Summed], data: Buffer, magic: int, version: int, path: PathLike | None
 ) -> Summed:
-    """The checks that both files share, in the order in which they can be trusted."""
+    """Runs the checks that both files share, in the order in which their results can be trusted."""
     size = f"{layout.size} bytes"
     if len(data) < layout.size:
-        raise Torn("the file is cut short", path=path, expected=size, found=len(data))
+        raise Torn("the file is too short", path=path, expected=size, found=len(data))
     if not any(data):
-        # Created, but lost before its first bytes reached the device.
-        raise Torn("the file was never written", path=path, offset=0)
+        # The file was created, but a power loss came before its first bytes were durable.
+        raise Torn("the file holds only zeros: it was never written", path=path, offset=0)
     value = layout.unpack(data)
     if value.magic != magic:
-        raise Corrupt("wrong magic", path=path, expected=hex(magic), found=hex(value.magic))
+        raise Corrupt("the magic is wrong", path=path, expected=hex(magic), found=hex(value.magic))
     summed = crc64nvme(bytes(data[: layout.offset_of("crc64")]))
     is_longer = len(data) > layout.size
     if value.version > version and (is_longer or summed == value.crc64):
-        raise UnknownVersion("written by a newer version", path=path, expected=version,
+        raise UnknownVersion("the file was written by a newer version", path=path, expected=version,
                              found=value.version)  # fmt: skip
     if is_longer:
         raise Corrupt("the file is too long", path=path, expected=size, found=len(data))
     if summed != value.crc64:
-        raise Corrupt("wrong checksum", path=path, expected=hex(summed), found=hex(value.crc64))
+        raise Corrupt(
+            "the checksum is wrong", path=path, expected=hex(summed), found=hex(value.crc64)
+        )
     if value.version != version:
-        raise UnknownVersion("not a version that is read", path=path, expected=version,
+        raise UnknownVersion("the file has an unsupported version", path=path, expected=version,
                              found=value.version)  # fmt: skip
     return value

@@ -1,15 +1,15 @@
-"""A log that is only read, from its files. Writes nothing: no repair, no lock.
+"""Reads a log from its files without writing anything: no repair, no lock.
 
     for record in ReadOnlyLog(root, "orders", disk=disk, runner=runner).read(): ...
 
-How far it may be read is what the writer published in `durable_end`, if the machine was not
-started anew since: exactly that far, for bytes behind it may vanish and their places be used again.
-After a restart of the machine, or if there is no such file, the log ends before its first bad
-record, and not before what the file says. A writer publishes when it opens the log, before it
-appends; so bytes that are not durable are never taken for records.
+The log is read exactly up to the end that the writer published in `durable_end`, if the machine has
+not restarted since: bytes after it may vanish, and their offsets be used again. After a restart, or
+without that file, the log ends before its first bad record, but not before the published end. A
+writer publishes the end when it opens the log, before it appends, so bytes that are not durable are
+never returned as records.
 
-Nobody wakes a reader in another process. Waiting is looking at `durable_end` again, after 1 ms at
-first and up to 50 ms later.
+No event wakes a reader in another process. A waiting reader polls `durable_end`, first after 1 ms
+and later up to every 50 ms.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ from lakebed.base.runner import Runner
 
 
 class ReadOnlyLog:
-    """A `LogView` of itself. Thread-safe; an iterator it gave belongs to one thread. `NotFound` if
-    there is no such log."""
+    """A log opened for reading only; it is its own `LogView`. Raises `NotFound` if there is no such
+    log.
+
+    Thread-safe, but an iterator that it returned belongs to one thread.
+    """
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class ReadOnlyLog:
         runner: Runner,
         services: TierServices | None = None,
     ) -> None:
-        """`services` tells how Tier 2 is reached; by default as if nothing were configured."""
+        """`services` gives access to Tier 2; the default is that of an unconfigured store."""
         self.name = name
         self._paths = LogPaths(root, name)
         self._disk = disk
@@ -62,10 +65,10 @@ class ReadOnlyLog:
         self._is_closed = False
         services = services or TierServices(os.fspath(root), disk=disk, runner=runner)
         self._catalogue = ColdCatalogue(disk, self._paths, services)
-        self._listing = SegmentListing((), 0)  # replaced as a whole, as are the two below
+        self._listing = SegmentListing((), 0)  # replaced as a whole, like the two fields below
         self._published: DurableEnd | None = None
         self._scanned: tuple[DurableEnd | None, RecordId] | None = None
-        self._poll = Poll(f"look at the end of {name}", runner=runner, look=self.durable_end)
+        self._poll = Poll(f"poll the end of {name}", runner=runner, look=self.durable_end)
         self.refresh()
         self._opened_id = self._known_id()
         self._reader = LogReader(self)
@@ -80,24 +83,28 @@ class ReadOnlyLog:
 
     @property
     def stream_id(self) -> int | None:
-        """Which log this is, by `log.json`; None if it has none. `Corrupt` if that is damaged."""
+        """The log's permanent id from `log.json`, or None if it has no such file.
+
+        Raises `Corrupt` if that file is damaged.
+        """
         try:
             return load_identity(self._disk, self._paths).stream_id
         except NotFound:
             return None
 
     def is_replaced(self) -> bool:
-        """Whether the log was deleted, or deleted and created again, since this was opened."""
+        """Returns whether the log was deleted, or deleted and recreated, since it was opened
+        here."""
         return self._known_id() != self._opened_id
 
     # Reading: see `LogReader`.
 
     def get(self, record_id: RecordId) -> Record:
-        """The record with that id."""
+        """Returns the record with that id."""
         return self._reader.get(record_id)
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """The durable records of `[start, end)`, oldest first."""
+        """Yields the durable records of `[start, end)`, oldest first."""
         return self._reader.read(start, end)
 
     def read_batches(
@@ -109,7 +116,7 @@ class ReadOnlyLog:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[RecordBatch]:
-        """The same as columns, many at a time: much faster."""
+        """Yields the same records in columnar batches, which is much faster."""
         return self._reader.read_batches(
             start,
             end,
@@ -119,22 +126,25 @@ class ReadOnlyLog:
         )
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """The durable records before `start`, newest first."""
+        """Yields the durable records before `start`, newest first."""
         return self._reader.read_backward(start)
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Where the first record is that is not older."""
+        """Returns the position of the first record with that timestamp or a later one."""
         return self._reader.seek_timestamp(timestamp_ns)
 
     def follow(self, start: RecordId | None = None) -> Follower:
-        """Records from `start` (or the oldest) on, waiting for new ones; pin them to keep them."""
+        """Returns records from `start`, or from the oldest, and waits for new ones.
+
+        Retention may remove records that were not read yet: pin them to keep them.
+        """
         return Follower(self, start)
 
-    # What readers see: see `lakebed.aof.view.LogView`.
+    # The interface for readers: see `lakebed.aof.view.LogView`.
 
     @property
     def ignored_count(self) -> int:
-        """Names in the folder that are no segment's, and nothing else that belongs there."""
+        """The number of unknown names in the segments folder."""
         return self._listing.ignored_count
 
     @property
@@ -142,13 +152,13 @@ class ReadOnlyLog:
         return self._catalogue.cold
 
     def hold(self, reader: PositionedReader) -> None:
-        """Nothing: the writer does not know of this process."""
+        """Does nothing: the writer's retention does not see readers of other processes."""
 
     def on_used(self, info: SegmentInfo) -> None:
-        """Nothing: the writer decides by its own readers."""
+        """Does nothing: only the writer's own readers affect tiering."""
 
     def describe(self) -> LogDescription:
-        """The watermark is the one that was kept with the last seal."""
+        """Describes the log. The watermark is that of the last sealed segment."""
         segments, durable_end = self.segments_and_end()
         return LogDescription(
             name=self.name,
@@ -162,13 +172,15 @@ class ReadOnlyLog:
         return self._listing.segments
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """All segments as they are now, and the durable end, which they contain."""
-        durable_end = self.durable_end()  # first: the segments listed after it contain it
+        """Returns the current segments and the durable end, which they include."""
+        durable_end = (
+            self.durable_end()
+        )  # read first, so that the segments listed afterwards include it
         self.refresh()
         return self.segments(), durable_end
 
     def refresh(self) -> None:
-        """List the folder again."""
+        """Lists the folder again."""
         self._check_open()
         known = {info.path: info for info in self._listing.segments}
         listing = list_segments(self._disk, self._paths, known=known)
@@ -195,16 +207,16 @@ class ReadOnlyLog:
         return _position(published)
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """See `LogView`; it polls."""
+        """Waits by polling; see `LogView`."""
         return poll_until(self._runner, lambda: self.durable_end() > position, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `LogView`; a task of the runner polls while anybody is subscribed."""
+        """Calls `callback` at changes that a task of the runner finds by polling; see `LogView`."""
         self._check_open()
         return self._poll.subscribe(callback)
 
     def close(self) -> None:
-        """Close its files and wake every waiting reader. Idempotent."""
+        """Closes the files and wakes every waiting reader. Idempotent."""
         self._is_closed = True
         self._reader.close()
         self._poll.close()
@@ -217,7 +229,7 @@ class ReadOnlyLog:
         self.close()
 
     def _known_id(self) -> int | None:
-        """None if nothing says which log it is, or nothing that can be read."""
+        """Returns the stream id, or None if `log.json` is missing or unreadable."""
         try:
             return self.stream_id
         except LakebedError:
@@ -232,7 +244,7 @@ class ReadOnlyLog:
         return decode_pointer(data, path=path).coordinator_watermark
 
     def _load_published(self) -> DurableEnd | None:
-        """What the writer published; None if nothing that can be read."""
+        """Returns what the writer published, or None if there is nothing readable."""
         path = self._paths.durable_end
 
         def read() -> DurableEnd:
@@ -240,14 +252,15 @@ class ReadOnlyLog:
             return decode_durable_end(data, path=path)
 
         try:
-            # Damaged for good: what it said last is still true, if it was read before.
+            # If the file stays damaged, the end that was read last is still valid.
             self._published = read_overwritten(self._runner, read) or self._published
         except NotFound:
             return None
         return self._published
 
     def _scan(self, published: DurableEnd | None) -> RecordId:
-        """The end by the records; kept until the folder is listed again, or somebody publishes."""
+        """Returns the end found by scanning; cached until the folder or the published end
+        changes."""
         with self._mutex:
             scanned, segments = self._scanned, self._listing.segments
         if scanned is not None and scanned[0] == published:
@@ -265,7 +278,7 @@ class ReadOnlyLog:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Closed(f"the log {self._paths.name} is closed")
+            raise Closed(f"{self._paths.name}: the log is closed")
 
 
 def _position(published: DurableEnd) -> RecordId:

@@ -1,16 +1,16 @@
-"""Reads a log through a `LogView`: forward, backward, by id, by time.
+"""Reads a log through a `LogView`: forward, backward, by id or by time.
 
 Invariants:
 
-- nothing at or behind the durable end is ever returned; a read that is under way keeps the
-  durable end it began with;
-- every payload returned has been checked against its checksum. Timestamp and ext_id are covered
-  by a sealed segment's footer alone, which reading does not check;
-- records come in log order, none twice and none left out, unless damage is skipped by request;
-- memory is bounded by a batch's bytes or the longest record, whichever is larger.
+- nothing at or after the durable end is ever returned; a running read keeps the durable end that it
+  began with;
+- every returned payload matched its checksum. Timestamps and ext_ids are covered only by a sealed
+  segment's footer checksum, which reading does not verify;
+- records come in log order, none twice and none left out, unless the caller skips damage;
+- memory is bounded by the batch size or the longest record, whichever is larger.
 
-A payload may hold bytes that look like records. An id that the log gave out never leads into one;
-an id made up by hand can.
+A payload may contain bytes that look like records. An id that the log assigned never points into
+one; an invented id can.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from lakebed.kernels import Stop
 
 HANDLES_MAX = 64
 WINDOW_BYTES = 2 * MIB
-_GET_BYTES = 4 * KIB  # what is read for a record whose length is not known yet
+_GET_BYTES = 4 * KIB  # how much is read for a record of unknown length
 
 _Piece = tuple[int, int] | SkippedRange
 
 
 class LogReader:
-    """Thread-safe; an iterator it gave belongs to one thread. Close it to close its files."""
+    """Reads the records of one log. Close it to close its files.
+
+    Thread-safe, but an iterator that it returned belongs to one thread.
+    """
 
     def __init__(
         self, view: LogView, *, handles_max: int = HANDLES_MAX, window_bytes: int = WINDOW_BYTES
@@ -59,14 +62,14 @@ class LogReader:
 
     @property
     def open_count(self) -> int:
-        """Segments kept open now."""
+        """The number of segments that are kept open."""
         return len(self._handles)
 
     def get(self, record_id: RecordId) -> Record:
-        """The record with that id.
+        """Returns the record with that id.
 
-        `NotFound` if none begins there, its segment is gone, or it is not durable (yet);
-        `Corrupt` if one does and it is damaged.
+        Raises `NotFound` if no record begins there, its segment is gone, or it is not durable yet,
+        and `Corrupt` if the record is damaged.
         """
         record_id = RecordId(record_id)
         durable_end = self._view.durable_end()
@@ -74,20 +77,22 @@ class LogReader:
         index = locate(segments, record_id)
         check_alignment(record_id)
         if record_id >= durable_end:
-            raise NotFound(f"{record_id}: beyond the durable end, {durable_end}")
+            raise NotFound(f"record {record_id}: at or beyond the durable end, {durable_end}")
         info = segments[index]
         known_end = records_end(segments, index, durable_end)
         offset = record_id.segment_offset
-        with self._lease(info) as reading:
-            end = known_end if known_end is not None else _records_end(reading)
+        with self._lease(info) as reader:
+            end = known_end if known_end is not None else _records_end(reader)
             if offset >= end:
-                raise NotFound(f"{record_id}: the segment's records end at {end}")
-            found = reading.scan(offset, end, bytes_max=_GET_BYTES, count_max=1)
-            if isinstance(found, Stop):
-                raise why_no_record(reading, info, offset, end, found)
-            record = found.record(0)
+                raise NotFound(f"record {record_id}: the segment's records end at offset {end}")
+            result = reader.scan(offset, end, bytes_max=_GET_BYTES, count_max=1)
+            if isinstance(result, Stop):
+                raise why_no_record(reader, info, offset, end, result)
+            record = result.record(0)
             if record.record_id != record_id:
-                raise NotFound(f"{record_id}: no record begins there, or it was left out")
+                raise NotFound(
+                    f"record {record_id}: no record begins there, or compaction removed it"
+                )
             return record
 
     def read_batches(
@@ -99,13 +104,13 @@ class LogReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[RecordBatch]:
-        """The durable records of `[start, end)` as columns, oldest first.
+        """Yields the durable records of `[start, end)` in columnar batches, oldest first.
 
-        From the oldest record, and to the durable end of now, unless said otherwise; an `end`
-        behind that is that. Both are record ids, or starts or ends of segments: `NotFound` if a
-        start is anything else, at once or with the first batch, and for an end inside a record
-        when it is reached. `Corrupt` at damage, or with `skip_damage` a call of `on_skipped` for
-        each range that was passed over.
+        By default reads from the oldest record to the current durable end; a later `end` is lowered
+        to that. `start` and `end` are record ids, or starts or ends of segments. Raises `NotFound`
+        for any other start, at once or with the first batch, and for an end inside a record when
+        the read gets there. Raises `Corrupt` at damage, or, with `skip_damage`, calls `on_skipped`
+        for each skipped range.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         spans = self._plan(start, end, policy)
@@ -119,7 +124,7 @@ class LogReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[Record]:
-        """The durable records of `[start, end)`, oldest first; see `read_batches`."""
+        """Yields the durable records of `[start, end)`, oldest first; see `read_batches`."""
         batches = self.read_batches(start, end, skip_damage=skip_damage, on_skipped=on_skipped)
         return (record for batch in batches for record in batch)
 
@@ -130,15 +135,15 @@ class LogReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[Record]:
-        """The durable records before `start`, newest first; from the durable end by default.
+        """Yields the durable records before `start`, or before the durable end, newest first.
 
-        Records can only be walked forward: each segment is scanned once to learn where windows
-        begin, then the windows are read from the last to the first.
+        Records can only be scanned forward: each segment is scanned once to find where its windows
+        begin, then the windows are read from last to first.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         spans = self._plan(None, start, policy)
         if start:
-            # A read may end anywhere behind the durable end, but cannot begin there.
+            # A read may end anywhere after the durable end, but cannot begin there.
             self._plan(start, None, DamagePolicy(skip=skip_damage))
         return self._backward(spans, policy)
 
@@ -149,10 +154,10 @@ class LogReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> RecordId:
-        """The first record, in log order, whose timestamp is at least that.
+        """Returns the first position, in log order, of a record with that timestamp or a later one.
 
-        The durable end, if there is none. Timestamps need not be in order; a sealed segment is
-        passed over if its largest is too small.
+        Returns the durable end if there is none. Timestamps need not be in order. A sealed segment
+        whose largest timestamp is too small is skipped.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         durable_end = self._durable_end(policy)
@@ -168,7 +173,7 @@ class LogReader:
         return durable_end
 
     def close(self) -> None:
-        """Idempotent. Batches that were handed out stay valid."""
+        """Closes the files. Idempotent; batches that were returned stay valid."""
         self._handles.close()
 
     def __enter__(self) -> LogReader:
@@ -180,7 +185,7 @@ class LogReader:
     def _plan(
         self, start: RecordId | None, end: RecordId | None, policy: DamagePolicy
     ) -> list[Span]:
-        # The durable end first: the segments listed after it contain it.
+        # The durable end is read first, so that the segments listed afterwards include it.
         durable_end = self._durable_end(policy)
         return plan(
             self._view.segments(),
@@ -190,7 +195,11 @@ class LogReader:
         )
 
     def _durable_end(self, policy: DamagePolicy) -> RecordId:
-        """Where damage is skipped and the newest segment is missing: the end of those before it."""
+        """Returns the durable end.
+
+        If the newest segment is missing and damage is skipped, returns the end of the segments
+        before it.
+        """
         try:
             return self._view.durable_end()
         except Corrupt as error:
@@ -220,24 +229,26 @@ class LogReader:
                 yield from map(batch.record, reversed(range(len(batch))))
 
     def _pieces(self, span: Span) -> list[_Piece]:
-        """Where the batches of a span begin and end, and the damage between them, in order."""
+        """Returns the bounds of a span's batches and the damage between them, in order."""
         pieces: list[_Piece] = []
-        noting = DamagePolicy(skip=True, on_skipped=pieces.append)
-        for batch in self._walk(span, noting, self._window_bytes):
+        collect_damage = DamagePolicy(skip=True, on_skipped=pieces.append)
+        for batch in self._walk(span, collect_damage, self._window_bytes):
             pieces.append((batch.start.segment_offset, batch.end.segment_offset))
         return pieces
 
     def _rescan(self, info: SegmentInfo, start: int, end: int) -> RecordBatch:
-        """The batch that was found there before, whole."""
-        with self._lease(info) as reading:
-            found = reading.scan(start, end, bytes_max=SEGMENT_OFFSET_MAX)
-        if isinstance(found, Stop) or found.end.segment_offset != end:
-            offset = start if isinstance(found, Stop) else found.end.segment_offset
-            raise Corrupt("the segment changed while it was read", path=info.path, offset=offset)
-        return found
+        """Returns the batch that an earlier scan found in `[start, end)`."""
+        with self._lease(info) as reader:
+            batch = reader.scan(start, end, bytes_max=SEGMENT_OFFSET_MAX)
+        if isinstance(batch, Stop) or batch.end.segment_offset != end:
+            offset = start if isinstance(batch, Stop) else batch.end.segment_offset
+            raise Corrupt(
+                "the segment changed while it was being read", path=info.path, offset=offset
+            )
+        return batch
 
     def _shortened(self, span: Span, timestamp_ns: int) -> Span:
-        """Without the records that a sparse index shows to be older."""
+        """Returns the span without the leading records that a sparse index shows to be older."""
         info = span.info
         entries = load_index(self._view.disk, info.path, segment_id=info.segment_id)
         start = start_for_timestamp(entries, timestamp_ns)
@@ -246,14 +257,14 @@ class LogReader:
 
     def _is_older(self, info: SegmentInfo, timestamp_ns: int) -> bool:
         try:
-            with self._lease(info) as reading:
-                newest = reading.timestamp_max
+            with self._lease(info) as reader:
+                newest = reader.timestamp_max
         except Corrupt:
-            return False  # the walk that follows meets it, and says what is wrong
+            return False  # the walk that follows reports the damage
         return newest is not None and newest < timestamp_ns
 
     def _lease(self, info: SegmentInfo) -> Lease[SegmentReader]:
-        self._view.on_used(info)  # at each read: a segment that is kept open is in use, too
+        self._view.on_used(info)  # at each read, also of segments that are already open
         try:
             return self._handles.lease(info)
         except NotFound:
@@ -262,22 +273,25 @@ class LogReader:
             return self._handles.lease(moved)
 
     def _find_again(self, info: SegmentInfo) -> SegmentInfo:
-        """Where a segment is whose file was moved; `NotFound` if it was removed."""
+        """Returns the new place of a segment whose file moved; raises `NotFound` if it was
+        removed."""
         self._view.refresh()
         segments = self._view.segments()
         position = RecordId.from_parts(info.segment_id, 0)
-        found = segments[locate(segments, position)]
-        is_in_place = found.path == info.path and not found.tier
+        current = segments[locate(segments, position)]
+        is_in_place = current.path == info.path and not current.tier
         if is_in_place and not self._view.disk.exists(info.path):
-            raise NotFound(f"{info.path}: removed; the oldest record is at {oldest(segments)}")
-        return found
+            raise NotFound(
+                f"{info.path}: the segment was removed; the oldest record is at {oldest(segments)}"
+            )
+        return current
 
 
-def _records_end(reading: SegmentReader) -> int:
-    end = reading.records_end
-    return reading.room_end if end is None else end
+def _records_end(reader: SegmentReader) -> int:
+    end = reader.records_end
+    return reader.room_end if end is None else end
 
 
 def _handle_key(info: SegmentInfo) -> tuple[str, bool]:
-    # A segment that was sealed since is opened anew, and has a footer then.
+    # A segment that was sealed meanwhile is opened again, because it now has a footer.
     return info.path, info.is_sealed

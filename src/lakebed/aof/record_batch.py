@@ -1,4 +1,5 @@
-"""Records as readers get them: one by one, or many as columns over the bytes they stand in."""
+"""Records as readers return them: single records, and batches with columns over the file's
+bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from lakebed.kernels.results import Column
 
 
 class Record(NamedTuple):
-    """One record, with a payload of its own."""
+    """A record with its own copy of the payload."""
 
     record_id: RecordId
     timestamp: int
@@ -19,15 +20,15 @@ class Record(NamedTuple):
 
 
 class RecordBatch:
-    """Consecutive whole records of one segment, their checksums verified; at least one.
+    """Consecutive whole records of one segment, at least one, with verified checksums.
 
-    A column has one item a record and is what the scan gave. `buffer` is the part
-    of the file that was read; views of it keep it alive, whatever is closed.
+    Each column has one item per record. `buffer` is the part of the file that was read; views of it
+    stay valid when files are closed.
 
     - `offsets` (u64): where the record's header begins in `buffer`;
-    - `lengths` (u32): payload bytes; the payload begins `header_bytes` behind the offset;
+    - `lengths` (u32): payload bytes; the payload begins `header_bytes` after the offset;
     - `timestamps` (u64), `ext_ids` (u64);
-    - `ids` (u64): the segment offsets of the record ids, if they are not `offsets` moved by
+    - `ids` (u64): the segment offsets of the record ids. None if they are `offsets` plus
       `buffer_offset`, the place of `buffer` in the file.
     """
 
@@ -61,7 +62,7 @@ class RecordBatch:
         ids: Column | None = None,
     ) -> None:
         self.segment_id = segment_id
-        self.base_offset = base_offset  # of the segment, in the log
+        self.base_offset = base_offset  # the segment's offset in the log
         self.buffer = buffer
         self.buffer_offset = buffer_offset
         self.header_bytes = header_bytes
@@ -69,19 +70,21 @@ class RecordBatch:
         self.lengths = lengths
         self.timestamps = timestamps
         self.ext_ids = ext_ids
-        self.end = end  # the position behind the last record
+        self.end = end  # the position after the last record
         self.ids = ids
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def __iter__(self) -> Iterator[Record]:
-        """The records one by one, made column by column: half the time of `record` for each."""
+        """Yields the records.
+
+        Going column by column takes half the time of calling `record` for each.
+        """
         return map(Record, self._ids(), self.timestamps, self.ext_ids, map(bytes, self.payloads()))
 
     @property
     def start(self) -> RecordId:
-        """The first record's id."""
         return self.record_id(0)
 
     def record_id(self, index: int) -> RecordId:
@@ -93,12 +96,12 @@ class RecordBatch:
         return list(self._ids())
 
     def payload(self, index: int) -> memoryview:
-        """A view of the payload: no copy."""
+        """Returns a view of the payload, without a copy."""
         start: int = self.offsets[index] + self.header_bytes
         return self.buffer[start : start + self.lengths[index]]
 
     def payloads(self) -> Iterator[memoryview]:
-        """The views of all payloads."""
+        """Yields views of all payloads, without copies."""
         buffer, header_bytes = self.buffer, self.header_bytes
         for offset, length in zip(self.offsets, self.lengths, strict=True):
             start = offset + header_bytes
@@ -113,7 +116,7 @@ class RecordBatch:
         )
 
     def _ids(self) -> Iterator[RecordId]:
-        """One by one: who reads a few of many must not pay for all."""
+        """Yields the ids lazily, so that reading a few of many is cheap."""
         first = int(RecordId.from_parts(self.segment_id, 0))
         if self.ids is None:
             first += self.buffer_offset
@@ -121,7 +124,10 @@ class RecordBatch:
             yield RecordId(first + offset)
 
     def part(self, first: int, last: int) -> RecordBatch:
-        """The records `[first, last)` of this batch, of which there must be one; no copy."""
+        """Returns records `[first, last)` as a batch, without a copy.
+
+        There must be at least one.
+        """
         assert 0 <= first < last <= len(self), "an empty part of a batch"
         return RecordBatch(
             segment_id=self.segment_id,

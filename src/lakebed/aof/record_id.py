@@ -1,4 +1,4 @@
-"""Where a record is: the segment's number and the byte offset in its file, packed into 64 bits."""
+"""Record ids: a segment's number and a byte offset in its file, packed into 64 bits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SEGMENT_OFFSET_MAX = (1 << _OFFSET_BITS) - 1
 
 
 class RecordId(int):
-    """`segment_index << 32 | segment_offset`. Sorts as the log does.
+    """The id of a record: `segment_index << 32 | segment_offset`. Ids sort in log order.
 
-    It also serves as a position in the log: that of the byte behind a record, for example.
+    An id is also used as a position in the log, for example that of the byte after a record.
     """
 
     __slots__ = ()
@@ -20,19 +20,19 @@ class RecordId(int):
     @classmethod
     def from_parts(cls, segment_index: int, segment_offset: int) -> RecordId:
         if not 0 <= segment_index <= SEGMENT_INDEX_MAX:
-            raise InputError(f"segment index {segment_index} does not fit 32 bits")
+            raise InputError(f"segment index {segment_index} does not fit in 32 bits")
         if not 0 <= segment_offset <= SEGMENT_OFFSET_MAX:
-            raise InputError(f"segment offset {segment_offset} does not fit 32 bits")
+            raise InputError(f"segment offset {segment_offset} does not fit in 32 bits")
         return cls(segment_index << _OFFSET_BITS | segment_offset)
 
     @classmethod
     def parse(cls, text: str) -> RecordId:
-        """From `segment:offset`, as it is printed, or from the packed number."""
+        """Parses `segment:offset`, the printed form, or the packed number."""
         parts = text.split(":")
         if not 1 <= len(parts) <= 2 or not all(part.isascii() and part.isdigit() for part in parts):
-            raise InputError(f"not a record id: {text[:40]!r}; it looks like 3:64")
+            raise InputError(f"not a record id: {text[:40]!r}; an example of one is 3:64")
         if any(len(part) > 20 for part in parts):
-            raise InputError(f"not a record id: {text[:40]!r}; it looks like 3:64")
+            raise InputError(f"not a record id: {text[:40]!r}; an example of one is 3:64")
         if len(parts) == 2:
             return cls.from_parts(int(parts[0]), int(parts[1]))
         number = int(parts[0])

@@ -1,14 +1,16 @@
-"""Opening a log for writing: what is there, what of it can be trusted, what the tail becomes.
+"""Recovers a log when it is opened for writing: checks its last segments and repairs the tail.
 
-The sealed pointer says up to which segment everything was finalised: those are not opened at all.
-What lies behind it, two segments at most, is looked at. The last one may have bytes that were
-never confirmed: its good records are written again and synced, everything behind them is zeroed.
+The sealed pointer names the last segment that was finalised; that one and all before it are
+trusted. The segments after it, two at most, are examined. The last one may have bytes that were
+never confirmed as durable: its good records are written again and synced, and everything after them
+is zeroed.
 
-- Bytes behind the last good record with nothing valid behind them are torn: cut.
-- If good records stand behind bad ones, all of it is saved in the quarantine first. Below the
-  confirmed end it is damage: the file is left as it is, sealed, and the log goes on behind it.
+- Bytes after the last good record are torn, and are cut, if no valid record follows them.
+- If good records follow bad ones, all these bytes are first saved in the quarantine. If they are
+  below the confirmed end they are damage: the file is left unchanged and sealed, and the log
+  continues in the next segment.
 
-Recovery may itself be cut short anywhere; doing it again gives the same.
+Recovery may be interrupted anywhere; running it again gives the same result.
 """
 
 from __future__ import annotations
@@ -54,11 +56,11 @@ WINDOW_BYTES = 4 * MIB
 
 @dataclass
 class Recovered:
-    """What an open log starts from."""
+    """The state in which an opened log starts."""
 
     sealed: list[SegmentInfo] = field(default_factory=list)
-    to_seal: list[Segment] = field(default_factory=list)  # whole, but without a footer
-    tail: Segment | None = None  # goes on being written
+    to_seal: list[Segment] = field(default_factory=list)  # complete, but without a footer
+    tail: Segment | None = None  # the segment in which appending continues
     next_segment_id: int = 0
     next_base_offset: int = 0
     next_record_count: int = 0
@@ -71,17 +73,17 @@ class Recovered:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file from elsewhere."""
+    """What other files show about a segment file."""
 
-    confirmed_end: int  # synced at least so far
-    is_same_boot: bool  # the page cache may hold bytes that the device does not
-    is_open: bool  # the log may go on in it: it was never sealed, and nothing follows it
-    is_seal_confirmed: bool  # its footer was synced: otherwise it may be in the page cache alone
+    confirmed_end: int  # synced at least up to this offset
+    is_same_boot: bool  # if so, the page cache may hold bytes that the device does not
+    is_open: bool  # appending may continue: never sealed, and the last segment
+    is_seal_confirmed: bool  # its footer was synced, and is not only in the page cache
 
 
 @dataclass
 class Tail:
-    """The records of an unsealed file."""
+    """The good records of an unsealed file, summarised."""
 
     end: int
     record_count: int
@@ -93,7 +95,7 @@ class Tail:
 
 
 def recover(disk: Disk, paths: LogPaths) -> Recovered:
-    """Look, repair the tail, and tell what there is."""
+    """Examines the log's files, repairs the tail, and returns the state to start from."""
     remove_temporaries(disk, paths.segments)
     names = _segment_names(disk, paths)
     pointer = _load_pointer(disk, paths)
@@ -110,8 +112,8 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         if any(name.segment_id == pointer.segment_id for name in names):
             trusted = pointer.segment_id
         else:
-            # It was evicted to a colder tier, or is lost: the manifest log knows which.
-            _log.info("%s names a segment that is not there; it is not used", paths.pointer)
+            # The segment was evicted to a colder tier or lost: the manifest log records which.
+            _log.info("%s is ignored: the segment that it names is missing", paths.pointer)
     for index, name in enumerate(names):
         is_last = index == len(names) - 1
         if name.segment_id < trusted or (name.segment_id == trusted and not is_last):
@@ -127,15 +129,15 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
             confirmed_end = pointer.durable_bytes
         is_open = is_last and name.segment_id != trusted
         is_same_boot = confirmed is not None and confirmed.boot_id == disk.boot_id()
-        known = FileFacts(
+        facts = FileFacts(
             confirmed_end,
             is_same_boot=is_same_boot,
             is_open=is_open,
-            is_seal_confirmed=name.segment_id == trusted,  # the pointer comes behind the sync
+            is_seal_confirmed=name.segment_id == trusted,  # the pointer is written after that sync
         )
         before = names[index - 1] if index and name.segment_id == trusted else None
-        _examine(disk, paths, name, known, result, before=before)
-    # Numbers are never used again, whatever became of the files.
+        _examine(disk, paths, name, facts, result, before=before)
+    # Segment numbers are never reused, even if the files are gone.
     if pointer is not None:
         result.next_segment_id = max(result.next_segment_id, pointer.segment_id + 1)
     if confirmed is not None and result.tail is None:
@@ -146,7 +148,7 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
 
 
 def _record_count_after(disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered) -> int:
-    """The count of records up to the end of a sealed segment, which the next one begins with."""
+    """Returns the count of records in the log up to the end of a sealed segment."""
     path = paths.segment(name)
     try:
         with disk.open(path) as file:
@@ -158,22 +160,22 @@ def _record_count_after(disk: Disk, paths: LogPaths, name: SegmentName, result: 
             if header is not None:
                 tail = _tail_around_damage(file, records_end_max(size), _last_byte(file, 0, size))
                 return header.base_record_count + tail.record_count
-            problem = f"{path}: neither header nor footer"
+            problem = f"{path}: the segment has neither a header nor a footer"
     except UnknownVersion:
         raise
     except (DataError, DiskError) as error:
         problem = str(error)
-    result.problems.append(f"{problem}: how many records it has is not known")
+    result.problems.append(f"{problem}: its record count is unknown")
     return 0
 
 
 def _segment_names(disk: Disk, paths: LogPaths) -> list[SegmentName]:
-    names = [SegmentName.parse(name) for name in disk.names(paths.segments)]
-    found = sorted(name for name in names if name is not None)
-    for one, other in pairwise(found):
-        if one.segment_id == other.segment_id:
-            raise Corrupt("two files have one segment's number", path=paths.segment(other))
-    return found
+    parsed = [SegmentName.parse(name) for name in disk.names(paths.segments)]
+    names = sorted(name for name in parsed if name is not None)
+    for name, following in pairwise(names):
+        if name.segment_id == following.segment_id:
+            raise Corrupt("another file has the same segment number", path=paths.segment(following))
+    return names
 
 
 def _load_pointer(disk: Disk, paths: LogPaths) -> SealedPointer | None:
@@ -185,7 +187,7 @@ def _load_pointer(disk: Disk, paths: LogPaths) -> SealedPointer | None:
     except UnknownVersion:
         raise
     except DataError as error:
-        _log.warning("the sealed pointer is unreadable and not used: %s", error)
+        _log.warning("the sealed pointer is unreadable and ignored: %s", error)
         return None
 
 
@@ -204,28 +206,31 @@ def _examine(
     disk: Disk,
     paths: LogPaths,
     name: SegmentName,
-    known: FileFacts,
+    facts: FileFacts,
     result: Recovered,
     *,
     before: SegmentName | None,
 ) -> None:
-    """`before` is the segment before it, if that one was not looked at."""
+    """Recovers one segment file and adds it to `result`.
+
+    `before` is the segment before it, if that one was not examined.
+    """
     path = paths.segment(name)
     with disk.open(path, writable=True) as file:
         size = file.size()
         if before is not None and read_footer(file, path, name) is None:
             result.next_record_count = _record_count_after(disk, paths, before, result)
         if size < RECORDS_START + FOOTER_BYTES:
-            # Damage to this one alone: who reads it is told, the log goes on behind it.
-            result.problems.append(f"{path}: shorter than a segment can be: {size} bytes")
+            # Only this segment is damaged: reading it reports that, and the log continues after it.
+            result.problems.append(f"{path}: {size} bytes are too few for a segment")
             result.sealed.append(_sealed_info(paths, name, None))
-            end = max(size, known.confirmed_end)
+            end = max(size, facts.confirmed_end)
             _follow(result, name, end=end, record_count=result.next_record_count, timestamp=0)
             return
         refuse_newer(file, path)
         footer = read_footer(file, path, name)
         if footer is not None:
-            if not known.is_seal_confirmed:
+            if not facts.is_seal_confirmed:
                 _rewrite(file, size - FOOTER_BYTES, size)
                 file.sync()
             result.sealed.append(_sealed_info(paths, name, footer.durable_bytes))
@@ -240,7 +245,7 @@ def _examine(
                 timestamp=footer.last_timestamp,
             )
             return
-        segment = _recover_tail(disk, paths, file, name, size, known, result)
+        segment = _recover_tail(disk, paths, file, name, size, facts, result)
     _follow(
         result,
         name,
@@ -248,7 +253,7 @@ def _examine(
         record_count=segment.base_record_count + segment.record_count,
         timestamp=segment.max_timestamp,
     )
-    if known.is_open and not segment.flush_failure:
+    if facts.is_open and not segment.flush_failure:
         result.tail = segment
     else:
         result.to_seal.append(segment)
@@ -264,7 +269,7 @@ def _follow(
 
 
 def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | None:
-    """The footer, if the segment has a good one that belongs to it."""
+    """Returns the footer, or None if the segment has no good footer of its own."""
     size = file.size()
     if size < RECORDS_START + FOOTER_BYTES:
         return None  # too short for a segment
@@ -280,11 +285,14 @@ def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | Non
 
 
 def refuse_newer(file: File, path: str) -> None:
-    """Before anything is judged by this version's rules: another's records would look torn."""
+    """Raises `UnknownVersion` if a newer version wrote the segment.
+
+    Called before records are checked: those of a newer version would look torn.
+    """
     header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
     if header.magic == SEGMENT_MAGIC and header.version > SEGMENT_VERSION:
         raise UnknownVersion(
-            "a segment of a newer version",
+            "the segment was written by a newer version",
             path=path,
             offset=SEGMENT_HEADER.offset_of("version"),
             expected=SEGMENT_VERSION,
@@ -293,13 +301,16 @@ def refuse_newer(file: File, path: str) -> None:
 
 
 def _read_header(file: File, path: str, name: SegmentName, size: int) -> SegmentHeader | None:
-    """The header; None if it was never written. `Corrupt` if it is not this segment's."""
+    """Returns the header, or None if it was never written.
+
+    Raises `Corrupt` if it belongs to another segment.
+    """
     data = file.pread(0, SEGMENT_HEADER.size)
     if not any(data):
         return None
     header = SEGMENT_HEADER.unpack(data)
     expected = (SEGMENT_MAGIC, SEGMENT_VERSION, SEGMENT_HEADER.size, *name, size)
-    found = (
+    actual = (
         header.magic,
         header.version,
         header.header_length,
@@ -308,8 +319,10 @@ def _read_header(file: File, path: str, name: SegmentName, size: int) -> Segment
         header.created_at,
         header.max_size,
     )
-    if expected != found:
-        raise Corrupt("the header is not this segment's", path=path, expected=expected, found=found)
+    if expected != actual:
+        raise Corrupt(
+            "the header does not match this segment", path=path, expected=expected, found=actual
+        )
     return header
 
 
@@ -319,32 +332,32 @@ def _recover_tail(
     file: File,
     name: SegmentName,
     size: int,
-    known: FileFacts,
+    facts: FileFacts,
     result: Recovered,
 ) -> Segment:
-    """Make the records of an unsealed file durable, and what is behind them nothing."""
+    """Makes the good records of an unsealed file durable and zeroes what follows them."""
     path = paths.segment(name)
     region_end = records_end_max(size)
     segment = Segment(name, size=size, base_record_count=result.next_record_count)
     segment.is_on_disk = True
     tail = scan_tail(file, region_end)
     start = tail.end if tail.record_count else 0
-    behind_end = _last_byte(file, start, size)
-    is_damaged = start < known.confirmed_end
-    if is_damaged or (behind_end > start and _has_records(file, start, behind_end)):
-        saved = _quarantine(disk, paths, file, name, start, behind_end)
-        problem = f"{path}: at byte {start}: bad bytes with records behind them, saved as {saved}"
+    content_end = _last_byte(file, start, size)
+    is_damaged = start < facts.confirmed_end
+    if is_damaged or (content_end > start and _has_records(file, start, content_end)):
+        saved = _quarantine(disk, paths, file, name, start, content_end)
+        problem = f"{path}: at byte {start}: bad bytes followed by records; saved as {saved}"
         result.problems.append(problem)
         _log.error("%s", problem)
     if is_damaged:
-        # Damage among what was acknowledged: it is left as it is, the log goes on behind it.
-        tail = _tail_around_damage(file, region_end, behind_end)
+        # Acknowledged bytes are damaged: the file is left unchanged and the log continues after it.
+        tail = _tail_around_damage(file, region_end, content_end)
         segment.flush_failure = True
     else:
-        _rewrite(file, known.confirmed_end if known.is_same_boot else start, start)
-        if behind_end > start:
-            result.torn_bytes += behind_end - start
-            file.zero_fill(start, behind_end - start)
+        _rewrite(file, facts.confirmed_end if facts.is_same_boot else start, start)
+        if content_end > start:
+            result.torn_bytes += content_end - start
+            file.zero_fill(start, content_end - start)
     _count_in(segment, tail)
     if tail.record_count:
         _check_header(file, path, segment, result)
@@ -354,14 +367,17 @@ def _recover_tail(
 
 
 def _check_header(file: File, path: str, segment: Segment, result: Recovered) -> None:
-    """Take the header's count; mend a header that is not this segment's: it has no checksum, but
-    everything in it is known from elsewhere."""
+    """Takes the record count from the header, rewriting the header if it does not match the
+    segment.
+
+    The header has no checksum, but all its fields are known from elsewhere.
+    """
     try:
         header = _read_header(file, path, segment.name, segment.size)
     except Corrupt as error:
         header = None
         result.problems.append(str(error))
-        _log.error("%s; mended", error)
+        _log.error("%s; the header was rewritten", error)
     if header is not None:
         segment.base_record_count = header.base_record_count
         segment.base_timestamp, segment.ext_id = header.base_timestamp, header.ext_id
@@ -380,14 +396,14 @@ def _count_in(segment: Segment, tail: Tail) -> None:
 
 
 def _confirmed_end(confirmed: DurableEnd | None, name: SegmentName) -> int:
-    """How far this file is known to have been synced; 0 if that is not known, or no record was."""
+    """Returns how far this file is known to be synced; 0 if unknown, or if it has no record."""
     if confirmed is None or confirmed.segment_id != name.segment_id:
         return 0
     return confirmed.offset if confirmed.offset > RECORDS_START else 0
 
 
 def scan_tail(file: File, region_end: int, start: int = RECORDS_START) -> Tail:
-    """The good records from `start` on, read in windows."""
+    """Scans the good records from `start`, one window at a time, and summarises them."""
     tail = Tail(start, 0, 0, 0, 0)
     window = WINDOW_BYTES
     while tail.end < region_end:
@@ -412,9 +428,9 @@ def scan_tail(file: File, region_end: int, start: int = RECORDS_START) -> Tail:
     return tail
 
 
-def _tail_around_damage(file: File, region_end: int, behind_end: int) -> Tail:
-    """Up to the last whole record of a damaged file, counting only whole ones."""
-    data = file.pread(0, min(region_end, behind_end + SEGMENT_HEADER.size))
+def _tail_around_damage(file: File, region_end: int, content_end: int) -> Tail:
+    """Summarises the good records of a damaged file, including those after the damage."""
+    data = file.pread(0, min(region_end, content_end + SEGMENT_HEADER.size))
     total = Tail(RECORDS_START, 0, 0, 0, 0)
     position = RECORDS_START
     while position >= 0:
@@ -433,7 +449,7 @@ def _tail_around_damage(file: File, region_end: int, behind_end: int) -> Tail:
 
 
 def _last_byte(file: File, start: int, end: int) -> int:
-    """Behind the last byte in `[start, end)` that is not zero; `start` if all are."""
+    """Returns the end of the last non-zero byte in `[start, end)`, or `start` if all are zero."""
     for window_end in range(end, start, -WINDOW_BYTES):
         window_start = max(start, window_end - WINDOW_BYTES)
         data = file.pread(window_start, window_end - window_start)
@@ -449,7 +465,7 @@ def _has_records(file: File, start: int, end: int) -> bool:
 
 
 def _rewrite(file: File, start: int, end: int) -> None:
-    """Bytes that may be in the page cache alone, marked clean by a sync that failed: again."""
+    """Rewrites bytes that a failed sync may have left only in the page cache, marked clean."""
     for position in range(start, end, WINDOW_BYTES):
         data = file.pread(position, min(WINDOW_BYTES, end - position))
         file.pwrite(position, data)
@@ -458,7 +474,7 @@ def _rewrite(file: File, start: int, end: int) -> None:
 def _quarantine(
     disk: Disk, paths: LogPaths, file: File, name: SegmentName, start: int, end: int
 ) -> str:
-    """Save the bytes; the same name for the same bytes, however often it is tried."""
+    """Saves the bytes in the quarantine. The name is the same each time this is tried."""
     make_folders(disk, paths.quarantine)
     target = f"{paths.quarantine}/aof-{paths.name}-{name.segment_id:020}-{start}.bin"
     replace_atomically(disk, target, file.pread(start, max(0, end - start)))

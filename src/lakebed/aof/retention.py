@@ -1,8 +1,8 @@
-"""Which sealed segments leave the log, and how: decided here, from values alone.
+"""Decides which sealed segments leave the log, without I/O.
 
-The oldest go first, and only a run of the oldest: a segment that somebody still needs (a reader, a
-pin) keeps all after it. The last sealed one always stays, for the sealed pointer names it. One that
-was sealed while the clock ran ahead is as old as the next, so it holds back no other.
+The oldest leave first: a segment that a reader or a pin still needs also keeps all segments after
+it. The last sealed segment always stays, because the sealed pointer names it. A segment that was
+sealed while the clock was ahead counts as old as the next one, so that it holds back no other.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from lakebed.aof.config import RetentionConfig
 from lakebed.base.clock import NS_PER_MS, NS_PER_S, believable
 
 HELD_LOOK_NS = 5 * NS_PER_S
-"""How long until a segment that is held is looked at again: pins are files, which another process
-removes, and a reader moves on without a word."""
+"""How long until a held segment is checked again. Another process may remove a pin, and a reader
+may move on, without a notification."""
 
 
 class SealedSegment(NamedTuple):
-    """What retention looks at."""
+    """The facts about a segment from which retention decides."""
 
     segment_id: int
     size: int  # bytes up to the end of its records
@@ -37,10 +37,10 @@ def expired(
     now_ns: int,
     is_needed: Callable[[int], bool],
 ) -> list[int]:
-    """The ids of the segments to remove, oldest first. `segments` are sorted by id."""
+    """Returns the ids of the segments to remove, oldest first. `segments` are sorted by id."""
     total = sum(segment.size for segment in segments)
     count = len(segments)
-    gone: list[int] = []
+    expired_ids: list[int] = []
     for segment, sealed_at in zip(segments[:-1], _sealed_at(segments, now_ns), strict=False):
         age_ns = now_ns - sealed_at
         too_old = 0 < config.age_ms_max * NS_PER_MS < age_ns
@@ -48,18 +48,18 @@ def expired(
         too_many = 0 < config.count_max < count
         if not (too_old or too_much or too_many) or is_needed(segment.segment_id):
             break
-        gone.append(segment.segment_id)
+        expired_ids.append(segment.segment_id)
         total -= segment.size
         count -= 1
-    return gone
+    return expired_ids
 
 
 def next_look_ns(
     segments: Sequence[SealedSegment], *, config: RetentionConfig, now_ns: int
 ) -> int | None:
-    """How long until the segments that are left are to be looked at again; None: not for their age.
+    """Returns how long until the remaining segments must be checked again, or None.
 
-    One that should have gone is there because something holds it.
+    If a segment should have left already, a reader or a pin holds it.
     """
     if expired(segments, config=config, now_ns=now_ns, is_needed=lambda _: False):
         return HELD_LOOK_NS

@@ -1,10 +1,10 @@
-"""Carries out what retention decides: reads the facts it needs once, deletes or archives.
+"""Removes the segments that retention decides on: deletes or archives their files.
 
-Segments leave the log first and the disk after that. Files that stayed behind, for a crash or an
-error came between, are found by the next opening and retired again.
+Segments leave the log first and the disk afterwards. Files that a crash or an error left on disk
+are found when the log is opened again, and retired then.
 
-What is to be archived leaves when `archiver` says that its bytes are safe, and not before: it goes
-from every tier then.
+A segment to be archived leaves only when `archiver` reports that its bytes are safe, because it
+then leaves every tier.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class RetentionWorker:
-    """One thread at a time: the manager's maintenance."""
+    """Runs retention of one log, in the manager's maintenance task, one thread at a time."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class RetentionWorker:
         *,
         on_owed: Callable[[], None],
     ) -> None:
-        """`on_owed` has the upkeep of the tiers begin, as far as it has anything to do."""
+        """`on_owed` starts the tier upkeep if there is work for it."""
         self._recorder = recorder
         self._on_owed = on_owed
         self.archiver: Archiver | None = None  # set once, before the first step
@@ -56,46 +56,47 @@ class RetentionWorker:
         self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
 
     def step(self, *, is_needed: Callable[[int], bool]) -> int | None:
-        """Remove what retention no longer wants; ns until age wants more gone."""
+        """Removes expired segments; returns the nanoseconds until the next check, or None."""
         with self._state.mutex:
             sealed = list(self._state.chain.sealed)
-        gone, delay_ns = self._plan(sealed, is_needed)
+        expired_infos, delay_ns = self._plan(sealed, is_needed)
         if self._config.archive:
-            gone = self._ready(gone)
-        gone = self._leave(gone)
+            expired_infos = self._ready(expired_infos)
+        expired_infos = self._leave(expired_infos)
         self._on_owed()
-        if gone:
+        if expired_infos:
             self._notifier.notify()
             try:
-                self._recorder.commit()  # a file that is gone without a record was lost
-                self._remove(gone)
+                self._recorder.commit()  # a file that is missing without a record counts as lost
+                self._remove(expired_infos)
             except LakebedError as error:
                 event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
         return delay_ns
 
-    def _ready(self, gone: Sequence[SegmentInfo]) -> list[SegmentInfo]:
-        """Those before the first whose bytes are not safe yet; all of these are asked for."""
+    def _ready(self, expired_infos: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Returns the leading segments that may leave, and requests archiving of the others."""
         assert self.archiver is not None, "the log is not started"
-        waiting = [info.segment_id for info in gone if not self.archiver.is_ready(info)]
-        for segment_id in waiting:
+        unready = [info.segment_id for info in expired_infos if not self.archiver.is_ready(info)]
+        for segment_id in unready:
             self.archiver.request(segment_id)
-        return [info for info in gone if not waiting or info.segment_id < waiting[0]]
+        return [info for info in expired_infos if not unready or info.segment_id < unready[0]]
 
     def _may_leave(self, info: SegmentInfo) -> bool:
-        """It may have gone to another tier since it was planned."""
+        """Returns whether the segment, which may have changed tiers since the plan, may leave
+        now."""
         return not self._config.archive or (
             self.archiver is not None and self.archiver.is_ready(info)
         )
 
-    def _leave(self, gone: Sequence[SegmentInfo]) -> list[SegmentInfo]:
-        """Those that left the log; not those whose leaving could not be recorded now."""
+    def _leave(self, expired_infos: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Returns the segments that left the log; one whose leaving cannot be recorded stays."""
         left: list[SegmentInfo] = []
         try:
             with self._state.mutex:
                 if self._state.is_closed and self._recorder.journal is None:
-                    return left  # nobody would record it any more
-                for planned in gone:
-                    # It may be in another tier by now.
+                    return left  # the change could no longer be recorded
+                for planned in expired_infos:
+                    # The segment may have moved to another tier since.
                     info = self._state.chain.find(planned.segment_id)
                     if info is not None and not self._may_leave(info):
                         break
@@ -110,25 +111,25 @@ class RetentionWorker:
     def _plan(
         self, sealed: Sequence[SegmentInfo], is_needed: Callable[[int], bool]
     ) -> tuple[list[SegmentInfo], int | None]:
-        """The segments to remove, and the ns until age alone will ask for more."""
+        """Returns the segments to remove, and the nanoseconds until the next check, or None."""
         if not is_wanted(self._config):
             return [], None
         now_ns = self._clock.wall_ns()
         facts = [self._fact(info) for info in sealed]
-        gone = expired(facts, config=self._config, now_ns=now_ns, is_needed=is_needed)
-        delay_ns = next_look_ns(facts[len(gone) :], config=self._config, now_ns=now_ns)
-        return [info for info in sealed if info.segment_id in gone], delay_ns
+        expired_ids = expired(facts, config=self._config, now_ns=now_ns, is_needed=is_needed)
+        delay_ns = next_look_ns(facts[len(expired_ids) :], config=self._config, now_ns=now_ns)
+        return [info for info in sealed if info.segment_id in expired_ids], delay_ns
 
-    def _remove(self, gone: Sequence[SegmentInfo]) -> None:
-        """Delete them, or move them to the archive: durable when it returns."""
-        for info in gone:
+    def _remove(self, removed: Sequence[SegmentInfo]) -> None:
+        """Deletes the segments' files or moves them to the archive; durable when it returns."""
+        for info in removed:
             fact = self._facts.pop(info.segment_id)
             is_archived = self.archiver is not None and self.archiver.forget(info.segment_id)
             self._remove_warm(info)
             self._retired.add()
             self._retired_bytes.add(fact.size)
             if info.tier:
-                continue  # its object is deleted by the upkeep
+                continue  # the tier upkeep deletes its object
             remove_index(self._disk, info.path)
             with contextlib.suppress(NotFound):
                 if self._config.archive and not is_archived:
@@ -148,17 +149,20 @@ class RetentionWorker:
                 self._disk.unlink(cold.warm_path(name))
 
     def _fact(self, info: SegmentInfo) -> SealedSegment:
-        """From the footer. One that is damaged counts as sealed when it was made."""
+        """Returns the facts from the footer.
+
+        A damaged segment counts as sealed when it was created.
+        """
         if info.segment_id not in self._facts:
             try:
                 self._facts[info.segment_id] = self._read_fact(info)
-            except NotFound:  # it was evicted just now, or is in a colder tier
+            except NotFound:  # it is in a colder tier, or was just evicted
                 self._facts[info.segment_id] = self._recorded_fact(info)
         return self._facts[info.segment_id]
 
     def _read_fact(self, info: SegmentInfo) -> SealedSegment:
         if info.tier:
-            raise NotFound(f"{info.path}: not in Tier 0")
+            raise NotFound(f"{info.path}: the segment is not in Tier 0")
         name = SegmentName(info.segment_id, info.base_offset, info.created_at)
         with self._disk.open(info.path) as file:
             footer = read_footer(file, info.path, name)
@@ -167,7 +171,10 @@ class RetentionWorker:
         return SealedSegment(info.segment_id, size, sealed_at)
 
     def _recorded_fact(self, info: SegmentInfo) -> SealedSegment:
-        """What the manifest log says; if it is not kept, the segment counts as sealed now."""
+        """Returns the facts from the manifest log.
+
+        Without a record the segment counts as sealed now.
+        """
         journal = self._recorder.journal
         state = None if journal is None else journal.state(info.segment_id)
         sealed_at = self._clock.wall_ns() if state is None else state.sealed_at_ms * NS_PER_MS

@@ -1,9 +1,9 @@
-"""The rollover handshake, as data.
+"""The states and transitions of the rollover from one segment to the next.
 
-A full segment is handed over in five states. The writer asks (`REQUEST`), the coordinator takes
-the request (`TAKE`) and acknowledges it or fails it, the writer goes on in the next segment
-(`PROMOTE`), and when the old one is sealed (`RELEASE`) the next request may come. So at most two
-segments are not finalised at any time: the one that is written and the one that is being sealed.
+A full segment is handed over in five states. The writer requests a rollover (`REQUEST`). The
+coordinator takes the request (`TAKE`) and acknowledges it or fails it. The writer continues in the
+next segment (`PROMOTE`), and once the old one is sealed (`RELEASE`) it may request again. So at
+most two segments are not finalised at any time: the active one and the one being sealed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class State(Enum):
 
 
 class Signal(Enum):
-    REQUEST = "request"  # the writer's segment is full, or to be sealed
+    REQUEST = "request"  # the writer's segment is full, or must be sealed
     TAKE = "take"  # the coordinator has the request
     ACKNOWLEDGE = "acknowledge"  # the next segment may be used
-    FAIL = "fail"  # the coordinator could not; everything is as before
+    FAIL = "fail"  # the coordinator could not admit it; nothing changed
     PROMOTE = "promote"  # the writer uses the next segment
     RELEASE = "release"  # the segment before it is finalised
 
@@ -40,6 +40,8 @@ TRANSITIONS: Mapping[tuple[State, Signal], State] = {
 
 
 def after(state: State, signal: Signal) -> State:
-    """The next state; a signal that a state does not know is our own mistake."""
-    assert (state, signal) in TRANSITIONS, f"{signal.value} in state {state.value}"
+    """Returns the next state. A signal that is not valid in the state is a bug in the caller."""
+    assert (state, signal) in TRANSITIONS, (
+        f"signal {signal.value!r} is not valid in state {state.value!r}"
+    )
     return TRANSITIONS[state, signal]

@@ -1,7 +1,7 @@
-"""What a runtime segment's bytes say, and where they contradict each other or the file's name.
+"""Collects what a runtime segment contains, and what in it contradicts itself or the file name.
 
-The header has no checksum: its fields are compared with the name, the file's length and the
-footer. Its base timestamp and its padding have nothing to be compared with.
+The header has no checksum: its fields are compared with the name, the file's length and the footer.
+Nothing is available to check its base timestamp and padding against.
 """
 
 from __future__ import annotations
@@ -30,11 +30,15 @@ from lakebed.kernels import crc64nvme
 
 
 def runtime_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
-    """All of the file: header against name and length, records, footer against both."""
+    """Checks the whole file.
+
+    The header is checked against the name and the length, and the footer against header and
+    records.
+    """
     header = _runtime_header(view)
     problems = _header_problems(header, name, len(view))
     if len(view) < RECORDS_START + FOOTER_BYTES:
-        short = Damage(len(view), 0, "the file is shorter than a segment can be")
+        short = Damage(len(view), 0, "the file is too short for a segment")
         return SegmentFacts(SegmentLayout.RUNTIME, header, problems=(*problems, short))
     footer, footer_problem = runtime_footer(view)
     end_max = records_end_max(len(view))
@@ -43,12 +47,12 @@ def runtime_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
     if footer is not None and _is_record_boundary(footer.durable_bytes, end_max):
         end = footer.durable_bytes
         if end_of_bytes(view, end, end_max) > end:
-            notes.append(f"bytes that are not zero between {end} and the footer")
+            notes.append(f"there are non-zero bytes between offset {end} and the footer")
     records = survey(RuntimeWalker(), view, RECORDS_START, end)
     if footer is not None:
         problems += _seal_problems(view, header, footer, name, records)
     elif header is None and records.good_ranges:
-        problems += (Damage(0, SEGMENT_HEADER.size, "records without a header before them"),)
+        problems += (Damage(0, SEGMENT_HEADER.size, "the segment has records but no header"),)
     if header is not None and not SEGMENT_HEADER.padding_is_zero(view):
         notes.append("the header's padding is not zero")
     return SegmentFacts(
@@ -64,13 +68,16 @@ def runtime_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
 
 
 def _runtime_header(view: memoryview) -> SegmentHeader | None:
-    """The header, None if it is all zero. A right magic makes the version count."""
+    """Returns the header, or None if it is all zero.
+
+    Raises `UnknownVersion` only if the magic is right.
+    """
     if len(view) < SEGMENT_HEADER.size or not any(view[: SEGMENT_HEADER.size]):
         return None
     header = SEGMENT_HEADER.unpack(view)
     if header.magic == SEGMENT_MAGIC and header.version != SEGMENT_VERSION:
         raise UnknownVersion(
-            "segment",
+            "the segment has an unsupported version",
             offset=SEGMENT_HEADER.offset_of("version"),
             expected=SEGMENT_VERSION,
             found=header.version,
@@ -79,7 +86,7 @@ def _runtime_header(view: memoryview) -> SegmentHeader | None:
 
 
 def runtime_footer(view: memoryview) -> tuple[SegmentFooter | None, str | None]:
-    """The footer, or what is wrong with it; neither, if the slot is all zero."""
+    """Returns the footer, or what is wrong with it; neither if its place is all zero."""
     try:
         return decode_footer(view[records_end_max(len(view)) :]), None
     except UnknownVersion:
@@ -115,7 +122,7 @@ def _seal_problems(
     name: SegmentName | None,
     records: Survey,
 ) -> tuple[Damage, ...]:
-    """Where a footer differs from what it was made from."""
+    """Returns the fields of the footer that do not match the header, the name or the records."""
     last = records.good_ranges[-1] if records.good_ranges else None
     max_timestamp = max((good.max_timestamp_ns for good in records.good_ranges), default=0)
     expected: dict[str, object] = {
@@ -123,9 +130,7 @@ def _seal_problems(
         "durable_bytes": last.end if last else RECORDS_START,
         "record_count": sum(good.record_count for good in records.good_ranges),
         "last_timestamp": max_timestamp,
-        "last_record_id": RecordId.from_parts(footer.segment_index, last.last_offset)
-        if last
-        else 0,
+        "last_record_id": _packed(footer.segment_index, last.last_offset) if last else 0,
     }
     if header is not None:
         expected["segment_index"] = header.segment_index
@@ -138,7 +143,9 @@ def _seal_problems(
         expected["payload_checksum"] = crc64nvme(view[RECORDS_START : footer.durable_bytes])
     problems = mismatches(SEGMENT_FOOTER, footer, expected, start=footer_at)
     if header is None and records.good_ranges:
-        problems += (Damage(0, SEGMENT_HEADER.size, "the header of a sealed segment is zero"),)
+        problems += (
+            Damage(0, SEGMENT_HEADER.size, "the segment is sealed but its header is all zero"),
+        )
     return problems
 
 
@@ -147,7 +154,7 @@ def _is_record_boundary(offset: int, end_max: int) -> bool:
 
 
 def _packed(segment_index: int, offset: int) -> int | None:
-    """A record's id; none fits one in a file that is longer than any segment."""
+    """Returns the record's id, or None if the offset is beyond the end of any segment."""
     if offset > SEGMENT_OFFSET_MAX:
         return None
     return int(RecordId.from_parts(segment_index, offset))

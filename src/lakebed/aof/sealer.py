@@ -1,8 +1,8 @@
-"""Sealing: a segment that was handed over gets its footer, and then the pointer names it.
+"""Seals segments: writes the footer of a handed-over segment, then updates the sealed pointer.
 
-The file comes first: footer and pointer are durable before the chain counts the segment as
-sealed. A full disk, or a file that cannot be opened, is tried again by the next maintenance step;
-any other failure ends the log's writing, for it is not known what the footer says.
+Footer and pointer are durable before the chain lists the segment as sealed. If the disk is full or
+the file cannot be opened, the next maintenance step retries. Any other failure ends writing to the
+log, because it is unknown which bytes of the footer reached the disk.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ _log = logging.getLogger(__name__)
 
 
 class Sealer:
-    """`seal_next` is the maintenance step's alone; `seal_current` may be called by any thread."""
+    """Seals the segments of one log.
+
+    Only the maintenance step may call `seal_next`; any thread may call `seal_current`.
+    """
 
     def __init__(
         self,
         context: LogContext,
         transitions: Transitions,
         flusher: Flusher,
-        waiting: ChangeWaiter,
+        waiter: ChangeWaiter,
         *,
         on_sealed: Callable[[], None],
     ) -> None:
@@ -49,7 +52,7 @@ class Sealer:
         self._with_sparse_index = context.config.enable_sparse_index
         self._transitions = transitions
         self._flusher = flusher
-        self._waiter = waiting
+        self._waiter = waiter
         self._on_sealed = on_sealed
 
     def seal_current(self, timeout: float | None) -> SegmentInfo | None:
@@ -57,21 +60,22 @@ class Sealer:
         deadline_ns = self._waiter.deadline_ns(timeout)
         segment_id = self._hand_over(deadline_ns)
         while segment_id is not None:
-            seen = self._waiter.next_change()
+            next_change = self._waiter.next_change()
             with self._state.mutex:
                 for info in reversed(self._state.chain.sealed):
                     if info.segment_id == segment_id:
                         return info
                 self._state.check_writable()
-            if not self._waiter.wait(BackpressureKind.ROLLOVER, seen, deadline_ns):
+            if not self._waiter.wait(BackpressureKind.ROLLOVER, next_change, deadline_ns):
                 raise self._not_in_time()
         return None
 
     def _hand_over(self, deadline_ns: int | None) -> int | None:
-        """Roll over as soon as that may be; the segment's number, or None if it has no record."""
+        """Rolls over as soon as possible; returns the segment's number, or None if it has no
+        record."""
         state = self._state
         while True:
-            seen = self._waiter.next_change()
+            next_change = self._waiter.next_change()
             with state.mutex:
                 state.check_writable()
                 if not state.chain.active.record_count:
@@ -83,14 +87,17 @@ class Sealer:
                     kind = error.kind
                 else:
                     return segment_id
-            if not self._waiter.wait(kind, seen, deadline_ns):
+            if not self._waiter.wait(kind, next_change, deadline_ns):
                 raise self._not_in_time()
 
     def _not_in_time(self) -> WouldBlock:
-        return WouldBlock(BackpressureKind.ROLLOVER, f"{self._state.name}: not sealed in time")
+        return WouldBlock(
+            BackpressureKind.ROLLOVER,
+            f"{self._state.name}: the segment was not sealed before the timeout",
+        )
 
     def seal_next(self) -> bool:
-        """Seal the oldest segment that waits for it; whether there may be another."""
+        """Seals the oldest segment waiting for it; returns whether there may be another."""
         state = self._state
         with state.mutex:
             if not state.chain.to_seal or state.failure is not None:
@@ -117,7 +124,8 @@ class Sealer:
         return True
 
     def _write_footer(self, file: File, segment: Segment, *, coordinator_watermark: int) -> None:
-        """Write footer, sync, replace the pointer: in that order, so that it never names less.
+        """Writes the footer, syncs it, and then replaces the pointer, which so never names an
+        unsealed segment.
 
         All records of the segment must be durable. May be repeated after a `RetryError`.
         """

@@ -1,6 +1,6 @@
-"""The segment that is being written: what is known of it in memory, and how records enter it.
+"""The in-memory state of a segment that is being written, and how records are added to it.
 
-No I/O here: an append gives bytes and the place where they belong, and the flush puts them there.
+This module does no I/O: an append returns bytes and their offset, and the flush writes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ Numbers = int | Sequence[int]
 
 
 class RecordIds(Sequence[RecordId]):
-    """The ids of records appended together, made when looked at: many cost as much as a sync."""
+    """The ids of records appended together.
+
+    Ids are created only when accessed: creating many takes as long as a sync.
+    """
 
     __slots__ = ("_base", "_offsets")
 
@@ -51,11 +54,11 @@ class RecordIds(Sequence[RecordId]):
 
 
 class Chunk(NamedTuple):
-    """Bytes on their way into a segment."""
+    """Bytes queued to be written to a segment."""
 
     segment: Segment
     offset: int
-    header: bytes  # the segment's, before its first records
+    header: bytes  # the segment's header, only with its first records
     records: AofBatch | None
     size: int
 
@@ -65,14 +68,14 @@ class Chunk(NamedTuple):
 
 
 class FirstRecord(NamedTuple):
-    """What a segment's header says of its first record."""
+    """The fields of a segment's header that come from its first record."""
 
     timestamp: int
     ext_id: int
 
 
 class Segment:
-    """A segment that takes records, or waits to be sealed. Guarded by its log's mutex."""
+    """A segment that takes records or waits to be sealed. Guarded by its log's mutex."""
 
     __slots__ = (
         "base_record_count",
@@ -96,16 +99,16 @@ class Segment:
         self.size = size
         self.base_record_count = base_record_count
         self.record_count = 0
-        self.end = RECORDS_START  # behind the last appended record
-        self.durable = 0  # behind the last byte that was synced
+        self.end = RECORDS_START  # the end of the last appended record
+        self.durable = 0  # the end of the synced bytes
         self.base_timestamp = 0
         self.max_timestamp = 0
         self.ext_id = 0
         self.last_record_id = 0
-        self.crc64 = 0  # over the records that were written so far
+        self.crc64 = 0  # over the records written so far
         self.flush_failure = False
         self.is_on_disk = False
-        self.is_announced = False  # to the manifest log
+        self.is_announced = False  # recorded as opened in the manifest log
 
     @property
     def room(self) -> int:
@@ -122,7 +125,7 @@ class Segment:
         ext_ids: Numbers,
         limit: int | None = None,
     ) -> AofBatch:
-        """As many of the payloads as there is room for, within `limit` bytes; changes nothing."""
+        """Encodes as many payloads as fit, within `limit` bytes. Changes nothing."""
         return aof_batch(
             payloads,
             timestamps=timestamps,
@@ -131,14 +134,15 @@ class Segment:
         )
 
     def chunk(self, batch: AofBatch, first: FirstRecord) -> Chunk:
-        """Where the records belong; with the header, if they are the first."""
+        """Returns the records with their place in the file, and with the header if they are the
+        first."""
         if self.record_count:
             return Chunk(self, self.end, b"", batch, batch.size)
         header = self.header(first)
         return Chunk(self, 0, header, batch, len(header) + batch.size)
 
     def accept(self, batch: AofBatch, first: FirstRecord, *, max_timestamp: int) -> RecordIds:
-        """Count the records in; they follow those before them. Cannot fail."""
+        """Counts the records as part of the segment and returns their ids. Cannot fail."""
         count = len(batch.offsets)
         if not self.record_count:
             self.base_timestamp, self.ext_id = first
@@ -150,11 +154,11 @@ class Segment:
         return RecordIds(base, batch.offsets)
 
     def note_written(self, batch: AofBatch) -> None:
-        """The next of its batches was written: its checksum is known now."""
+        """Adds the checksum of the next written batch to that of the segment."""
         self.crc64 = crc64_combine(self.crc64, batch.crc64, batch.size)
 
     def footer(self, *, sealed_at: int, coordinator_watermark: int) -> bytes:
-        """The footer of the segment as it is now."""
+        """Returns the bytes of the footer for the segment's current state."""
         return encode_footer(
             SegmentFooter(
                 magic=FOOTER_MAGIC,
@@ -176,7 +180,7 @@ class Segment:
         )
 
     def header(self, first: FirstRecord | None = None) -> bytes:
-        """The header, with the first record that is given or the one that is known."""
+        """Returns the bytes of the header, for the given first record or for the segment's own."""
         timestamp, ext_id = first or (self.base_timestamp, self.ext_id)
         return SEGMENT_HEADER.pack(
             SegmentHeader(
@@ -195,7 +199,7 @@ class Segment:
 
 
 def payload_bytes_max(segment_bytes: int) -> int:
-    """The largest payload that fits into an empty segment of that size."""
+    """Returns the largest payload that fits in an empty segment of that size."""
     return segment_bytes - RECORDS_START - FOOTER_BYTES - AOF_RECORD.size
 
 
@@ -204,5 +208,6 @@ def fits_empty_segment(payload_bytes: int, segment_bytes: int) -> bool:
 
 
 def largest(numbers: Numbers, count: int) -> int:
-    """Of the first `count` of them, or the one for all."""
+    """Returns the largest of the first `count` numbers, or the single number that applies to
+    all."""
     return numbers if isinstance(numbers, int) else max(islice(numbers, count))

@@ -1,4 +1,4 @@
-"""What a look at a segment found, before it is judged."""
+"""The findings of inspecting a segment, before a verdict is made from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_RECORDS = Survey((), (), None)
 
 
 class SegmentFacts(NamedTuple):
-    """Of either layout; `problems` are fields that do not match, each at its place."""
+    """Findings about a segment of either layout. `problems` are fields that do not match."""
 
     layout: SegmentLayout
     header: SegmentHeader | InterchangeHeader | None = None
@@ -27,12 +27,12 @@ class SegmentFacts(NamedTuple):
 
 
 def mismatches(
-    layout: Layout[Record], found: Record, expected: dict[str, object], *, start: int
+    layout: Layout[Record], record: Record, expected: dict[str, object], *, start: int
 ) -> tuple[Damage, ...]:
-    """One damage for each field that is not as expected; the record stands at `start`."""
+    """Returns one damage per field that is not as expected. The record begins at `start`."""
     problems = []
     for field in layout.fields:
-        value = getattr(found, field.name)
+        value = getattr(record, field.name)
         if field.name in expected and value != expected[field.name]:
             problem = f"{field.name} is {value}, expected {expected[field.name]}"
             problems.append(Damage(start + field.offset, field.size, problem))

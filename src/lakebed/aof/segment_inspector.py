@@ -1,16 +1,18 @@
-"""Judging one segment file of either layout, without changing it.
+"""Inspects one segment file of either layout, without changing it.
 
-- Sealed: everything must match: header, name, footer, every record, the checksum over all of
-  them. What does not is corrupt.
-- Not sealed: bytes behind the last good record with nothing valid behind them are torn; bad bytes
-  with good records behind them are corrupt, and so are bad bytes below the confirmed end.
-- A footer's slot that holds neither zeros nor a footer: not sealed, `footer_problem` says why, and
-  the records decide. An interchange file is published with its footer: without one it is torn.
-- A runtime file has its full length from the start: one that is shorter than its header says has
+- Sealed: header, name, footer, every record and the checksum over all records must match. Any
+  mismatch means that the file is corrupt.
+- Not sealed: bytes after the last good record are torn if no valid record follows them. Bad bytes
+  followed by good records are corrupt, and so are bad bytes below the confirmed end.
+- The footer's place holds neither zeros nor a footer: the file counts as not sealed,
+  `footer_problem` gives the reason, and the records decide the verdict. An interchange file is
+  published with its footer, so one without a footer is torn.
+- A runtime file has its full length from the start: one that is shorter than its header states has
   lost bytes and is corrupt. A file too short for a header is torn.
-- A version that is not ours is an error, never a guess.
+- An unsupported version is an error; its content is never guessed.
 
-A header with a damaged magic is recognised by the records behind it, so that these stay readable.
+If a header's magic is damaged, the layout is recognised by the records after it, so that these stay
+readable.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from lakebed.kernels import crc64nvme
 def inspect_segment(
     data: Buffer, *, name: SegmentName | None, confirmed: int | None = None
 ) -> Inspection:
-    """All that a file's bytes say. `confirmed` is the file offset up to which it is durable."""
+    """Inspects a file's bytes. `confirmed` is the file offset up to which it is durable."""
     view = memoryview(data).cast("B")
     layout = _layout(view)
     if layout is SegmentLayout.RUNTIME:
@@ -48,7 +50,7 @@ def inspect_segment(
 
 
 def _layout(view: memoryview) -> SegmentLayout:
-    """By magic; where that is damaged, by a record in the place where the first one stands."""
+    """Returns the layout by the magic or, if that is damaged, by the first record."""
     if len(view) >= SEGMENT_HEADER.size and SEGMENT_HEADER.unpack(view).magic == SEGMENT_MAGIC:
         return SegmentLayout.RUNTIME
     is_long = len(view) >= INTERCHANGE_HEADER.size
@@ -80,7 +82,7 @@ def _judge(
     tail = facts.records.tail or _shapeless(view, facts.layout)
     is_lost = confirmed is not None and first.end < confirmed
     if is_lost and tail is None and not facts.records.damages:
-        tail = Damage(first.end, 0, f"the records end below the durable end, {confirmed}")
+        tail = Damage(first.end, 0, f"the records end before the durable end, {confirmed}")
     is_corrupt = (
         bool(facts.records.damages or facts.problems)
         or is_lost
@@ -109,16 +111,16 @@ def _judge(
 
 
 def _shapeless(view: memoryview, layout: SegmentLayout) -> Damage | None:
-    """All of a file that is too short for a header, or that starts with no header known."""
+    """Returns the whole file as damage if it is too short for a header or has an unknown layout."""
     if layout is SegmentLayout.UNKNOWN:
-        return Damage(0, len(view), "not a segment: neither its magic nor its records are known")
+        return Damage(0, len(view), "not a segment: neither the magic nor a record is recognised")
     if layout is SegmentLayout.EMPTY and len(view) < SEGMENT_HEADER.size:
         return Damage(0, len(view), "the file is too short for a header")
     return None
 
 
 def _leading_range(records: Survey, start: int) -> GoodRange:
-    """The good records from the start; none, if damage stands there."""
+    """Returns the good records from the start, which are none if damage comes first."""
     if records.good_ranges and records.good_ranges[0].start == start:
         return records.good_ranges[0]
     return GoodRange(start, start, 0, 0, 0, 0)

@@ -1,11 +1,10 @@
 """One segment, open for reading.
 
-`open_segment` is the one place that tells the layouts apart; what is above it knows positions
-alone: *segment offsets*, the lower half of a record id, which in a runtime segment are the offsets
-in the file.
+`open_segment` is the only place that distinguishes the layouts. Its callers use only positions:
+*segment offsets*, the lower half of a record id, which in a runtime segment are file offsets.
 
-Its file is read in windows; an unsealed one only below the durable end, where its bytes do not
-change any more, as those of a sealed one never do.
+The file is read in windows. An unsealed segment is read only below the durable end, where its bytes
+no longer change; the bytes of a sealed segment never change.
 """
 
 from __future__ import annotations
@@ -39,49 +38,53 @@ _FIND_BYTES = 4 * MIB
 
 
 class SegmentReader(Protocol):
-    """An open segment of either layout. Thread-safe, until it is closed."""
+    """An open segment of either layout. Thread-safe until it is closed."""
 
     @property
     def has_gaps(self) -> bool:
-        """Whether records may have been left out, so that positions may lead nowhere."""
+        """Whether records may have been left out, so that a position may have no record."""
 
     @property
     def records_end(self) -> int | None:
-        """Where its records end by its own footer; None if it has none, or a damaged one."""
+        """Where the records end according to the footer, or None without a good footer."""
 
     @property
     def room_end(self) -> int:
-        """No record can reach beyond here."""
+        """The end of the space for records."""
 
     @property
     def timestamp_max(self) -> int | None:
-        """The largest timestamp by its footer."""
+        """The largest timestamp according to the footer, or None without a good footer."""
 
     def defects(self) -> Sequence[SkippedRange]:
-        """What is wrong with header and footer; the segment must have durable records."""
+        """Returns what is wrong with header and footer. The segment must have durable records."""
 
     def scan(
         self, position: int, end: int, *, bytes_max: int, count_max: int | None = None
     ) -> RecordBatch | Stop:
-        """Good records from `position` on and below `end`; why not, if there is none.
+        """Returns the good records from `position` up to `end`, or the reason why there is none.
 
-        About `bytes_max` at most, but always one record if there is a good one.
+        Returns about `bytes_max` bytes at most, but always at least one record if there is a good
+        one.
         """
 
     def find(self, position: int, end: int) -> int | None:
-        """Behind damage: the first place from `position` on with a whole good record."""
+        """Returns the first position from `position` on with a whole good record, to skip
+        damage."""
 
     def close(self) -> None: ...
 
 
 def open_segment(disk: Disk, info: SegmentInfo, cold: ColdSource | None = None) -> SegmentReader:
-    """Open the segment; `NotFound` if its file is gone.
+    """Opens the segment; raises `NotFound` if its file is gone.
 
-    `cold` gives the bytes of one that is not in Tier 0.
+    `cold` returns the bytes of a segment that is not in Tier 0.
     """
     if info.tier:
         if cold is None:
-            raise NotFound(f"{info.path}: in Tier {info.tier}, which is not read here")
+            raise NotFound(
+                f"{info.path}: the segment is in Tier {info.tier}, which is not configured"
+            )
         return RuntimeSegment(info, cold(info))
     source = open_source(disk.open(info.path), is_sealed=info.is_sealed)
     try:
@@ -99,7 +102,7 @@ ColdSource = Callable[[SegmentInfo], ByteSource]
 
 
 class RuntimeSegment:
-    """A segment in the layout the writer writes."""
+    """A segment in the runtime layout, which the writer writes."""
 
     has_gaps = False
 
@@ -122,8 +125,8 @@ class RuntimeSegment:
         return None if self._footer is None else self._footer.last_timestamp
 
     def defects(self) -> Sequence[SkippedRange]:
-        found = [self._header_defect(), self._footer_defect]
-        return [defect for defect in found if defect is not None]
+        defects = [self._header_defect(), self._footer_defect]
+        return [defect for defect in defects if defect is not None]
 
     def scan(
         self, position: int, end: int, *, bytes_max: int, count_max: int | None = None
@@ -131,29 +134,29 @@ class RuntimeSegment:
         end = min(end, self.room_end)
         window_end = min(end, position + max(bytes_max, AOF_RECORD.size))
         try:
-            found = self._scan(position, window_end, count_max)
+            result = self._scan(position, window_end, count_max)
         except DiskError:
             if not bytes_max:
                 raise
-            # What stands before the place that cannot be read is good: record by record.
+            # Records before the unreadable place may be good: read record by record.
             return self.scan(position, end, bytes_max=0, count_max=1)
-        if found is Stop.CUT and window_end < end:
-            # The record is longer than the window: this time exactly that record, if it can be.
+        if result is Stop.CUT and window_end < end:
+            # The record is longer than the window: scan exactly that record.
             record_end = position + self._record_bytes(position)
             if window_end < record_end <= end:
-                found = self._scan(position, record_end, 1)
-        return found
+                result = self._scan(position, record_end, 1)
+        return result
 
     def find(self, position: int, end: int) -> int | None:
         end = min(end, self.room_end)
-        length = _FIND_BYTES  # at first, and more while there is nothing in it
+        length = _FIND_BYTES  # doubled while no record is found
         while position + AOF_RECORD.size < end:
             window_end = min(end, position + length)
             buffer, origin = self._source.window(position, window_end)
             last = min(window_end - origin, len(buffer))
-            found = aof_find(buffer, min(position - origin, last), last)
-            if found >= 0:
-                return origin + found
+            offset = aof_find(buffer, min(position - origin, last), last)
+            if offset >= 0:
+                return origin + offset
             if window_end == end:
                 return None
             length *= 2
@@ -168,11 +171,11 @@ class RuntimeSegment:
         first = position - origin
         if first >= last:
             return Stop.CUT
-        # Never reached: no record takes less than its header.
+        # Without `count_max` the limit is never reached: a record is longer than the alignment.
         limit = last // AOF_ALIGNMENT if count_max is None else count_max
-        found = aof_scan(buffer, first, last, count_max=limit)
-        if not len(found.offsets):
-            return found.stop
+        scan = aof_scan(buffer, first, last, count_max=limit)
+        if not len(scan.offsets):
+            return scan.stop
         info = self._info
         return RecordBatch(
             segment_id=info.segment_id,
@@ -180,15 +183,16 @@ class RuntimeSegment:
             buffer=buffer,
             buffer_offset=origin,
             header_bytes=AOF_RECORD.size,
-            offsets=found.offsets,
-            lengths=found.lengths,
-            timestamps=found.timestamps,
-            ext_ids=found.ext_ids,
-            end=RecordId.from_parts(info.segment_id, origin + found.end),
+            offsets=scan.offsets,
+            lengths=scan.lengths,
+            timestamps=scan.timestamps,
+            ext_ids=scan.ext_ids,
+            end=RecordId.from_parts(info.segment_id, origin + scan.end),
         )
 
     def _record_bytes(self, position: int) -> int:
-        """What the record there takes, if its header tells the truth."""
+        """Returns the size of the record at `position` according to its header, which may be
+        damaged."""
         buffer, origin = self._source.window(position, position + AOF_RECORD.size)
         return record_bytes(AOF_RECORD.unpack(buffer, position - origin).length)
 
@@ -199,7 +203,9 @@ class RuntimeSegment:
         try:
             self._footer = check_footer(data, self._info, size=self._source.size)
             if self._footer is None:
-                raise Corrupt("a sealed segment without footer", path=self._info.path, offset=start)
+                raise Corrupt(
+                    "the sealed segment has no footer", path=self._info.path, offset=start
+                )
         except Corrupt as error:
             self._footer_defect = self._defect(start, start + FOOTER_BYTES, error)
 

@@ -1,7 +1,7 @@
-"""Which parts of which segments a read covers: decided from what is known, without I/O.
+"""Plans which parts of which segments a read covers, without I/O.
 
-Positions are those of `RecordId`. Behind the last record of one segment and at the start of the
-next one is the same place in the log, and so is everything in a segment's header.
+Positions are those of `RecordId`. The end of one segment's last record and the start of the next
+segment are the same place in the log, and so is every offset within a segment's header.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Span(NamedTuple):
 
     info: SegmentInfo
     start: int
-    is_start_given: bool  # by the caller: it may be no record's start
-    end: int | None  # given by the caller, likewise; None: all there is
-    records_end: int | None  # where its durable records end, if that is known from outside
+    is_start_given: bool  # the caller gave it, so a record may not begin there
+    end: int | None  # given by the caller; None: to the end of the records
+    records_end: int | None  # the end of its durable records, if known without opening it
     is_after_gap: bool  # segments are missing before this one
 
 
@@ -34,11 +34,11 @@ def plan(
     start: RecordId | None,
     end: RecordId | None,
 ) -> list[Span]:
-    """The spans of `[start, end)`, in order; `end` is at most the durable end.
+    """Returns the spans of `[start, end)`, in order. `end` is lowered to the durable end.
 
-    `NotFound` if nothing begins at `start`: its segment is gone, or it is beyond the durable end,
-    or it is no place where a record could begin. `RecordId(0)` is the beginning of any log: it is
-    the durable end of one that has no segment yet.
+    Raises `NotFound` if no read can begin at `start`: its segment is gone, it is beyond the durable
+    end, or no record can begin there. `RecordId(0)` is the beginning of any log; it is the durable
+    end of a log without segments.
     """
     if start is not None and end is not None and end < start:
         raise InputError(f"the end {end} is before the start {start}")
@@ -70,30 +70,32 @@ def plan(
 
 
 def locate(segments: Sequence[SegmentInfo], position: RecordId) -> int:
-    """The index of the segment that `position` is in; `NotFound` if it is not there."""
+    """Returns the index of the segment that contains `position`; raises `NotFound` if it is
+    missing."""
     if not segments:
-        raise NotFound(f"{position}: the log has no records")
-    wanted = position.segment_index
-    index = wanted - segments[0].segment_id  # where it is, unless some are missing
-    if 0 <= index < len(segments) and segments[index].segment_id == wanted:
+        raise NotFound(f"position {position}: the log has no records")
+    segment_id = position.segment_index
+    index = segment_id - segments[0].segment_id  # right unless segments are missing
+    if 0 <= index < len(segments) and segments[index].segment_id == segment_id:
         return index
-    index = bisect_left(segments, wanted, key=lambda info: info.segment_id)
-    if index < len(segments) and segments[index].segment_id == wanted:
+    index = bisect_left(segments, segment_id, key=lambda info: info.segment_id)
+    if index < len(segments) and segments[index].segment_id == segment_id:
         return index
     if index == 0:
         raise NotFound(
-            f"{position}: segment {wanted} was removed; the oldest record is at {oldest(segments)}"
+            f"position {position}: segment {segment_id} was removed; "
+            f"the oldest record is at {oldest(segments)}"
         )
-    raise NotFound(f"{position}: there is no segment {wanted}")
+    raise NotFound(f"position {position}: segment {segment_id} does not exist")
 
 
 def oldest(segments: Sequence[SegmentInfo]) -> RecordId:
-    """Where the first segment's records begin."""
+    """Returns where the first segment's records begin."""
     return RecordId.from_parts(segments[0].segment_id, RECORDS_START)
 
 
 def records_end(segments: Sequence[SegmentInfo], index: int, durable_end: RecordId) -> int | None:
-    """Where the durable records of a segment end, as far as that is known without opening it."""
+    """Returns where a segment's durable records end, or None if that needs the file opened."""
     info = segments[index]
     if info.segment_id == durable_end.segment_index:
         return durable_end.segment_offset
@@ -104,23 +106,23 @@ def records_end(segments: Sequence[SegmentInfo], index: int, durable_end: Record
     following = segments[index + 1] if index + 1 < len(segments) else None
     if following is None or following.segment_id != info.segment_id + 1:
         return None
-    # It takes no more records and is not sealed yet: the next one's name says how long it is.
+    # It is full but not sealed yet: the next segment's base offset gives its length.
     return following.base_offset - info.base_offset - FOOTER_BYTES
 
 
 def check_alignment(position: RecordId) -> None:
-    """Records begin behind the header, and on boundaries."""
+    """Raises `NotFound` unless a record could begin there: after the header, and aligned."""
     offset = position.segment_offset
     if offset < RECORDS_START:
-        raise NotFound(f"{position}: no record begins in a segment's header")
+        raise NotFound(f"position {position}: no record begins in a segment's header")
     if offset % AOF_ALIGNMENT:
-        raise NotFound(f"{position}: records begin at multiples of {AOF_ALIGNMENT}")
+        raise NotFound(f"position {position}: records begin at multiples of {AOF_ALIGNMENT} bytes")
 
 
 def _is_at(durable_end: RecordId, start: RecordId) -> bool:
-    """Whether it is the durable end, or the start of a segment behind it: the same place.
+    """Returns whether `start` is the durable end, or the start of the next segment: the same place.
 
-    That segment need not be there yet.
+    The next segment need not exist yet.
     """
     if start <= durable_end or start.segment_offset > RECORDS_START:
         return start == durable_end
@@ -132,4 +134,4 @@ def _check_start(segments: Sequence[SegmentInfo], durable_end: RecordId, start: 
     if start.segment_offset:
         check_alignment(start)
     if start > durable_end:
-        raise NotFound(f"{start}: beyond the durable end, {durable_end}")
+        raise NotFound(f"position {start}: beyond the durable end, {durable_end}")

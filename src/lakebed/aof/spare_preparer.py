@@ -1,9 +1,9 @@
-"""When a log has its next segment prepared, and when that is zero-filled.
+"""Decides when a log's next segment file is prepared, and when it is zero-filled.
 
-A spare is due once the active segment is a quarter full, and filled as `filling` says: in steps,
-between which it is asked again. It is a convenience: without one the next segment is made when it
-is needed. So a failure here is logged and stops nothing, and when the disk runs full the spares
-are the first to go.
+A spare is due once the active segment is a quarter full. It is filled in steps, and before each
+step `decide_fill` is called again. Spares are optional: without one, the next segment's file is
+created when it is needed. So a failure here is only logged, and when the disk is nearly full the
+spares are removed first.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from lakebed.base.zero_fill import (
 
 _log = logging.getLogger(__name__)
 
-REFUSED_NS = NS_PER_S  # until a busy log looks again, while the budget is short
+REFUSED_NS = NS_PER_S  # how long a busy log waits to try again while the budget is short
 
 
 class SparePreparer:
-    """`step` is the maintenance step's alone, `is_newly_due` that of the barrier's leader."""
+    """Prepares the spares of one log.
+
+    Only the maintenance step calls `step`; only the barrier's leader calls `is_newly_due`.
+    """
 
     def __init__(self, context: LogContext, spares: Spares, budget: SpareBudget) -> None:
         self._state = context.state
@@ -45,18 +48,21 @@ class SparePreparer:
         self._reserve = SpaceReserve(
             context.disk, context.paths.folder, reserve_bytes=context.config.flush.reserve_bytes
         )
-        self._asked_by: Segment | None = None  # the barrier's leader's own
+        self._due_segment: Segment | None = None  # used only by the barrier's leader
 
     def is_newly_due(self) -> bool:
-        """Once for each segment: it has grown so far that a spare is due."""
+        """Returns True once per segment, when it has grown so far that a spare is due."""
         active = self._state.chain.active
-        if active is self._asked_by or active.end < _due_at(active):
+        if active is self._due_segment or active.end < _due_at(active):
             return False
-        self._asked_by = active
+        self._due_segment = active
         return True
 
     def step(self) -> int | None:
-        """One step towards the spares that are due; ns to the next one, or None."""
+        """Runs one step towards the spares that are due.
+
+        Returns the nanoseconds until the next step, or None.
+        """
         if not self._is_due():
             return None
         try:
@@ -68,7 +74,7 @@ class SparePreparer:
         return None
 
     def _next_step(self) -> int | None:
-        # What giving one up sets free must not be taken for room to make it anew.
+        # Space freed by giving up a spare must not be used to create it again.
         segment_bytes = self._config.segment_bytes
         step_bytes = min(FILL_STEP_BYTES, segment_bytes)
         self._reserve.check(step_bytes if self._spares.count else step_bytes + segment_bytes)
@@ -76,13 +82,13 @@ class SparePreparer:
         if self._budget.is_short and not load.is_busy:
             self._spares.give_up()
             return None
-        wanted = self._config.preallocate_segments
-        if self._spares.prepare(wanted=wanted, is_busy=load.is_busy):
+        spare_count = self._config.preallocate_segments
+        if self._spares.prepare(count_max=spare_count, is_busy=load.is_busy):
             return 0
         spare = self._spares.unfilled()
         if spare is None or not self._config.zero_fill_spares:
-            # Others hear that the budget is short, and give theirs back, now or once they rest.
-            is_concerned = wanted > 0 and self._budget.is_short
+            # Idle logs learn that the budget is short and give their spares back.
+            is_concerned = spare_count > 0 and self._budget.is_short
             return REFUSED_NS if is_concerned else None
         decision = decide_fill(load, has_begun=spare.filled > 0)
         if decision is FillDecision.NOW:

@@ -1,14 +1,16 @@
-"""Segment files made ahead of need: of full length, and zero-filled where that pays.
+"""Spare segment files, created ahead of need with their full length, and zero-filled when useful.
 
-A spare is named `*.seg.spare` until it is activated, and its length is durable before that: so a
-file called `*.seg` always has its full length. Syncing into zero-filled space costs about half of
-syncing into space the file system must still allocate; filling goes in steps, off the write path.
+A spare is named `*.seg.spare` until it is activated, and its length is durable before that, so a
+file named `*.seg` always has its full length. Syncing into zero-filled space costs about half as
+much as syncing into space that the file system must still allocate. Filling runs in steps, off the
+write path.
 
 Invariants:
-- a spare is in the list of ready ones, or belongs to whoever took it from there: so no zero is
-  ever written to a file that became a segment;
-- one that is filled in part may be taken: it is filled from its start, where it is used first;
-- the budget is charged for every spare from before its file exists until it is taken or removed.
+
+- a spare is either in the list of ready ones or owned by the thread that took it from there, so no
+  zeros are ever written to a file that became a segment;
+- a partly filled spare may be taken: it is filled from its start, which is used first;
+- the budget is charged for each spare from before its file exists until it is taken or removed.
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ from lakebed.base.runner import Mutex
 from lakebed.base.units import MIB
 from lakebed.base.zero_fill import SpareBudget
 
-FILL_STEP_BYTES = 4 * MIB  # synced one by one: a large sync would hold up those of the callers
+FILL_STEP_BYTES = 4 * MIB  # synced step by step: one large sync would delay the callers' syncs
 
 
 class Spare(NamedTuple):
     path: str
-    filled: int  # bytes from its start that are zero-filled and synced
+    filled: int  # the bytes from the start that are zero-filled and synced
 
 
 class Spares:
-    """The spare files of one log. Its methods may be called from different threads."""
+    """The spare files of one log. Thread-safe."""
 
     def __init__(
         self,
@@ -52,38 +54,41 @@ class Spares:
         self._budget = budget
         self._metrics = metrics
         self._mutex = mutex
-        self._ready: list[Spare] = []  # guarded by _mutex, as is the next; the fullest first
+        self._ready: list[Spare] = []  # the fullest first; guarded by _mutex, like the next field
         self._number = 0
-        # Held for a whole step of `prepare` or `fill`: `close` waits for it, and leaves nothing.
+        # Held for a whole step of `prepare` or `fill`, so that `close` waits and removes all files.
         self._filling_mutex = filling_mutex
         self._is_closed = False  # guarded by _filling_mutex
 
     def remove_leftovers(self) -> None:
-        """What an earlier process prepared is not trusted: it may not have been synced."""
+        """Removes the spares of an earlier process: they may not have been synced."""
         for name in self._disk.names(self._paths.segments):
             if name.endswith(SPARE_SUFFIX):
                 with contextlib.suppress(NotFound):
                     self._disk.unlink(f"{self._paths.segments}/{name}")
 
     def take(self) -> str:
-        """A file of full length, to be renamed; made now if none is ready."""
+        """Returns the path of a full-length file to be renamed; creates one if none is ready."""
         with self._mutex:
             spare = self._ready.pop(0) if self._ready else None
         if spare is None:
-            return self._made()
+            return self._create()
         self._discharge(spare)
         return spare.path
 
-    def prepare(self, *, wanted: int, is_busy: bool) -> bool:
-        """Make one more spare if there are fewer, and the budget has room; whether it did."""
+    def prepare(self, *, count_max: int, is_busy: bool) -> bool:
+        """Creates one spare if there are fewer than `count_max` and the budget has room.
+
+        Returns whether it created one.
+        """
         with self._filling_mutex:
-            if self._is_closed or self.count >= wanted:
+            if self._is_closed or self.count >= count_max:
                 return False
             if not self._budget.take(self._segment_bytes, is_busy=is_busy):
                 return False
             self._metrics.spare_bytes.add(self._segment_bytes)
             try:
-                path = self._made()
+                path = self._create()
             except LakebedError:
                 self._discharge(Spare("", 0))
                 raise
@@ -92,23 +97,23 @@ class Spares:
 
     @property
     def count(self) -> int:
-        """How many are ready."""
+        """How many spares are ready."""
         with self._mutex:
             return len(self._ready)
 
     def unfilled(self) -> Spare | None:
-        """The spare that `fill` would go on with."""
+        """Returns the spare that `fill` would fill next, or None."""
         with self._mutex:
             return self._first_unfilled()
 
     def fill(self) -> None:
-        """Zero-fill a few mebibytes more."""
+        """Zero-fills one step, `FILL_STEP_BYTES`, of the next spare."""
         with self._filling_mutex:
             with self._mutex:
                 spare = self._first_unfilled()
                 if spare is None:
                     return
-                self._ready.remove(spare)  # nobody else can take it now
+                self._ready.remove(spare)  # no other thread can take it now
             step = min(FILL_STEP_BYTES, self._segment_bytes - spare.filled)
             try:
                 with self._disk.open(spare.path, writable=True) as file:
@@ -121,24 +126,24 @@ class Spares:
             self._put_back(Spare(spare.path, spare.filled + step))
 
     def give_up(self) -> None:
-        """Remove what is ready, and give the space back."""
+        """Removes all spares that are ready and releases their space."""
         with self._mutex:
             ready, self._ready = self._ready, []
         for spare in ready:
             self._remove(spare)
 
     def close(self) -> None:
-        """Remove all, when a step that is under way has ended. Idempotent."""
+        """Removes all spares after a running step has ended. Idempotent."""
         with self._filling_mutex:
             self._is_closed = True
             self.give_up()
 
     def _first_unfilled(self) -> Spare | None:
-        """Holds _mutex."""
-        return next((s for s in self._ready if s.filled < self._segment_bytes), None)
+        """Called with _mutex held."""
+        return next((spare for spare in self._ready if spare.filled < self._segment_bytes), None)
 
-    def _made(self) -> str:
-        """A new file of full length, synced."""
+    def _create(self) -> str:
+        """Creates a file of full length, syncs it and returns its path."""
         with self._mutex:
             self._number += 1
             path = self._paths.spare(self._number)
@@ -153,18 +158,20 @@ class Spares:
     def _put_back(self, spare: Spare) -> None:
         with self._mutex:
             self._ready.append(spare)
-            self._ready.sort(key=lambda spare: -spare.filled)
+            self._ready.sort(key=lambda ready: -ready.filled)
 
     def _remove(self, spare: Spare) -> None:
         self._unlink(spare.path)
         self._discharge(spare)
 
     def _discharge(self, spare: Spare) -> None:
-        """It is no spare any more."""
+        """Returns the spare's space to the budget: it was taken or removed."""
         self._budget.give_back(self._segment_bytes)
         self._metrics.spare_bytes.add(-self._segment_bytes)
         self._metrics.spare_filled_bytes.add(-spare.filled)
 
     def _unlink(self, path: str) -> None:
-        with contextlib.suppress(LakebedError):  # what stays is removed by the next opening
+        with contextlib.suppress(
+            LakebedError
+        ):  # the next opening of the log removes a file that is left
             self._disk.unlink(path)

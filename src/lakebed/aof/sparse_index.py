@@ -1,7 +1,8 @@
-"""The optional index of a sealed segment: where some of its records begin, and how old they are.
+"""The optional index of a sealed segment: the offsets of some records, and how old those before
+are.
 
-It only shortens searches: it is made from the segment when that is sealed, and where it is missing,
-damaged or of another version the segment is read from its start. It is not needed for anything.
+It only speeds up searches by time. It is made from the segment when that is sealed. If the index is
+missing, damaged or of another version, the segment is read from its start.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def index_path(segment_path: str) -> str:
 
 
 def write_index(disk: Disk, segment_path: str, *, segment_id: int, end: int) -> None:
-    """Make the index of a sealed segment. A failure is logged: nothing depends on it."""
+    """Writes the index of a sealed segment. A failure is only logged, as the index is optional."""
     try:
         with disk.open(segment_path) as file:
             data = file.pread(0, end)
         replace_atomically(disk, index_path(segment_path), encode_index(segment_id, _entries(data)))
     except LakebedError as error:
-        _log.warning("the sparse index was not written: %s", error)
+        _log.warning("the sparse index could not be written: %s", error)
 
 
 def remove_index(disk: Disk, segment_path: str) -> None:
@@ -52,7 +53,7 @@ def remove_index(disk: Disk, segment_path: str) -> None:
 
 
 def load_index(disk: Disk, segment_path: str, *, segment_id: int) -> Sequence[SparseIndexEntry]:
-    """Its entries, in order; none if there is no good index."""
+    """Returns the index's entries in order, or none if there is no good index."""
     try:
         data = read_file(disk, index_path(segment_path), size_max=INDEX_BYTES_MAX)
         return decode_index(data, segment_id=segment_id)
@@ -61,7 +62,7 @@ def load_index(disk: Disk, segment_path: str, *, segment_id: int) -> Sequence[Sp
 
 
 def start_for_timestamp(entries: Sequence[SparseIndexEntry], timestamp_ns: int) -> int:
-    """Where to begin the search: every record before it is older than that."""
+    """Returns the offset where to begin searching: every record before it is older."""
     index = bisect_left(entries, timestamp_ns, key=lambda entry: entry.timestamp_before)
     return entries[index - 1].offset if index else RECORDS_START
 
@@ -81,7 +82,7 @@ def encode_index(segment_id: int, entries: Sequence[SparseIndexEntry]) -> bytes:
 
 
 def decode_index(data: bytes, *, segment_id: int) -> Sequence[SparseIndexEntry]:
-    """The entries; none if anything about the file is not as it must be."""
+    """Returns the entries, or none if the file is not a valid index of that segment."""
     if len(data) < SPARSE_INDEX_HEADER.size:
         return ()
     header = SPARSE_INDEX_HEADER.unpack(data)

@@ -1,10 +1,10 @@
-"""What is true of a log that is open for writing: the values that its parts share.
+"""The state of a log that is open for writing, which its parts share.
 
-In memory only; nothing here waits or touches the disk. `mutex` guards every attribute, and the
-chain with its segments: it is held for a few lines and never across I/O. A single value may be
-looked at without it by those who can live with one that just changed.
+It is kept in memory only; nothing here waits or does I/O. `mutex` guards every attribute, the chain
+and its segments. It is held for a few lines at a time and never during I/O. A single value may be
+read without it where a slightly old value does no harm.
 
-Which segments there are is changed by `transitions` alone, how far they are durable by `flusher`.
+Only `transitions` changes which segments there are, and only `flusher` how far they are durable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.base.runner import Runner
 
 
 class LogState:
-    """Shared by appending, flushing, sealing and the log itself."""
+    """The values shared by appending, flushing, sealing and the log itself."""
 
     def __init__(
         self, recovered: Recovered, *, paths: LogPaths, config: AofConfig, runner: Runner
@@ -33,27 +33,34 @@ class LogState:
         )
         active = self.chain.active
         self.durable = active.position(active.durable or RECORDS_START)
-        self.coordinator_watermark = recovered.coordinator_watermark  # as the log's user set it
-        self.last_timestamp = recovered.last_timestamp  # the last that was given by the clock
-        self.is_tail_full = False  # an append found no room and could not roll over
+        self.coordinator_watermark = recovered.coordinator_watermark  # set by the log's user
+        self.last_timestamp = recovered.last_timestamp  # the last automatic timestamp
+        self.is_tail_full = False  # the last append had no room and could not roll over
         self.is_closed = False
-        self.error: RetryError | None = None  # why flushing fails at present
-        self.failure: LakebedError | None = None  # why nothing is written any more
+        self.error: RetryError | None = None  # why flushes currently fail; retried
+        self.failure: LakebedError | None = None  # the failure that ended writing
 
     def check_writable(self) -> None:
-        """Refuse writes to a log that was closed, or failed for good. With the mutex."""
+        """Raises if the log is closed or writing has failed. Called with the mutex held."""
         if self.is_closed:
             raise Closed(f"{self.name}: the log is closed")
         if self.failure is not None:
-            raise Poisoned("append", self.folder, why=f"failed earlier: {self.failure}")
+            raise Poisoned(
+                "append",
+                self.folder,
+                why=f"the log takes no more writes since an earlier failure: {self.failure}",
+            )
 
     def is_durable(self, record_id: RecordId | None) -> bool:
-        """That record, or everything appended so far. With the mutex."""
+        """Returns whether that record, or everything appended so far, is durable.
+
+        Called with the mutex held.
+        """
         if record_id is not None:
             return record_id < self.durable
         last = self.chain.last_written()
         return last is None or self.durable >= last.position(last.end)
 
     def appended_end(self) -> RecordId:
-        """Where the next record will stand, if it fits. With the mutex."""
+        """Returns where the next record will go, if it fits. Called with the mutex held."""
         return self.chain.active.position(self.chain.active.end)

@@ -1,8 +1,8 @@
-"""Walking the records of a segment, around damage: what is whole stays known and readable.
+"""Surveys the records of a segment, continuing after damage, so that all good records are found.
 
-Two walkers, one for each layout, tell how far good records reach from a place and where the next
-ones begin. `survey` goes from one to the other and keeps what it saw as ranges and damages.
-A payload that itself holds whole records cannot be told from those once its own header is damaged.
+Two walkers, one per layout, return how far good records reach from an offset and where the next
+ones begin. `survey` alternates between the two and collects good ranges and damages. If the header
+of a record is damaged, records inside its payload cannot be distinguished from real ones.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from lakebed.base.damage import end_of_bytes
 from lakebed.kernels import Stop, aof_find, aof_scan, crc64nvme, fold64
 
 DAMAGES_COUNT_MAX = 1000
-"""Searched past at most so often: each search may look at all that is left of the file."""
+"""How many damages are skipped at most: each search for the next record may read the whole file."""
 
-_SCAN_COUNT = 1 << 16  # records of one scan, so that the columns stay small
+_SCAN_COUNT = 1 << 16  # records per scan, which keeps the columns small
 _NS_PER_MS = 1_000_000
-_OFFSET_SPAN_MAX = 1 << 32  # of the logical offsets of one segment
+_OFFSET_SPAN_MAX = 1 << 32  # the logical offsets of one segment differ by less
 
 _PROBLEMS = {
     Stop.END: "zeros where a record should be",
-    Stop.CUT: "a record that is longer than what is left",
-    Stop.BAD_HEADER: "bytes that are not a record's header",
-    Stop.BAD_CHECKSUM: "a record whose checksum does not match",
+    Stop.CUT: "a record that extends past the end",
+    Stop.BAD_HEADER: "not a valid record header",
+    Stop.BAD_CHECKSUM: "a record with a wrong checksum",
 }
 
 
 class Damage(NamedTuple):
-    """Bytes `[offset, offset + length)` that are not what they must be."""
+    """Bytes `[offset, offset + length)` that are wrong, and how."""
 
     offset: int
     length: int
@@ -38,36 +38,36 @@ class Damage(NamedTuple):
 
 
 class GoodRange(NamedTuple):
-    """Whole records, one behind the other, in `[start, end)` of the file."""
+    """Consecutive whole records in `[start, end)` of the file."""
 
     start: int
     end: int
     record_count: int
-    last_offset: int  # where the last of them begins
+    last_offset: int  # where the last record begins
     last_timestamp_ns: int
     max_timestamp_ns: int
 
 
 class Survey(NamedTuple):
-    """The records between two places of a file."""
+    """The good and bad ranges between two offsets of a file."""
 
     good_ranges: tuple[GoodRange, ...]
-    damages: tuple[Damage, ...]  # each with good records behind it
-    tail: Damage | None  # bytes behind the last good record that are not zero
+    damages: tuple[Damage, ...]  # each is followed by good records
+    tail: Damage | None  # non-zero bytes after the last good record
 
 
 class Walker(Protocol):
-    """One layout's records."""
+    """Scans the records of one layout."""
 
     def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
-        """The good records from `start` on (perhaps none), and why there are no more."""
+        """Returns the good records from `start` on, perhaps none, and why they end."""
 
     def find(self, data: memoryview, start: int, end: int) -> int:
-        """The next good record at or behind `start`, in steps of the alignment; -1 if none."""
+        """Returns the offset of the next good record from `start` on, or -1."""
 
 
 def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
-    """All of `data[start:end]`, which begins with a record."""
+    """Surveys all of `data[start:end]`, which should begin with a record."""
     ranges: list[GoodRange] = []
     damages: list[Damage] = []
     used_end = end_of_bytes(data, start, end)
@@ -82,7 +82,7 @@ def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
         if len(damages) < DAMAGES_COUNT_MAX:
             start = walker.find(data, good.end + AOF_ALIGNMENT, end)
         else:
-            problem += "; so much is damaged that the rest was not looked at"
+            problem += "; there is too much damage, so the bytes after it were not searched"
         if start < 0:
             tail = Damage(good.end, used_end - good.end, problem)
             return Survey(tuple(ranges), tuple(damages), tail)
@@ -90,7 +90,7 @@ def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
 
 
 class RuntimeWalker:
-    """Records of a runtime segment, by the kernels."""
+    """Scans the records of a runtime segment, with the kernels."""
 
     def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
         count = last_offset = last_timestamp = max_timestamp = 0
@@ -113,18 +113,19 @@ class RuntimeWalker:
 
 
 class InterchangeWalker:
-    """Records of an interchange segment, in Python: they are read by tools, not by readers.
+    """Scans the records of an interchange segment, in Python: only tools need it.
 
-    A logical offset lies within one segment's span of the base offset, and the header's padding is
-    zero: that tells records from other bytes before any checksum is taken. Offsets also rise, but
-    which of two that do not is wrong cannot be said: `unordered_at` is where that was first seen.
+    A logical offset must be within one segment's span of the base offset, and the header's padding
+    must be zero. Both distinguish records from other bytes before any checksum is computed. Offsets
+    must also rise; as it is unknown which of two unordered records is wrong, `unordered_at` only
+    notes the first such place.
     """
 
     def __init__(self, *, base_offset: int | None) -> None:
         self._allowed = range(1 << 64)
         if base_offset is not None:
             self._allowed = range(base_offset, base_offset + _OFFSET_SPAN_MAX, AOF_ALIGNMENT)
-        self._least = 0  # of the next logical offset
+        self._least = 0  # the lowest valid next logical offset
         self.unordered_at: int | None = None
 
     def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
@@ -149,7 +150,7 @@ class InterchangeWalker:
         return -1
 
     def _stop(self, data: memoryview, offset: int, end: int) -> Stop | None:
-        """Why there is no good record at `offset`, or None if there is one."""
+        """Returns why there is no good record at `offset`, or None if there is one."""
         if end - offset < INTERCHANGE_RECORD.size:
             return Stop.CUT if any(data[offset:end]) else Stop.END
         header = INTERCHANGE_RECORD.unpack(data, offset)

@@ -1,15 +1,16 @@
-"""The ways in which the chain of a log's segments changes once it is open.
+"""The transitions of an open log's chain of segments.
 
     open     the active segment gets its first record
     roll     the active segment is handed over, the next one becomes active
     finish   a segment that was handed over has its footer, and is sealed
-    retire   sealed segments leave the log
+    retire   a sealed segment leaves the log
 
-Each is called with the log's mutex held, and all that must change together changes within that
-critical section, what the manifest log is told of it too: whoever looks at the log sees the chain
-before a transition or after it. A journal that takes no more refuses it, and nothing changes. What
-needs the disk comes before (a footer is durable before `finish`) or after (files are removed
-behind `retire`). The first active segment of a log is no transition: it is there when it is opened.
+Each is called with the log's mutex held. Everything that must change together, including the record
+in the manifest log, changes in that critical section: an observer sees the chain either before a
+transition or after it. If the journal's queue is full the transition is refused and nothing
+changes. Disk I/O comes before (a footer is durable before `finish`) or afterwards (files are
+removed after `retire`). The first active segment exists when the log is opened, without a
+transition.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from lakebed.base.errors import Busy
 
 
 class Transitions:
-    """Nobody else changes the chain. All methods: with the mutex of the state."""
+    """The only code that changes the chain. Call every method with the state's mutex held."""
 
     def __init__(
         self,
@@ -51,23 +52,26 @@ class Transitions:
 
     @property
     def is_asking_useful(self) -> bool:
-        """Whether a `roll` would not succeed, but bring it about: the tiers wait to be asked."""
+        """Whether a `roll` that fails now would request the rollover from the tiers."""
         if self.tiering is None or not self._state.chain.may_roll:
             return False
         return self.tiering.admission.may_admit()
 
     def open(self, segment: Segment) -> None:
-        """The segment is about to get its first record. `WouldBlock` if that cannot be recorded."""
+        """Records that the segment is about to get its first record.
+
+        Raises `WouldBlock` if the journal cannot record that now.
+        """
         try:
             self._recorder.opened(segment)
         except Busy as error:
             raise WouldBlock(BackpressureKind.ROLLOVER, f"{self._state.name}: {error}") from None
 
     def roll(self) -> Segment:
-        """Hand the active segment over; the new active one.
+        """Hands the active segment over and returns the new active one.
 
-        `WouldBlock` of kind rollover while one is unsealed, or the tiers have not acknowledged it
-        yet; of kind admission if there is no room in Tier 0 for another.
+        Raises `WouldBlock` of kind rollover while another segment is unsealed or the tiers have not
+        acknowledged the rollover, and of kind admission if Tier 0 has no room for another segment.
         """
         state = self._state
         if not self.may_roll:
@@ -80,25 +84,27 @@ class Transitions:
         return state.chain.active
 
     def _request(self) -> WouldBlock:
-        """Ask the tiers for a rollover if that is possible now; what to wait for."""
+        """Requests a rollover from the tiers if possible; returns what the caller must wait for."""
         state = self._state
         if not state.chain.may_roll:
-            reason = "the segment before is not sealed yet, or this one is being handed over"
+            reason = "the segment before is not sealed yet, or a rollover is in progress"
             return WouldBlock(BackpressureKind.ROLLOVER, f"{state.name}: {reason}")
         assert self.tiering is not None
         if not self.tiering.admission.may_admit():
-            reason = "there is no room in Tier 0 for another segment"
+            reason = "Tier 0 has no room for another segment"
             return WouldBlock(BackpressureKind.ADMISSION, f"{state.name}: {reason}")
         state.chain.request_rollover()
         self._wake_maintenance()
-        return WouldBlock(BackpressureKind.ROLLOVER, f"{state.name}: not acknowledged yet")
+        return WouldBlock(
+            BackpressureKind.ROLLOVER, f"{state.name}: the rollover is not acknowledged yet"
+        )
 
     def finish(self, segment: Segment, *, coordinator_watermark: int) -> SegmentInfo:
-        """The oldest segment that was handed over is sealed: its footer is durable."""
+        """Seals the oldest handed-over segment, whose footer is durable."""
         self._recorder.sealed(segment, coordinator_watermark=coordinator_watermark)
         return self._state.chain.finish(segment)
 
     def retire(self, info: SegmentInfo, *, durable_bytes: int) -> None:
-        """A sealed segment leaves the log; its file is removed after that."""
+        """Removes a sealed segment from the log; its file is deleted afterwards."""
         self._recorder.evicted(info, durable_bytes=durable_bytes)
         self._state.chain.retire([info])

@@ -1,4 +1,4 @@
-"""What readers need of a log, whoever provides it: the writer's process, or another one."""
+"""The interface of a log for its readers, in the writer's process or in another one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 class SegmentInfo:
     """One segment that can be read now.
 
-    `is_sealed`: the file never changes again. `end` is where its records end,
-    if that is known without opening it and will not change; otherwise a sealed segment's footer
-    tells, and the durable end bounds the read of an unsealed one.
+    If `is_sealed`, the file never changes again. `end` is where its records end, if that is known
+    without opening it and will not change. Otherwise the footer of a sealed segment gives the end,
+    and reads of an unsealed one stop at the durable end.
 
-    In Tier 0 `path` is the segment's file. In Tier 1 it is the warm file and in Tier 2 the key of
-    the object, `created_at` is 0 (only the segment itself knows), and `end` is known.
+    In Tier 0, `path` is the segment's file. In Tier 1 it is the warm file and in Tier 2 the
+    object's key; there `created_at` is 0, because only the segment itself stores it, and `end` is
+    known.
     """
 
     segment_id: int
@@ -34,16 +35,16 @@ class SegmentInfo:
     is_sealed: bool
     end: int | None
     tier: int = 0
-    size: int | None = field(default=None, compare=False)  # bytes as stored, if they were counted
+    size: int | None = field(default=None, compare=False)  # stored bytes, if they were counted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogDescription:
-    """A log at one moment."""
+    """The state of a log at one moment."""
 
     name: str
     stream_id: int
-    durable_end: int  # the position behind the last durable record
+    durable_end: int  # the position after the last durable record
     coordinator_watermark: int
     segments: int
 
@@ -51,8 +52,8 @@ class LogDescription:
 class LogView(Protocol):
     """A log as its readers see it. Thread-safe.
 
-    Who asks for `durable_end` first and for `segments` after it finds every segment that holds
-    durable records, but for those that were removed in between.
+    A caller that takes `durable_end` first and `segments` afterwards gets every segment with
+    durable records, except those removed in between.
     """
 
     @property
@@ -60,38 +61,42 @@ class LogView(Protocol):
 
     @property
     def runner(self) -> Runner:
-        """Where readers get their locks and events from."""
+        """Supplies the readers' locks and events."""
 
     @property
     def cold(self) -> ColdSegments | None:
-        """Where segments that are not in Tier 0 are read."""
+        """Reads segments that are not in Tier 0, or None if there are none."""
 
     def on_used(self, info: SegmentInfo) -> None:
-        """A reader reads that segment."""
+        """Notes that a reader reads the segment."""
 
     def hold(self, reader: PositionedReader) -> None:
-        """Have retention leave alone what a reader of this process has not read yet, until it is
-        closed or dropped. Nothing where this is not the writer: pin the segments there."""
+        """Makes retention keep what the reader has not read yet, until it is closed or dropped.
+
+        Does nothing unless this process is the writer: pin the segments instead.
+        """
 
     def segments(self) -> Sequence[SegmentInfo]:
-        """All that exist now, oldest first; a snapshot that does not change any more."""
+        """Returns all current segments, oldest first, as an immutable snapshot."""
 
     def refresh(self) -> None:
-        """Look again at what others may have changed. Nothing to do where this is the writer."""
+        """Picks up changes made by other processes. Does nothing in the writer's process."""
 
     def durable_end(self) -> RecordId:
-        """The position behind the last durable record: readers stop there."""
+        """Returns the position after the last durable record: readers stop there."""
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """Until the durable end is beyond `position`; False if the time-out passed first.
+        """Waits until the durable end is beyond `position`; returns False if the timeout passes
+        first.
 
-        `Closed` if the log was closed and it never will be.
+        Raises `Closed` if the log is closed before that.
         """
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after each move of the durable end, and once by `close`.
+        """Calls `callback` each time the durable end moves, and once on `close`.
 
-        Once a flush, from any thread, after `durable_end` and `wait_beyond` tell the new state.
-        It must not block and not raise. The function returned ends that; it may be called from
-        the callback, and again; a call that is under way may still come after it.
+        It is called once per flush, from any thread, after `durable_end` and `wait_beyond` show the
+        new state. It must not block or raise. The returned function unregisters it; that function
+        may be called from the callback, and more than once. A callback that is already running may
+        finish later.
         """

@@ -1,7 +1,7 @@
-"""One span of a segment, from record to record.
+"""Walks one span of a segment, batch by batch.
 
-A walk ends in one of three ways: at the end of the span, with `NotFound` because the caller's
-start or end is inside a record, or with `Corrupt` at damage. Where damage is skipped it goes on
+A walk ends in one of three ways: at the end of the span; with `NotFound` because the caller's start
+or end is inside a record; or with `Corrupt` at damage. If damage is skipped, the walk continues
 with the next whole record.
 """
 
@@ -24,7 +24,7 @@ Leases = Callable[[SegmentInfo], Lease[SegmentReader]]
 
 
 class Walk:
-    """Iterates over the batches of a span; the segment is leased for one batch at a time."""
+    """Iterates over the batches of a span. The segment is leased for one batch at a time."""
 
     def __init__(
         self, span: Span, *, lease: Leases, policy: DamagePolicy, batch_bytes_max: int
@@ -44,12 +44,12 @@ class Walk:
             return
         try:
             lease = self._lease(self._info)
-        except Corrupt as error:  # so short that it is no segment
+        except Corrupt as error:  # the file is too short for a segment
             self._policy.report(self._skipped(0, known_end or 0, error))
             return
-        with lease as reading:
-            records_end, is_exact = _records_end(reading, known_end)
-            defects = reading.defects() if records_end > RECORDS_START else ()
+        with lease as reader:
+            records_end, is_exact = _records_end(reader, known_end)
+            defects = reader.defects() if records_end > RECORDS_START else ()
         for defect in defects:
             self._policy.report(defect)
         self._check_start(records_end)
@@ -59,50 +59,60 @@ class Walk:
     def _batches(self, end: int, records_end: int, is_exact: bool) -> Iterator[RecordBatch]:
         position = self._span.start
         while position < end:
-            with self._lease(self._info) as reading:
+            with self._lease(self._info) as reader:
                 try:
-                    found = reading.scan(position, end, bytes_max=self._batch_bytes_max)
+                    result = reader.scan(position, end, bytes_max=self._batch_bytes_max)
                 except DiskError as error:
                     self._pass_unreadable(position, end, error)
                     return
-                if isinstance(found, Stop):
-                    if found is Stop.END and not is_exact:
+                if isinstance(result, Stop):
+                    if result is Stop.END and not is_exact:
                         return
-                    position = self._pass_over(reading, position, end, records_end, found)
+                    position = self._pass_over(reader, position, end, records_end, result)
                     continue
-            position = found.end.segment_offset
-            yield found
+            position = result.end.segment_offset
+            yield result
 
     def _pass_unreadable(self, position: int, end: int, error: DiskError) -> None:
-        """The device did not give the bytes there. Where good ones follow is not looked for."""
+        """Reports bytes that the device cannot read, up to `end`; good records there are not
+        searched."""
         if not self._policy.skips or error.operation != "read":
             raise error
-        problem = Corrupt(f"cannot be read: {error}", path=self._info.path, offset=position)
+        problem = Corrupt(
+            f"the bytes cannot be read: {error}", path=self._info.path, offset=position
+        )
         self._policy.report(self._skipped(position, end, problem))
 
     def _pass_over(
-        self, reading: SegmentReader, position: int, end: int, records_end: int, stop: Stop
+        self, reader: SegmentReader, position: int, end: int, records_end: int, stop: Stop
     ) -> int:
-        """What follows the place where no good record is; raises unless damage is skipped."""
-        if end < records_end and _has_record(reading, position, records_end):
-            where = RecordId.from_parts(self._info.segment_id, end)
-            raise NotFound(f"{where}: inside a record; a read can only end between two")
+        """Returns where the walk continues after a position without a good record.
+
+        Raises unless damage is skipped.
+        """
+        if end < records_end and _has_record(reader, position, records_end):
+            position_id = RecordId.from_parts(self._info.segment_id, end)
+            raise NotFound(
+                f"position {position_id}: inside a record; a read must end between records"
+            )
         if self._span.is_start_given and position == self._span.start:
-            error = why_no_record(reading, self._info, position, records_end, stop)
+            error = why_no_record(reader, self._info, position, records_end, stop)
         else:
             error = _corrupt(self._info, position, stop)
         if not isinstance(error, Corrupt) or not self._policy.skips:
             raise error
-        following = reading.find(position + AOF_ALIGNMENT, end)
-        behind = end if following is None else following
-        self._policy.report(self._skipped(position, behind, error))
-        return behind
+        following = reader.find(position + AOF_ALIGNMENT, end)
+        resume_at = end if following is None else following
+        self._policy.report(self._skipped(position, resume_at, error))
+        return resume_at
 
     def _check_start(self, records_end: int) -> None:
         start = self._span.start
         if start > max(records_end, RECORDS_START):
-            where = RecordId.from_parts(self._info.segment_id, start)
-            raise NotFound(f"{where}: the segment's records end at {records_end}")
+            position_id = RecordId.from_parts(self._info.segment_id, start)
+            raise NotFound(
+                f"position {position_id}: the segment's records end at offset {records_end}"
+            )
 
     def _gap(self) -> SkippedRange:
         error = Corrupt(
@@ -115,27 +125,27 @@ class Walk:
 
 
 def why_no_record(
-    reading: SegmentReader, info: SegmentInfo, position: int, records_end: int, stop: Stop
+    reader: SegmentReader, info: SegmentInfo, position: int, records_end: int, stop: Stop
 ) -> LakebedError:
-    """No good record is at `position`: because it is damaged, or because none begins there?
+    """Returns why no good record is at `position`: it is damaged, or no record begins there.
 
-    Found by walking there from the segment's beginning: slow, but only needed for an error.
+    Walks from the segment's beginning to find out, which is slow but only needed for an error.
     """
     inside = NotFound(
-        f"{RecordId.from_parts(info.segment_id, position)}: no record begins there, "
-        "it is inside another one"
+        f"record {RecordId.from_parts(info.segment_id, position)}: no record begins there; "
+        "the position is inside another record"
     )
-    here = RECORDS_START
-    while here < position:
-        found = reading.scan(here, records_end, bytes_max=_WALK_BYTES)
-        if isinstance(found, Stop):
-            following = reading.find(here + AOF_ALIGNMENT, records_end)
+    walked_to = RECORDS_START
+    while walked_to < position:
+        result = reader.scan(walked_to, records_end, bytes_max=_WALK_BYTES)
+        if isinstance(result, Stop):
+            following = reader.find(walked_to + AOF_ALIGNMENT, records_end)
             if following is None or following > position:
-                return _corrupt(info, here, found)
-            here = following
+                return _corrupt(info, walked_to, result)
+            walked_to = following
             continue
-        here = found.end.segment_offset
-        if here > position and position not in _starts(found):
+        walked_to = result.end.segment_offset
+        if walked_to > position and position not in _starts(result):
             return inside
     return _corrupt(info, position, stop)
 
@@ -147,16 +157,16 @@ def _starts(batch: RecordBatch) -> set[int]:
     return {record_id.segment_offset for record_id in batch.record_ids()}
 
 
-def _records_end(reading: SegmentReader, known_end: int | None) -> tuple[int, bool]:
-    """Where the records end, and whether zeros before that are damage."""
-    for end in (known_end, reading.records_end):
+def _records_end(reader: SegmentReader, known_end: int | None) -> tuple[int, bool]:
+    """Returns where the records end, and whether zeros before that are damage."""
+    for end in (known_end, reader.records_end):
         if end is not None:
-            return end, not reading.has_gaps
-    return reading.room_end, False
+            return end, not reader.has_gaps
+    return reader.room_end, False
 
 
-def _has_record(reading: SegmentReader, position: int, end: int) -> bool:
-    return not isinstance(reading.scan(position, end, bytes_max=0, count_max=1), Stop)
+def _has_record(reader: SegmentReader, position: int, end: int) -> bool:
+    return not isinstance(reader.scan(position, end, bytes_max=0, count_max=1), Stop)
 
 
 def _corrupt(info: SegmentInfo, offset: int, stop: Stop) -> Corrupt:

@@ -1,11 +1,12 @@
-"""The barrier's sink of a log: puts chunks where they belong and syncs them.
+"""The commit barrier's sink of a log: writes chunks to their segment files and syncs them.
 
 Invariants:
-- chunks are written in the order they were appended, so a segment is durable in full before the
-  next one exists;
+
+- chunks are written in the order in which they were appended, so a segment is fully durable before
+  the next one exists;
 - a chunk that could not be written stays in the backlog and goes first next time: its records
-  have their ids, and what follows must not leave a hole before it;
-- a file called `*.seg` has its full length and is durable in its folder before it is written.
+  already have ids, and later records must not leave a hole before them;
+- a file named `*.seg` has its full length and is durable in its folder before it is written to.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lakebed.base.files import Disk, File
 
 
 class SegmentSink:
-    """One writes at a time: the barrier's leader."""
+    """Writes for one log. Only the barrier's leader calls it, one thread at a time."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class SegmentSink:
             segment = self._backlog[0].segment
             run = list(takewhile(lambda chunk: chunk.segment is segment, self._backlog))  # noqa: B023
             try:
-                # Here and not in the barrier: what it refuses must stay in the backlog.
+                # Checked here, not in the barrier: refused chunks must stay in the backlog.
                 self._reserve.check(sum(chunk.size for chunk in run))
                 self._write(segment, run)
             except LakebedError as error:

@@ -1,11 +1,12 @@
-"""What the embedded store, the HTTP API and the client share.
+"""What the embedded store, the HTTP API and the client share: calls, values and errors.
 
-- `operation` and `operation_table`: the one table of calls over the wire. The HTTP API routes by
-  it and describes itself by it, the client calls by it;
-- `topics`, `groups`, `logs`, `objects`, `admin`: the calls of each family, with what goes in and
-  what comes out;
-- `plans`: planned reads;
-- `media`: how that is written, as JSON or as MessagePack;
-- `problems`: errors as problem documents, and back into the same errors;
-- `leased_message`, `dead_letter`, `pin`: values that both sides hand out.
+- `operation` and `operation_table`: the one table of calls. The HTTP API uses it for routing and
+  for its OpenAPI description, and the client for its requests.
+- `topics`, `groups`, `logs`, `manifests`, `objects`, `stored_objects`, `pins`, `access_keys`,
+  `damage`, `admin`: the calls of each family, with their requests and responses.
+- `plans`: planned reads.
+- `jobs` and `job_reports`: long-running work, and its reports as documents.
+- `media`: encodes values as JSON or MessagePack.
+- `problems`: turns errors into problem documents, and these back into the same errors.
+- `surface` and `read_surface`: the Protocols that the embedded and the remote classes match.
 """

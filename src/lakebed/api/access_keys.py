@@ -1,4 +1,4 @@
-"""Access keys over the wire: who may sign requests. A secret is returned once, by its creation."""
+"""The calls for access keys. A secret is returned only once, when the key is created."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TAG = "keys"
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """The policy of the first credentials, which are exempt from limits, is given to no other."""
+    """A new access key. Its policy cannot be that of the first key, which no limits apply to."""
 
     label: str = ""
     inflight_max: Annotated[int, Meta(le=1 << 31)] | None = None
@@ -29,11 +29,11 @@ class SetEnabled(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 LIST_KEYS: Final = Operation(
-    "list_keys", "GET", "/v1/keys", "All access keys, without their secrets",
+    "list_keys", "GET", "/v1/keys", "List all access keys, without their secrets",
     KeyList, tag=_TAG, target="AccessKeys.list", is_repeatable=True,
 )  # fmt: skip
 CREATE_KEY: Final = Operation(
-    "create_key", "POST", "/v1/keys", "A new access key; its secret is told this once",
+    "create_key", "POST", "/v1/keys", "Create an access key; its secret is returned only once",
     CreatedKey, body=NewKey, status=201, tag=_TAG, target="AccessKeys.create",
 )  # fmt: skip
 ENABLE_KEY: Final = Operation(

@@ -1,4 +1,4 @@
-"""How the store is, and long work in it, over the wire."""
+"""The calls for the state of the store, and for long-running work in it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ class Health(Struct, frozen=True):
 
 
 class CounterValues(Struct, frozen=True):
-    """By engine and name, and by log or partition: `{"keratin": {"orders/0": {"appends": 3}}}`."""
+    """Counters by engine, then log or partition, then name.
+
+    For example `{"keratin": {"orders/0": {"appends": 3}}}`.
+    """
 
     counters: dict[str, dict[str, dict[str, int | float]]]
 
 
 class Configuration(Struct, frozen=True):
-    """By section; secrets are told as whether there is one."""
+    """The settings by section. A secret is shown as set or not set."""
 
     sections: dict[str, dict[str, Any]]
 
 
 class StartJob(Struct, frozen=True, forbid_unknown_fields=True):
-    """`kind` is one of those that `list_work` tells; `arguments` are what it takes."""
+    """`kind` is one of those that `list_work` returns; `arguments` are its arguments."""
 
     kind: str
     arguments: dict[str, Any] = {}
@@ -52,47 +55,47 @@ class JobState(Struct, frozen=True):
 
 class JobList(Struct, frozen=True):
     kinds: list[str]
-    works: list[JobState]  # under way, and the last ones that ended
+    works: list[JobState]  # running, and the last ones that ended
 
 
 class WaitQuery(Struct, frozen=True):
-    wait_ms: WaitMs = 0  # for its end
+    wait_ms: WaitMs = 0  # for the work to end
 
 
 HEALTH: Final = Operation(
-    "health", "GET", "/v1/health", "Whether it answers",
+    "health", "GET", "/v1/health", "Check that the server responds",
     Health, tag=_TAG, is_repeatable=True, is_public=True,
 )  # fmt: skip
 OPENAPI: Final = Operation(
-    "openapi", "GET", "/v1/openapi.json", "This description of all calls, as OpenAPI 3.1",
+    "openapi", "GET", "/v1/openapi.json", "Describe all calls, as OpenAPI 3.1",
     dict[str, Any], tag=_TAG, is_repeatable=True, is_public=True,
 )  # fmt: skip
 STATE: Final = Operation(
-    "state", "GET", "/v1/state", "What is in the store",
+    "state", "GET", "/v1/state", "Describe what the store contains",
     StoreState, tag=_TAG, target="Store.state", is_repeatable=True,
 )  # fmt: skip
 COUNTERS: Final = Operation(
-    "counters", "GET", "/v1/counters", "What all engines count",
+    "counters", "GET", "/v1/counters", "Return the counters of all engines",
     CounterValues, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CONFIGURATION: Final = Operation(
-    "configuration", "GET", "/v1/config", "The settings that count, secrets hidden",
+    "configuration", "GET", "/v1/config", "Return the settings in effect, with secrets hidden",
     Configuration, tag=_TAG, target="Store.configuration", is_repeatable=True,
 )  # fmt: skip
 LIST_WORK: Final = Operation(
-    "list_work", "GET", "/v1/work", "Long work: what can be started, and what was",
+    "list_work", "GET", "/v1/work", "List jobs: what can be started, and what was started",
     JobList, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 START_WORK: Final = Operation(
-    "start_work", "POST", "/v1/work", "Start long work",
+    "start_work", "POST", "/v1/work", "Start a job",
     JobState, body=StartJob, status=202, tag=_TAG,
 )  # fmt: skip
 GET_WORK: Final = Operation(
-    "get_work", "GET", "/v1/work/{work}", "How far it is, or what came of it",
+    "get_work", "GET", "/v1/work/{work}", "Return the progress or the result of a job",
     JobState, query=WaitQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CANCEL_WORK: Final = Operation(
-    "cancel_work", "DELETE", "/v1/work/{work}", "Ask it to stop at the next step",
+    "cancel_work", "DELETE", "/v1/work/{work}", "Cancel a job at its next step",
     Nothing, status=204, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What was found to be lost in a store, over the wire: listed, and acknowledged by a person."""
+"""The calls for recorded losses of a store: listing them, and acknowledging them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Acknowledged(Struct, frozen=True):
 
 
 LIST_DAMAGE: Final = Operation(
-    "list_damage", "GET", "/v1/damage", "What was found to be lost, acknowledged or not",
+    "list_damage", "GET", "/v1/damage", "List losses on record, acknowledged or not",
     Ledger, tag=_TAG, target="Damage.ledger", is_repeatable=True,
 )  # fmt: skip
 ACKNOWLEDGE_DAMAGE: Final = Operation(
     "acknowledge_damage", "POST", "/v1/damage/{damage}/acknowledge",
-    "Acknowledge a loss: verification no longer reports it, and readers pass it",
+    "Acknowledge a loss: verification no longer reports it, and readers skip it",
     Acknowledged, tag=_TAG, target="Damage.acknowledge", errors=(404,), is_repeatable=True,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Consumer groups over the wire: leasing messages, settling them, and what became of them."""
+"""The calls for consumer groups: leasing and settling messages, and inspecting groups."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lakebed.stroma.group import HeldRange
 _TAG = "groups"
 
 LeaseMs = Annotated[int, Meta(ge=1, le=366 * 24 * 3600 * 1000)]
-LEASED_MAX = 100_000  # at once
-REDRIVEN_MAX = 1_000_000  # at once
+LEASED_MAX = 100_000  # per call
+REDRIVEN_MAX = 1_000_000  # per call
 MaxMessages = Annotated[int, Meta(ge=1, le=LEASED_MAX)]
 
 
@@ -27,8 +27,11 @@ class GroupNames(Struct, frozen=True):
 
 
 class OpenGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """`settings` are kept for the group, in place of those it had, and count from its next opening
-    on: at once if it was not open. Those that are not named are the store's."""
+    """A group to open or create.
+
+    `settings` replace the group's own settings and apply when the group is next opened: at once, if
+    it was not open. Settings that are not named are the store's.
+    """
 
     settings: Settings | None = None
 
@@ -40,18 +43,18 @@ class GroupState(Struct, frozen=True):
 
 
 class Lag(Struct, frozen=True):
-    partitions: dict[int, int]  # messages that are not settled
+    partitions: dict[int, int]  # messages that are not settled, by partition
 
 
 class LeaseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     max_messages: MaxMessages = 100
-    max_bytes: MaxBytes = FETCH_BYTES_MAX  # but one message in any case
+    max_bytes: MaxBytes = FETCH_BYTES_MAX  # the first message is returned whatever its size
     lease_ms: LeaseMs | None = None
-    wait_ms: WaitMs = 0  # for the first one
+    wait_ms: WaitMs = 0  # for the first message
 
 
 class Lease(Struct, frozen=True):
-    """Messages of one partition that are held together, as columns."""
+    """Messages of one partition that were leased together, as columns."""
 
     partition: int
     epoch: int
@@ -76,7 +79,7 @@ class Ack(Struct, frozen=True, forbid_unknown_fields=True):
 class Nack(Struct, frozen=True, forbid_unknown_fields=True):
     held: list[Held]
     delay_ms: Count = 0
-    is_delivery: bool = True  # false: at once, and not counted, for nobody looked at the messages
+    is_delivery: bool = True  # false: at once, and not counted: not processed
 
 
 class Extend(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,11 +93,11 @@ class Extended(Struct, frozen=True):
 
 class PeekQuery(Struct, frozen=True):
     max_messages: MaxMessages = 10
-    max_bytes: MaxBytes = FETCH_BYTES_MAX  # but one message in any case
+    max_bytes: MaxBytes = FETCH_BYTES_MAX  # the first message is returned whatever its size
 
 
 class Peeked(Struct, frozen=True):
-    """Messages that are next, as they are in the log: nobody is handed them."""
+    """The next messages, as stored in the log, without a lease."""
 
     partitions: list[int]
     offsets: list[int]
@@ -106,8 +109,8 @@ class Peeked(Struct, frozen=True):
 
 class LeasesQuery(Struct, frozen=True):
     max_leases: MaxMessages = 1000
-    partition: Count | None = None  # else all
-    offset: Count = 0  # from there on, in each partition
+    partition: Count | None = None  # by default all
+    offset: Count = 0  # the first offset in each partition
 
 
 class HeldLeases(Struct, frozen=True):
@@ -115,8 +118,8 @@ class HeldLeases(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True, forbid_unknown_fields=True):
-    partition: Count | None = None  # else all
-    offset: Count | None = None  # of one message; else all of the partition
+    partition: Count | None = None  # by default all
+    offset: Count | None = None  # of one message; by default all of the partition
 
 
 class Released(Struct, frozen=True):
@@ -124,11 +127,11 @@ class Released(Struct, frozen=True):
 
 
 class Reset(Struct, frozen=True, forbid_unknown_fields=True):
-    partition: int | None = None  # else all
+    partition: int | None = None  # by default all
 
 
 class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
-    """One of: an `offset` of a `partition`, a moment, or the end."""
+    """Where to continue: an `offset` of a `partition`, a time, or the end."""
 
     partition: int | None = None
     offset: Count | None = None
@@ -137,7 +140,7 @@ class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeadLettersQuery(Struct, frozen=True):
-    """From where on in the topic of dead letters: what the answer before said is next."""
+    """Where to start in the dead-letter topic: the `next` values of the previous response."""
 
     max_messages: MaxMessages = LETTERS_MAX
     partition: Count = 0
@@ -155,71 +158,72 @@ class Redriven(Struct, frozen=True):
 _GROUP = "/v1/topics/{topic}/groups/{group}"
 
 LIST_GROUPS: Final = Operation(
-    "list_groups", "GET", "/v1/topics/{topic}/groups", "The names of a topic's groups",
+    "list_groups", "GET", "/v1/topics/{topic}/groups", "List the names of a topic's groups",
     GroupNames, tag=_TAG, target="Topic.groups", is_repeatable=True,
 )  # fmt: skip
 OPEN_GROUP: Final = Operation(
-    "open_group", "PUT", _GROUP, "The group, made anew if need be",
+    "open_group", "PUT", _GROUP, "Open a group, creating it if needed",
     GroupState, body=OpenGroup, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_GROUP: Final = Operation(
-    "describe_group", "GET", _GROUP, "How it stands, by partition",
+    "describe_group", "GET", _GROUP, "Describe the state of a group, by partition",
     GroupState, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DELETE_GROUP: Final = Operation(
-    "delete_group", "DELETE", _GROUP, "Forget it, and what it acked",
+    "delete_group", "DELETE", _GROUP, "Delete a group and its acks",
     Nothing, status=204, tag=_TAG, target="Topic.delete_group",
 )  # fmt: skip
 LAG: Final = Operation(
-    "lag", "GET", _GROUP + "/lag", "How many messages are not settled",
+    "lag", "GET", _GROUP + "/lag", "Count the messages that are not settled",
     Lag, tag=_TAG, target="Group.lag", is_repeatable=True,
 )  # fmt: skip
 LEASE: Final = Operation(
-    "lease", "POST", _GROUP + "/lease", "Hold messages for a while; waits for the first one",
+    "lease", "POST", _GROUP + "/lease", "Lease messages; waits for the first one",
     Leases, body=LeaseRequest, tag=_TAG, is_repeatable=True, also_gives=(Raw.LINES,),
 )  # fmt: skip
 ACK: Final = Operation(
-    "ack", "POST", _GROUP + "/ack", "Settle messages: they are never delivered again",
+    "ack", "POST", _GROUP + "/ack", "Settle messages: they are not delivered again",
     Nothing, body=Ack, status=204, tag=_TAG, target="Group.ack_held", errors=(409,),
     is_repeatable=True, body_bytes_max=16 * MIB,
 )  # fmt: skip
 NACK: Final = Operation(
-    "nack", "POST", _GROUP + "/nack", "Give messages back, at once or after a delay",
+    "nack", "POST", _GROUP + "/nack", "Return messages for delivery, at once or after a delay",
     Nothing, body=Nack, status=204, tag=_TAG, target="Group.nack_held", errors=(409,),
     body_bytes_max=16 * MIB,
 )  # fmt: skip
 EXTEND: Final = Operation(
-    "extend", "POST", _GROUP + "/extend", "Hold messages for longer",
+    "extend", "POST", _GROUP + "/extend", "Extend leases",
     Extended, body=Extend, tag=_TAG, target="Group.extend_held", errors=(409,),
     is_repeatable=True, body_bytes_max=16 * MIB,
 )  # fmt: skip
 PEEK: Final = Operation(
-    "peek", "GET", _GROUP + "/peek", "What would be leased next, without leasing it",
+    "peek", "GET", _GROUP + "/peek", "Show the messages that would be leased next",
     Peeked, query=PeekQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LIST_LEASES: Final = Operation(
-    "list_leases", "GET", _GROUP + "/leases", "What is leased, until when, how often delivered",
+    "list_leases", "GET", _GROUP + "/leases",
+    "List current leases with deadlines and delivery counts",
     HeldLeases, query=LeasesQuery, tag=_TAG, target="Group.leases", is_repeatable=True,
 )  # fmt: skip
 RELEASE: Final = Operation(
-    "release", "POST", _GROUP + "/release", "Take leases back from their holders",
+    "release", "POST", _GROUP + "/release", "End leases",
     Released, body=Release, tag=_TAG, target="Group.release",
 )  # fmt: skip
 RESET: Final = Operation(
-    "reset", "POST", _GROUP + "/reset", "Start over from the beginning of the log",
+    "reset", "POST", _GROUP + "/reset", "Start over from the oldest message",
     Nothing, body=Reset, status=204, tag=_TAG, target="Group.reset", is_repeatable=True,
 )  # fmt: skip
 SEEK: Final = Operation(
-    "seek", "POST", _GROUP + "/seek", "Settle what is before, deliver the rest again",
+    "seek", "POST", _GROUP + "/seek", "Settle messages before a position, deliver the rest again",
     Nothing, body=SeekTo, status=204, tag=_TAG, target="Group.seek", is_repeatable=True,
 )  # fmt: skip
 DEAD_LETTERS: Final = Operation(
-    "dead_letters", "GET", _GROUP + "/dead-letters", "Messages that were delivered too often",
+    "dead_letters", "GET", _GROUP + "/dead-letters", "List messages that were delivered too often",
     DeadLetters, query=DeadLettersQuery, tag=_TAG, target="Group.dead_letter_page",
     is_repeatable=True,
 )  # fmt: skip
 REDRIVE: Final = Operation(
-    "redrive", "POST", _GROUP + "/redrive", "Send dead letters back to where they came from",
+    "redrive", "POST", _GROUP + "/redrive", "Send dead letters back to their partitions",
     Redriven, body=Redrive, tag=_TAG, target="Group.redrive",
 )  # fmt: skip
 

@@ -1,8 +1,8 @@
-"""Reports as plain documents, and documents as the same reports again.
+"""Converts reports of jobs to plain documents, and documents back to the same reports.
 
-A report is a dataclass or a named tuple, made of such, of lists, numbers, texts and enumerations.
-An error in it becomes a problem document, and an error of the same class again. So a command that
-gets a report over the wire prints what it prints of one of its own.
+A report is a dataclass or a named tuple of numbers, strings, enumerations, lists and other reports.
+An error in it becomes a problem document, and an error of the same class again. So a command prints
+a report from the server in the same way as one of its own.
 """
 
 from __future__ import annotations
@@ -19,35 +19,38 @@ from lakebed.base.errors import LakebedError
 
 Report = TypeVar("Report")
 
-_known: dict[type, dict[str, Any]] = {}
+_hints_by_kind: dict[type, dict[str, Any]] = {}
 _PLAIN: Final = (str, int, float, bool, types.NoneType)
 
 
 def document_of(report: object) -> dict[str, Any]:
-    """Of a dataclass or a named tuple."""
+    """Converts a report, which is a dataclass or a named tuple, to a document."""
     return {name: _plain(getattr(report, name)) for name in _hints(type(report))}
 
 
 def report_of(kind: type[Report], document: Mapping[str, Any]) -> Report:
-    """`BadDocument` if it is none of that kind. What it has besides is passed over."""
+    """Converts a document to a report; `BadDocument` if it is not of this kind.
+
+    Unknown fields are ignored.
+    """
     if not isinstance(document, Mapping):
-        raise BadDocument(f"no report of kind {kind.__name__}: {str(document)[:80]!r}")
-    found = {}
+        raise BadDocument(f"not a report of kind {kind.__name__}: {str(document)[:80]!r}")
+    values = {}
     for name, hint in _hints(kind).items():
         if name not in document:
-            raise BadDocument(f"a report of kind {kind.__name__} without {name}")
-        found[name] = _restored(hint, document[name], f"{kind.__name__}.{name}")
-    return kind(**found)
+            raise BadDocument(f"the report of kind {kind.__name__} has no field {name}")
+        values[name] = _restored(hint, document[name], f"{kind.__name__}.{name}")
+    return kind(**values)
 
 
 def _hints(kind: type) -> dict[str, Any]:
-    """The fields, in their order, and what they hold."""
-    known = _known.get(kind)
-    if known is not None:
-        return known
-    names = [one.name for one in fields(kind)] if is_dataclass(kind) else _tuple_names(kind)
+    """Returns the fields of a report in order, with their types."""
+    cached = _hints_by_kind.get(kind)
+    if cached is not None:
+        return cached
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else _tuple_names(kind)
     hints = get_type_hints(kind)
-    return _known.setdefault(kind, {name: hints[name] for name in names})
+    return _hints_by_kind.setdefault(kind, {name: hints[name] for name in names})
 
 
 def _tuple_names(kind: type) -> tuple[str, ...]:
@@ -67,7 +70,7 @@ def _plain(value: object) -> Any:
     if _is_report(value):
         return document_of(value)
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     assert isinstance(value, _PLAIN), f"{type(value)} has no plain form"
     return value
 
@@ -75,10 +78,10 @@ def _plain(value: object) -> Any:
 def _restored(hint: Any, value: Any, place: str) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        (kind,) = [one for one in get_args(hint) if one is not types.NoneType]
+        (kind,) = [item for item in get_args(hint) if item is not types.NoneType]
         return None if value is None else _restored(kind, value, place)
     if origin in (list, tuple):
-        return origin(_restored(get_args(hint)[0], one, place) for one in _list(value, place))
+        return origin(_restored(get_args(hint)[0], item, place) for item in _list(value, place))
     if _is_report(hint):
         return report_of(hint, value)
     if issubclass(hint, LakebedError):
@@ -87,7 +90,7 @@ def _restored(hint: Any, value: Any, place: str) -> Any:
         try:
             return hint(value)
         except ValueError:
-            raise BadDocument(f"{place}: {str(value)[:80]!r} is none of {hint.__name__}") from None
+            raise BadDocument(f"{place}: {str(value)[:80]!r} is not a {hint.__name__}") from None
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise BadDocument(f"{place}: expected {hint.__name__}, found {str(value)[:80]!r}")
     return value

@@ -1,10 +1,10 @@
-"""Jobs: long work that the writer of a store does for other programs.
+"""Jobs: long-running work that the process with the store open does for other programs.
 
-A `Job` names its method of `lakebed.store.maintenance.Maintenance`, which takes the arguments by
-their names, and the class of its report. The HTTP API runs jobs, the client calls them: so a report
+A `Job` names a method of `lakebed.store.maintenance.Maintenance`, which takes the arguments as
+keywords, and the class of its report. The HTTP API runs jobs and the client calls them, so a report
 has the same class on both sides. Arguments are checked before anything is done. A job that is
-cancelled ends at its next step; what it has done by then stays done, and running it again goes on
-from there.
+cancelled ends at its next step; completed steps stay done, and running the job again continues from
+there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakebed.store.topic_repair import TopicRepair
 from lakebed.store.topic_verification import TopicReport
 
 _SEGMENTS_MAX: Final = 100_000
-VERSIONS_MAX: Final = 500  # their names fit into one body
+VERSIONS_MAX: Final = 500  # so many names fit into one body
 
 Arguments = Mapping[str, Any]
 IsCancelled = Callable[[], bool]
@@ -41,13 +41,15 @@ SegmentId = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
 
 
 class JobKind(Protocol):
-    """What can be started by its name."""
+    """A kind of work that can be started by its name."""
 
     def run(
         self, store: Store, arguments: Arguments, progress: Progress, is_cancelled: IsCancelled
     ) -> dict[str, Any]:
-        """Has a thread to itself. If it was asked to stop and returns, it was cancelled. The result
-        is what JSON can express."""
+        """Runs the work in a thread of its own, and returns a JSON document.
+
+        If it returns after `is_cancelled` became true, the work counts as cancelled.
+        """
 
 
 class _Cancelled(Exception):
@@ -62,20 +64,20 @@ class OfLog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OfSegments(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Those, or all that are sealed."""
+    """Segments of a log, by their ids; by default all that are sealed."""
 
     segments: Annotated[list[SegmentId], Meta(max_length=_SEGMENTS_MAX)] | None = None
 
 
 class Eviction(OfSegments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    warm: bool = False  # out of Tier 1 as well
+    warm: bool = False  # also from Tier 1
 
 
 class NewTier2(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Without an address: where new logs have theirs."""
+    """A new Tier 2 for a log; by default the one that new logs have."""
 
     address: str | None = None
-    delete: bool = False  # the objects at the address before
+    delete: bool = False  # delete the objects at the old address
 
 
 class LogRepair(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,7 +85,7 @@ class LogRepair(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LogCheck(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    tier2: bool = False  # read the objects in Tier 2 as well
+    tier2: bool = False  # also read the objects in Tier 2
 
 
 class StoreCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,14 +101,14 @@ class RepairOfTopic(OfTopic, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class OfObjects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All there are, or those of a bucket, whose keys begin so."""
+    """All objects, or those of a bucket whose keys begin with `prefix`."""
 
     bucket: str | None = None
     prefix: str = ""
 
 
 class DamagedVersions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Versions of objects that seem to be damaged: each as bucket, key and version id."""
+    """Object versions that seem to be damaged, each as bucket, key and version id."""
 
     versions: Annotated[list[NamedVersion], Meta(max_length=VERSIONS_MAX)]
 
@@ -125,7 +127,7 @@ class Job:
     def run(
         self, store: Store, arguments: Arguments, progress: Progress, is_cancelled: IsCancelled
     ) -> dict[str, Any]:
-        wanted = self.checked(arguments)
+        checked = self.checked(arguments)
 
         def step(done: int, total: int) -> None:
             progress(done, total)
@@ -134,16 +136,16 @@ class Job:
 
         work = getattr(store.maintenance, self.method)
         try:
-            return document_of(work(**asdict(wanted), progress=step))
+            return document_of(work(**asdict(checked), progress=step))
         except _Cancelled:
             return {}
 
     def checked(self, arguments: Arguments) -> Struct:
-        """`InputError` if one is missing, unknown, or not what it should be."""
+        """Checks the arguments; `InputError` if one is missing, unknown, or invalid."""
         try:
             return msgspec.convert(dict(arguments), self.arguments)
         except msgspec.ValidationError as error:
-            raise InputError(f"the arguments are not as they should be: {error}") from None
+            raise InputError(f"invalid arguments: {error}") from None
 
 
 JOBS: Final[Mapping[str, Job]] = {

@@ -1,6 +1,6 @@
-"""Logs over the wire: appending, reading, tailing, sealing, their tiers, their raw segments.
+"""The calls for logs: appending, reading, tailing, sealing, their tiers and raw segments.
 
-Record ids are the packed 64-bit numbers; in a path or a query also `segment:offset`.
+Record ids are packed 64-bit numbers; in a path or a query they may also be `segment:offset`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakebed.store.summary import LogSummary
 
 _TAG = "logs"
 
-Unsigned = Annotated[int, Meta(ge=0)]  # of 64 bits, which is more than `Meta` can say
+Unsigned = Annotated[int, Meta(ge=0)]  # 64 bits; `Meta` cannot express so large a maximum
 MaxRecords = Annotated[int, Meta(ge=1, le=100_000)]
 
 
@@ -27,17 +27,18 @@ class LogNames(Struct, frozen=True):
 
 
 class AppendRecords(Struct, frozen=True, forbid_unknown_fields=True):
-    """`is_durable` False answers as soon as the records have their ids: see `flush_log`."""
+    """Records to append. Without `is_durable` the response does not wait until they are durable:
+    see `flush_log`."""
 
     payloads: list[bytes]
     ext_ids: list[int] | None = None
-    timestamps: list[int] | None = None  # ns since 1970; else now
+    timestamps: list[int] | None = None  # ns since 1970; by default now
     is_durable: bool = True
-    timeout_ms: Count = 0  # to wait for what an append would wait for, and for room on the disk
+    timeout_ms: Count = 0  # how long to wait for queue space and for space on the disk
 
 
 class AppendQuery(Struct, frozen=True):
-    """For bodies of lines (a record each, the newline removed), or of one record's bytes."""
+    """Options for a body of lines (one record each, without the newline) or of one record."""
 
     ext_id: Unsigned = 0
     timestamp: Unsigned | None = None
@@ -50,12 +51,15 @@ class RecordIds(Struct, frozen=True):
 
 
 class Flush(Struct, frozen=True, forbid_unknown_fields=True):
-    record_id: int | None = None  # else all that was appended
+    record_id: int | None = None  # by default all records appended so far
     timeout_ms: Count | None = None
 
 
 class ReadQuery(Struct, frozen=True):
-    """From `start` (else the oldest) up to `end`, or backwards from before `start`."""
+    """Records from `start` (by default the oldest) to before `end`.
+
+    With `backward` the records before `start`, newest first.
+    """
 
     start: str | None = None
     end: str | None = None
@@ -70,12 +74,12 @@ class Records(Struct, frozen=True):
     timestamps: list[int]
     ext_ids: list[int]
     payloads: list[bytes]
-    next: int  # from where to read on
+    next: int  # where the next read continues
     durable_end: int
 
 
 class TailQuery(Struct, frozen=True):
-    start: str | None = None  # else the durable end
+    start: str | None = None  # by default the durable end
 
 
 class SeekQuery(Struct, frozen=True):
@@ -112,30 +116,30 @@ class Tier2Place(Struct, frozen=True):
 
 
 class RangeQuery(Struct, frozen=True):
-    """Of the file as it is stored: hot, warm or cold."""
+    """A range of the file or object that has the segment, in Tier 0, 1 or 2."""
 
     offset: Count = 0
     length: Annotated[int, Meta(ge=1)] | None = None
-    tier: int | None = None  # `NotFound` if it is elsewhere by now
+    tier: int | None = None  # `NotFound` if the segment is in another tier now
 
 
 _LOG = "/v1/logs/{log}"
 
 LIST_LOGS: Final = Operation(
-    "list_logs", "GET", "/v1/logs", "The names of all logs",
+    "list_logs", "GET", "/v1/logs", "List the names of all logs",
     LogNames, tag=_TAG, target="Store.logs", is_repeatable=True,
 )  # fmt: skip
 OPEN_LOG: Final = Operation(
     "open_log",
     "PUT",
     _LOG,
-    "The log, created if need be",
+    "Open a log, creating it if needed",
     LogDescription,
     tag=_TAG,
     is_repeatable=True,
 )
 DESCRIBE_LOG: Final = Operation(
-    "describe_log", "GET", _LOG, "How it stands",
+    "describe_log", "GET", _LOG, "Describe the state of a log",
     LogDescription, tag=_TAG, target="Log.describe", is_repeatable=True,
 )  # fmt: skip
 APPEND_RECORDS: Final = Operation(
@@ -144,40 +148,42 @@ APPEND_RECORDS: Final = Operation(
     body_bytes_max=BODY_BYTES_MAX, tag=_TAG, errors=(504,),
 )  # fmt: skip
 FLUSH_LOG: Final = Operation(
-    "flush_log", "POST", _LOG + "/flush", "Wait until what was appended is durable",
+    "flush_log", "POST", _LOG + "/flush", "Wait until appended records are durable",
     Nothing, body=Flush, status=204, tag=_TAG, errors=(504,), is_repeatable=True,
 )  # fmt: skip
 READ_RECORDS: Final = Operation(
-    "read_records", "GET", _LOG + "/records", "Durable records",
+    "read_records", "GET", _LOG + "/records", "Read durable records",
     Records, query=ReadQuery, also_gives=(Raw.LINES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 TAIL_LOG: Final = Operation(
-    "tail_log", "GET", _LOG + "/tail", "Records as they become durable, a line each, without end",
+    "tail_log", "GET", _LOG + "/tail", "Stream records as they become durable, one per line",
     bytes, query=TailQuery, also_gives=(Raw.LINES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 SEEK_LOG: Final = Operation(
-    "seek_log", "GET", _LOG + "/position", "Where the first record is that is not older",
+    "seek_log", "GET", _LOG + "/position", "Find the first record at or after a time",
     Position, query=SeekQuery, tag=_TAG, target="Log.seek_timestamp", is_repeatable=True,
 )  # fmt: skip
 SEAL_LOG: Final = Operation(
-    "seal_log", "POST", _LOG + "/seal", "Seal the segment that is written",
+    "seal_log", "POST", _LOG + "/seal", "Seal the active segment",
     SealedSegment, body=Seal, tag=_TAG,
 )  # fmt: skip
 SET_WATERMARK: Final = Operation(
-    "set_watermark", "PUT", _LOG + "/coordinator-watermark", "It never goes back",
+    "set_watermark", "PUT", _LOG + "/coordinator-watermark",
+    "Set the watermark, which never decreases",
     LogDescription, body=WatermarkBody, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENTS: Final = Operation(
-    "log_segments", "GET", _LOG + "/segments", "Its segments with their tiers, and the durable end",
+    "log_segments", "GET", _LOG + "/segments",
+    "List the segments with their tiers, and the durable end",
     LogSegments, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENT_BYTES: Final = Operation(
     "log_segment_bytes", "GET", _LOG + "/segments/{segment}/bytes",
-    "A range of a segment as it is stored; Lakebed-Tier says where",
+    "Read a range of a segment as stored; Lakebed-Tier names its tier",
     bytes, query=RangeQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_TIERS: Final = Operation(
-    "log_tiers", "GET", _LOG + "/tiers", "Where its segments are",
+    "log_tiers", "GET", _LOG + "/tiers", "List the tiers of the segments",
     TierPlaces, tag=_TAG, target="Tiers.residency", is_repeatable=True,
 )  # fmt: skip
 

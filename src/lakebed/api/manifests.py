@@ -1,7 +1,6 @@
-"""Manifest logs over the wire: their files, for readers that cannot see them.
+"""The calls for manifest logs: their files, for readers without access to the root.
 
-A manifest log is asked for by its log's name or by its stream id, and is there before anybody has
-opened the log.
+A manifest log is named by its log's name or its stream id. The log need not be open.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from lakebed.aof.manifest.files import ManifestFile
 from lakebed.api.operation import Operation, Raw
 from lakebed.api.topics import Count
 
-FILES_MAX = 1000  # of a page
+FILES_MAX = 1000  # per page
 _TAG = "manifests"
 
 
 class FilesQuery(Struct, frozen=True):
-    """Files whose names are behind `after`, by name."""
+    """Files whose names are after `after`, by name."""
 
     after: str = ""
     max_files: Annotated[int, Meta(ge=1, le=FILES_MAX)] = FILES_MAX
 
 
 class ManifestFiles(Struct, frozen=True):
-    """A page. Without a stream nothing was ever recorded, and there are no files."""
+    """A page of a manifest log's files. Without a stream the log never had a manifest log."""
 
     log: str
     stream: str | None  # 16 hex digits
-    folder: str  # where the files are, there
+    folder: str  # the folder of the files on the server
     files: list[ManifestFile]
-    next_after: str | None  # None if these were the last
+    next_after: str | None  # `after` for the next page; None if this is the last
     is_enabled: bool | None = None  # whether records are kept; None if that is not known
     damage: str | None = None  # of the log's `log.json`
 
@@ -45,11 +44,12 @@ class FileRangeQuery(Struct, frozen=True):
 _MANIFEST = "/v1/logs/{log}/manifest"
 
 LOG_MANIFEST: Final = Operation(
-    "log_manifest", "GET", _MANIFEST, "A page of the files of a log's manifest log",
+    "log_manifest", "GET", _MANIFEST, "List a page of the files of a log's manifest log",
     ManifestFiles, query=FilesQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_MANIFEST_BYTES: Final = Operation(
-    "log_manifest_bytes", "GET", _MANIFEST + "/{file}/bytes", "A range of one of them as it stands",
+    "log_manifest_bytes", "GET", _MANIFEST + "/{file}/bytes",
+    "Read a range of one of these files as stored",
     bytes, query=FileRangeQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 

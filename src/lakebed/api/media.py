@@ -1,4 +1,4 @@
-"""How structs are written: JSON for people, with bytes as base64; MessagePack for programs."""
+"""Encodes structs as JSON, with bytes as base64, or as MessagePack."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _msgpack_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
 class BadDocument(InputError):
-    """A body that is no document of the kind it should be."""
+    """A body that is not a valid document of the expected kind."""
 
 
 def encode(value: object, media: str) -> bytes:
-    """As `JSON` or `MSGPACK`."""
+    """Encodes a value; `media` is `JSON` or `MSGPACK`."""
     return _to_msgpack(value) if media == MSGPACK else _to_json(value)
 
 
 def decode(data: Buffer, kind: type[Kind], media: str) -> Kind:
-    """`BadDocument` if it is none, or says what the kind does not allow."""
+    """Decodes a document; `BadDocument` if it is not valid, or not of this kind."""
     decoder: msgspec.json.Decoder[Any] | msgspec.msgpack.Decoder[Any]
     if media == MSGPACK:
         decoder = _msgpack_decoders.get(kind) or _msgpack_decoders.setdefault(
@@ -54,7 +54,7 @@ def decode(data: Buffer, kind: type[Kind], media: str) -> Kind:
             kind, msgspec.json.Decoder(kind)
         )
     try:
-        found: Kind = decoder.decode(data)
+        value: Kind = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadDocument(f"the body is not as it should be: {error}") from None
-    return found
+        raise BadDocument(f"the body is not valid: {error}") from None
+    return value

@@ -1,4 +1,4 @@
-"""Buckets and objects over the wire, for programs without an S3 client: the command line."""
+"""The calls for buckets and objects, for programs without an S3 client, as the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import BucketInfo, Content, Deleted, ObjectInfo, Page, Versioning
 
-KEYS_MAX = 1000  # of a page
+KEYS_MAX = 1000  # per page
 _TAG = "objects"
 
 
@@ -22,7 +22,7 @@ class BucketList(Struct, frozen=True):
 
 
 class NewBucket(Struct, frozen=True, forbid_unknown_fields=True):
-    versioning: Versioning | None = None  # as the store is configured, unless given
+    versioning: Versioning | None = None  # by default as the store is configured
 
 
 class SetVersioning(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +31,7 @@ class SetVersioning(Struct, frozen=True, forbid_unknown_fields=True):
 
 class PutQuery(Struct, frozen=True):
     content_type: str | None = None
-    metadata: str | None = None  # a JSON object of texts
+    metadata: str | None = None  # a JSON object of strings
     cache_control: str | None = None
     content_disposition: str | None = None
     content_encoding: str | None = None
@@ -47,7 +47,7 @@ class VersionQuery(Struct, frozen=True):
 
 
 class GetQuery(Struct, frozen=True):
-    """`first` and `last` are bytes, both there."""
+    """The version and the range to read: bytes `first` to `last`, both included."""
 
     version_id: str | None = None
     first: Count | None = None
@@ -60,7 +60,7 @@ class DeleteQuery(Struct, frozen=True):
 
 
 class ObjectDeletion(Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of one delete of many."""
+    """One object to delete."""
 
     key: str
     version_id: str | None = None
@@ -72,7 +72,7 @@ class DeleteMany(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeleteOutcome(Struct, frozen=True):
-    """One of both."""
+    """The result of one deletion, or its problem."""
 
     deleted: Deleted | None = None
     problem: dict[str, object] | None = None
@@ -83,10 +83,13 @@ class DeletedMany(Struct, frozen=True):
 
 
 class CopyObject(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to, and what must hold there; `content` takes the place of the source's."""
+    """The target of a copy. `if_match` and `if_none_match` are conditions on it.
+
+    `content` replaces the content type, metadata and headers of the source.
+    """
 
     target: str  # the key of the copy
-    bucket: str | None = None  # of the copy; else the same
+    bucket: str | None = None  # of the copy; by default the same
     version_id: str | None = None  # of the source
     content: Content | None = None
     if_match: str | None = None
@@ -114,16 +117,16 @@ _BUCKET = "/v1/buckets/{bucket}"
 _OBJECT = _BUCKET + "/objects/{key*}"
 
 LIST_BUCKETS: Final = Operation(
-    "list_buckets", "GET", "/v1/buckets", "All buckets",
+    "list_buckets", "GET", "/v1/buckets", "List all buckets",
     BucketList, tag=_TAG, target="Buckets.list", is_repeatable=True,
 )  # fmt: skip
 ENSURE_BUCKET: Final = Operation(
-    "ensure_bucket", "PUT", _BUCKET, "The bucket, created if need be",
+    "ensure_bucket", "PUT", _BUCKET, "Open a bucket, creating it if needed",
     BucketInfo, body=NewBucket, tag=_TAG, target="Buckets.creation", errors=(409,),
     is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_BUCKET: Final = Operation(
-    "describe_bucket", "GET", _BUCKET, "One bucket",
+    "describe_bucket", "GET", _BUCKET, "Describe a bucket",
     BucketInfo, tag=_TAG, target="Buckets.get", is_repeatable=True,
 )  # fmt: skip
 SET_VERSIONING: Final = Operation(
@@ -132,11 +135,11 @@ SET_VERSIONING: Final = Operation(
     is_repeatable=True,
 )  # fmt: skip
 DELETE_BUCKET: Final = Operation(
-    "delete_bucket", "DELETE", _BUCKET, "Remove an empty bucket",
+    "delete_bucket", "DELETE", _BUCKET, "Delete an empty bucket",
     Nothing, status=204, tag=_TAG, errors=(409,),
 )  # fmt: skip
 LIST_OBJECTS: Final = Operation(
-    "list_objects", "GET", _BUCKET + "/objects", "A page of objects, by key",
+    "list_objects", "GET", _BUCKET + "/objects", "List a page of objects, by key",
     Page[VersionRow], query=ListQuery, tag=_TAG, target="Bucket.list_page", is_repeatable=True,
 )  # fmt: skip
 LIST_VERSIONS: Final = Operation(
@@ -146,28 +149,28 @@ LIST_VERSIONS: Final = Operation(
     is_repeatable=True,
 )  # fmt: skip
 PUT_OBJECT: Final = Operation(
-    "put_object", "PUT", _OBJECT, "Store the body, of any size",
+    "put_object", "PUT", _OBJECT, "Store an object of any size",
     ObjectInfo, query=PutQuery, also_takes=(Raw.BYTES,), body_bytes_max=5 * TIB, tag=_TAG,
     errors=(412,),
 )  # fmt: skip
 GET_OBJECT: Final = Operation(
-    "get_object", "GET", _OBJECT, "Its bytes, or some of them",
+    "get_object", "GET", _OBJECT, "Read an object, or a range of it",
     bytes, query=GetQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_OBJECT: Final = Operation(
-    "describe_object", "GET", _BUCKET + "/info/{key*}", "All that is known of it, but its bytes",
+    "describe_object", "GET", _BUCKET + "/info/{key*}", "Describe an object",
     ObjectInfo, query=VersionQuery, tag=_TAG, target="Bucket.head", is_repeatable=True,
 )  # fmt: skip
 COPY_OBJECT: Final = Operation(
-    "copy_object", "POST", _BUCKET + "/copy/{key*}", "Store it under another key too",
+    "copy_object", "POST", _BUCKET + "/copy/{key*}", "Copy an object to another key",
     ObjectInfo, body=CopyObject, tag=_TAG, target="Bucket.copying", errors=(412,),
 )  # fmt: skip
 DELETE_OBJECT: Final = Operation(
-    "delete_object", "DELETE", _OBJECT, "Hide it behind a delete marker, or remove a version",
+    "delete_object", "DELETE", _OBJECT, "Add a delete marker, or remove a version",
     Deleted, query=DeleteQuery, tag=_TAG, target="Bucket.deletion", errors=(412,),
 )  # fmt: skip
 DELETE_OBJECTS: Final = Operation(
-    "delete_objects", "POST", _BUCKET + "/delete", "Many at once, each by itself",
+    "delete_objects", "POST", _BUCKET + "/delete", "Delete many objects, each independently",
     DeletedMany, body=DeleteMany, tag=_TAG,
 )  # fmt: skip
 

@@ -1,13 +1,13 @@
-"""One call over the wire: where it is, what goes in and comes out, whether it may be repeated.
+"""The description of one call: its path, its request and response, and whether it may be repeated.
 
-Names in braces are parts of the path, percent-encoded: `{key*}` takes the rest of the path, slashes
-and all.
+Names in braces are parts of the path, percent-encoded. `{key*}` matches all that follows, including
+slashes.
 
-`target` names the method that carries the call out, as `Group.lag`: the class is one of
-`lakebed.api.surface`, and the path names the object of that class. Names of the path that do not
-belong to it are the method's positional arguments, in order; the fields of query and body are its
-keyword arguments. What it returns is the result, or the only field of the result. A call without a
-target streams, waits or opens something: its handler and its client method are written by hand.
+`target` names the method that runs the call, such as `Group.lag`: the class is one of
+`lakebed.api.surface`, and the path names the object of that class. Other names in the path are the
+method's positional arguments, in order; the fields of query and body are its keyword arguments. The
+method returns the result, or the value of the result's only field. A call without a target streams,
+waits or opens something: its handler and its client method are written by hand.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from lakebed.base.units import MIB
 Result = TypeVar("Result", covariant=True)
 
 SMALL_BODY_BYTES = 1 * MIB
-NUMBERS = frozenset({"partition", "base_offset", "segment", "damage"})  # names that are numbers
+NUMBERS = frozenset({"partition", "base_offset", "segment", "damage"})  # numbers in a path
 
 
 class Raw(Enum):
-    """A body that is no document."""
+    """The media types of bodies that are not documents."""
 
     BYTES = "application/octet-stream"
     LINES = "application/x-ndjson"
 
 
 class Nothing(Struct, frozen=True):
-    """No body, or no query."""
+    """An empty body or query."""
 
 
 @dataclass(frozen=True, eq=False)
 class Operation(Generic[Result]):
-    """A row of the table. `result` is a struct, or says that bytes or lines come back."""
+    """One call. `result` is a struct, or `bytes` if the response is raw bytes or lines."""
 
-    name: str  # snake_case; of the handler and of the OpenAPI operation
+    name: str  # snake_case; names the handler and the OpenAPI operation
     method: str
     path: str
     summary: str
-    result: type[Result]  # what the client makes of the answer; `Nothing` if it has no body
-    query: type[Struct] = Nothing  # fields are read from text: int, float, bool, str, and | None
+    result: type[Result]  # what the client decodes; `Nothing` if the response has no body
+    query: type[Struct] = Nothing  # its fields are int, float, bool or str, and may be None
     body: type[Struct] = Nothing
-    also_takes: tuple[Raw, ...] = ()  # bodies of other kinds
-    also_gives: tuple[Raw, ...] = ()  # answers of other kinds, for whoever accepts them
+    also_takes: tuple[Raw, ...] = ()  # raw request bodies that are accepted, too
+    also_gives: tuple[Raw, ...] = ()  # raw response bodies, if the request accepts them
     status: int = 200
     tag: str = ""
-    errors: tuple[int, ...] = field(default=())  # statuses beyond those that every call may have
+    errors: tuple[int, ...] = field(default=())  # statuses besides those that every call may have
     body_bytes_max: int = SMALL_BODY_BYTES
     target: str = ""  # class and method of the surface
-    is_repeatable: bool = False  # done twice it is as done once, and answered alike
-    is_public: bool = False  # needs no key
+    is_repeatable: bool = False  # idempotent: a repeated call has the same effect and response
+    is_public: bool = False  # needs no access key
 
     def __repr__(self) -> str:
         return f"<Operation {self.name}: {self.method} {self.path}>"

@@ -1,4 +1,4 @@
-"""All calls, in one table."""
+"""The table of all calls of the HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pins over the wire: made, renewed, released and listed for readers elsewhere."""
+"""The calls for pins: creating, renewing, releasing and listing them for remote readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DurationMs = Annotated[int, Meta(ge=1, le=7 * 24 * 3600 * 1000)]
 
 
 class NewPin(Struct, frozen=True, forbid_unknown_fields=True):
-    """Segments of a log, or offsets of a partition: from `start` to before `end`."""
+    """A new pin of segments of a log, or of offsets of a partition: `start` to before `end`."""
 
     start: Count
     end: Count
@@ -37,7 +37,7 @@ class RenewPins(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RenewedPins(Struct, frozen=True):
-    pin_ids: list[str]  # those that were there
+    pin_ids: list[str]  # those that exist
 
 
 class ReleasePins(Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,28 +49,29 @@ class PinList(Struct, frozen=True):
 
 
 LIST_PINS: Final = Operation(
-    "list_pins", "GET", "/v1/pins", "The pins that count now",
+    "list_pins", "GET", "/v1/pins", "List the pins that have not expired",
     PinList, tag=_TAG, target="Pins.all_active", is_repeatable=True,
 )  # fmt: skip
 CREATE_PIN: Final = Operation(
-    "create_pin", "POST", "/v1/pins", "Keep segments or offsets from retention, for a while",
+    "create_pin", "POST", "/v1/pins",
+    "Protect segments or offsets from retention for a limited time",
     Pin, body=NewPin, status=201, tag=_TAG, target="Pins.create", is_repeatable=True,
 )  # fmt: skip
 RENEW_PIN: Final = Operation(
-    "renew_pin", "PUT", "/v1/pins/{pin}", "Let it last longer",
+    "renew_pin", "PUT", "/v1/pins/{pin}", "Extend a pin",
     Pin, body=RenewPin, tag=_TAG, target="Pins.renew", is_repeatable=True,
 )  # fmt: skip
 RENEW_PINS: Final = Operation(
     "renew_pins", "POST", "/v1/pins/renew",
-    "Let several last that long from now; those that are released or expired are left out",
+    "Extend several pins; released and expired ones are left out",
     RenewedPins, body=RenewPins, tag=_TAG, target="Pins.renew_all", is_repeatable=True,
 )  # fmt: skip
 RELEASE_PINS: Final = Operation(
-    "release_pins", "POST", "/v1/pins/release", "Remove several",
+    "release_pins", "POST", "/v1/pins/release", "Remove several pins",
     Nothing, body=ReleasePins, status=204, tag=_TAG, target="Pins.release_all", is_repeatable=True,
 )  # fmt: skip
 RELEASE_PIN: Final = Operation(
-    "release_pin", "DELETE", "/v1/pins/{pin}", "Remove it",
+    "release_pin", "DELETE", "/v1/pins/{pin}", "Remove a pin",
     Nothing, status=204, tag=_TAG, target="Pins.release", is_repeatable=True,
 )  # fmt: skip
 

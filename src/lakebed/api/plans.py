@@ -1,4 +1,4 @@
-"""Planned reads: one call resolves positions, pins ranges and lists their split points.
+"""The calls for planned reads: each resolves positions, pins ranges and lists split points.
 
 The values are those of `lakebed.store.read_plan`.
 """
@@ -16,21 +16,21 @@ from lakebed.store.read_plan import PlannedRead, WantedRead
 class PlanReads(Struct, frozen=True, forbid_unknown_fields=True):
     reads: list[WantedRead]
     owner: Annotated[str, Meta(min_length=1, max_length=200)]
-    duration_ms: Annotated[int, Meta(ge=0, le=7 * 24 * 3600 * 1000)]  # of the pins; 0: none
+    duration_ms: Annotated[int, Meta(ge=0, le=7 * 24 * 3600 * 1000)]  # of the pins; 0 pins nothing
 
 
 class PlannedReads(Struct, frozen=True):
-    reads: list[PlannedRead]  # in the order of the plan
+    reads: list[PlannedRead]  # in the order of the request
 
 
 PLAN_TOPICS: Final = Operation(
     "plan_topics", "POST", "/v1/plans/topics",
-    "Resolve and pin what is going to be read of any number of topics, and list its split points",
+    "Plan reads of any number of topics: resolve and pin ranges, and list their split points",
     PlannedReads, body=PlanReads, tag="topics", target="Store.plan_topics", is_repeatable=True,
 )  # fmt: skip
 PLAN_LOGS: Final = Operation(
     "plan_logs", "POST", "/v1/plans/logs",
-    "Resolve and pin what is going to be read of any number of logs, and list its split points",
+    "Plan reads of any number of logs: resolve and pin ranges, and list their split points",
     PlannedReads, body=PlanReads, tag="logs", target="Store.plan_logs", is_repeatable=True,
 )  # fmt: skip
 

@@ -1,8 +1,9 @@
-"""Errors as problem documents (RFC 9457), and problem documents as the same errors again.
+"""Turns errors into problem documents (RFC 9457), and problem documents back into the same errors.
 
-A document has the members `type`, `title`, `status`, `detail`, and of our own: `code`, which names
-the error for programs; `advice`, what the caller can do; `facts`, what the error carries; and
-`request_id`. Whoever reads one gets an error of the same class, with the same text and facts.
+A document has the standard members `type`, `title`, `status` and `detail`, and these of our own:
+`code`, which identifies the error for programs; `advice`, what the caller can do; `facts`, the
+attributes of the error; and `request_id`. The client raises an error of the same class, with the
+same text and attributes.
 """
 
 from __future__ import annotations
@@ -27,37 +28,37 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Unauthenticated(errors.InputError):
-    """No access key, a wrong one, or one that is disabled."""
+    """The access key is missing, wrong or disabled."""
 
 
 class CrossSite(errors.InputError):
-    """The request came from a page of another site, or by a name that is not the node's."""
+    """The request came from a page of another site, or used a name that is not the node's."""
 
 
 class Unreachable(errors.RetryError):
-    """Nobody answers: the store's writer is not there, or was lost on the way.
+    """The writer of the store does not respond, or the connection was lost.
 
-    Whether the call was carried out is not known, unless it says so.
+    Whether the call was carried out is not known, unless the message states it.
     """
 
 
 class Refused(errors.InputError):
-    """A call that is none: no such path or method, a body of the wrong kind, a bad query."""
+    """The request is not valid: an unknown path or method, a wrong media type, or a bad query."""
 
 
 class FileGone(errors.NotFound):
-    """What is there has no such file, or not any more: list its files again."""
+    """The file does not exist, or no longer exists. List the files again."""
 
 
 def code_of(kind: type[LakebedError]) -> str:
-    """`no-such-key` of `NoSuchKey`."""
+    """Returns the code of an error class, such as `no-such-key` for `NoSuchKey`."""
     return _WORD.sub("-", kind.__name__).lower()
 
 
 def _below(kind: type[LakebedError]) -> Iterator[type[LakebedError]]:
     yield kind
-    for one in kind.__subclasses__():
-        yield from _below(one)
+    for subclass in kind.__subclasses__():
+        yield from _below(subclass)
 
 
 _MODULES = (errors, aof_errors, tier_errors, keratin_errors, stroma_errors, seglake_errors)
@@ -93,37 +94,37 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     keratin_errors.PartlyAppended: 500,
     LakebedError: 500,
 }
-"""Of an error that is not here, that of the class above it."""
+"""The HTTP status by class. A class without an entry has that of its base class."""
 
 ADVICE: Final[Mapping[type[LakebedError], str]] = {
     Unauthenticated: "send an access key of the store and its secret (HTTP Basic)",
-    CrossSite: "send the request from a program or a page of the node, by a name of the node",
-    FileGone: "list the files again: there may be others by now",
-    errors.InputError: "mend the call; nothing was changed",
+    CrossSite: "send the request from a program or a page of the node, to a name of the node",
+    FileGone: "list the files again: they may have changed",
+    errors.InputError: "fix the request; nothing was changed",
     errors.RetryError: "wait and try again",
     errors.NoSpace: "make room on the disk, then try again",
-    errors.OutcomeUnknown: "it may still be done: look whether it was before you repeat it",
+    errors.OutcomeUnknown: "it may still be done: check before you repeat it",
     aof_errors.NotDurableYet: "the records are queued: flush up to the last of the record_ids "
     "among the facts, and do not append them again",
-    errors.DataError: "bytes on disk are damaged: verify, then repair or restore",
-    errors.DiskError: "the disk refused: look at it; what was acknowledged is safe",
-    errors.Closed: "the store is being closed, or the thing was deleted: open it again",
-    stroma_errors.StaleLease: "the lease is over: lease again",
-    keratin_errors.OutOfOrderSequence: "send what is missing first",
-    keratin_errors.PartlyAppended: "send again only what is not among the facts as appended, and "
-    "after an error of the disk only what is not there",
+    errors.DataError: "data on disk is damaged: verify, then repair or restore",
+    errors.DiskError: "the disk failed: check it; acknowledged data is safe",
+    errors.Closed: "the store is closing, or the thing was deleted: open it again",
+    stroma_errors.StaleLease: "the lease has ended: lease again",
+    keratin_errors.OutOfOrderSequence: "send the missing messages first",
+    keratin_errors.PartlyAppended: "send again only what the facts do not list as appended; "
+    "after a disk error, check first what is there",
     keratin_errors.CodecMissing: "install lakebed[codecs] where the store is open",
-    keratin_errors.ProducerFenced: "another producer has taken over: begin with a new id",
-    LakebedError: "look at the server's log",
+    keratin_errors.ProducerFenced: "another producer has taken over: start with a new id",
+    LakebedError: "see the server's log",
 }
 
 RETRY_AFTER_S: Final[Mapping[int, int]] = {429: 1, 503: 1, 507: 5}
 
 
 def _lookup(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) -> Any:
-    for one in kind.__mro__:
-        if one in table:
-            return table[one]
+    for base in kind.__mro__:
+        if base in table:
+            return table[base]
     raise AssertionError("the root has an entry in every table")
 
 
@@ -133,7 +134,7 @@ def status_of(error: LakebedError) -> int:
 
 
 def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
-    """The document that tells an error."""
+    """Returns the problem document of an error."""
     kind = type(error)
     return {
         "type": TYPE_PREFIX + code_of(kind),
@@ -148,11 +149,11 @@ def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
 
 
 def error_of(document: Mapping[str, Any]) -> LakebedError:
-    """The error that a document tells; of an unknown code, the one its status is nearest to."""
+    """Returns the error of a problem document; if the code is unknown, by its status."""
     code, detail = str(document.get("code", "")), str(document.get("detail", ""))
     kind = _kinds().get(code) or _kind_of_status(document.get("status"))
-    error = kind.__new__(kind)  # its own way to be made has arguments that are not told
-    Exception.__init__(error, detail or "the server told no more")
+    error = kind.__new__(kind)  # its own constructor needs arguments that the document lacks
+    Exception.__init__(error, detail or "the server sent no error message")
     facts = document.get("facts")
     for name, value in facts.items() if isinstance(facts, dict) else ():
         setattr(error, name, _restored(error, name, value))
@@ -173,7 +174,7 @@ def _plain(value: object) -> object:
     if isinstance(value, keratin_errors.AppendedPart):
         return value._asdict()
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return str(value)
 
 
@@ -181,24 +182,24 @@ def _restored(error: LakebedError, name: str, value: Any) -> object:
     if isinstance(error, aof_errors.WouldBlock) and name == "kind":
         return aof_errors.BackpressureKind(value)
     if isinstance(error, aof_errors.WouldBlock | aof_errors.NotDurableYet) and name == "record_ids":
-        return [RecordId(one) for one in value]
+        return [RecordId(item) for item in value]
     if isinstance(error, stroma_errors.StaleLease) and name == "ranges":
         return tuple((start, end) for start, end in value)
     if isinstance(error, keratin_errors.PartlyAppended) and name == "appended":
         names = keratin_errors.AppendedPart._fields
-        return tuple(keratin_errors.AppendedPart(*(one[name] for name in names)) for one in value)
+        return tuple(keratin_errors.AppendedPart(*(item[name] for name in names)) for item in value)
     return value
 
 
 def _kinds() -> dict[str, type[LakebedError]]:
-    """Those of the base come before others of the same name."""
-    found = {code_of(one): one for one in _below(LakebedError) if one.__module__ in _NAMES}
-    mine = [one for one in vars(errors).values() if isinstance(one, type)]
-    return found | {code_of(one): one for one in mine if issubclass(one, LakebedError)}
+    """Returns the error classes by code; those of `lakebed.base` win over others of their name."""
+    kinds = {code_of(kind): kind for kind in _below(LakebedError) if kind.__module__ in _NAMES}
+    base = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    return kinds | {code_of(kind): kind for kind in base if issubclass(kind, LakebedError)}
 
 
 def _kind_of_status(status: object) -> type[LakebedError]:
-    for kind, known in STATUSES.items():
-        if known == status:
+    for kind, status_of_kind in STATUSES.items():
+        if status_of_kind == status:
             return kind
     return errors.InputError if isinstance(status, int) and 400 <= status < 500 else LakebedError

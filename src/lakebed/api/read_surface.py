@@ -1,9 +1,8 @@
-"""What can be read of a store: the Protocols that its embedded and its remote classes match.
+"""The reading part of the interface of a store: Protocols for programs that only read.
 
-A store that is open for writing (`lakebed.store.store.Store`), one that is only read
-(`lakebed.store.read_only.ReadOnlyStore`) and a remote one (`lakebed.client.store.RemoteStore`) are
-each a `ReadableStore`, and a program that only reads takes any of them. Nothing here creates a
-topic or a log.
+A store open for writing (`lakebed.store.store.Store`), one opened read-only
+(`lakebed.store.read_only.ReadOnlyStore`) and a remote one (`lakebed.client.store.RemoteStore`) all
+implement `ReadableStore`. Nothing here creates a topic or a log.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from lakebed.stroma.description import GroupPartition
 
 
 class ReadablePartition(Protocol):
-    """Thread-safe; an iterator it gave belongs to one thread."""
+    """A partition that can be read. Thread-safe; each iterator is for one thread."""
 
     @property
     def name(self) -> str: ...
@@ -57,21 +56,21 @@ class ReadablePartition(Protocol):
     def number(self) -> int: ...
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """Oldest first."""
+        """Lists the segments, oldest first."""
 
     def start_offset(self) -> int:
-        """The first message that may be read."""
+        """The offset of the first message that can be read."""
 
     def high_watermark(self) -> int:
         """The offset after the last durable message."""
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Until the high watermark is larger than that; False if the seconds passed first."""
+        """Waits until the high watermark is beyond `offset`; False after `timeout` seconds."""
 
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """The messages from that offset on, one by one."""
+        """Iterates over the messages from an offset on."""
 
     def read_batches(
         self,
@@ -82,39 +81,39 @@ class ReadablePartition(Protocol):
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """The messages of `[start, end)` as columns; all there are by default.
+        """Iterates over the messages of `[start, end)` in columnar batches; over all by default.
 
-        `OffsetOutOfRange`, at once, if there is no such start any more.
+        Raises `OffsetOutOfRange` at once if `start` is no longer there.
         """
 
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """The messages of `[start, end)`, one by one."""
+        """Iterates over the messages of `[start, end)`."""
 
     def follow(self, start: int | None = None) -> MessageIterator:
-        """The messages from there on, waiting for more when there are none."""
+        """Iterates over the messages from `start` on and waits for new ones."""
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Raw records from that offset on, as they stand in the log."""
+        """Returns raw records from an offset on, as stored in the log."""
 
     def get(self, offset: int) -> Message: ...
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first message at or after that moment; the high watermark if there is none."""
+        """The first offset at or after a time; the high watermark if there is none."""
 
 
 class ReadableGroup(Protocol):
-    """Thread-safe."""
+    """A consumer group of a topic. Thread-safe."""
 
     @property
     def name(self) -> str: ...
 
     def lag(self) -> dict[int, int]:
-        """How many messages are not settled, by partition."""
+        """The number of unsettled messages, by partition."""
 
     def describe(self) -> dict[int, GroupPartition]:
-        """By partition."""
+        """The state of the group, by partition."""
 
 
 class MessageFollower(Protocol):
@@ -122,13 +121,13 @@ class MessageFollower(Protocol):
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last messages given out, by partition."""
+        """The offset after the last returned message, by partition."""
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """The next messages; waits for one. None if the seconds passed first."""
+        """Waits for the next messages; None if `timeout` seconds pass first."""
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stops following. Idempotent."""
 
     def __enter__(self) -> Self: ...
 
@@ -136,15 +135,17 @@ class MessageFollower(Protocol):
 
 
 class ReadableTopic(Protocol):
-    """Thread-safe."""
+    """A topic that can be read. Thread-safe."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def topic_id(self) -> str:
-        """Another one, if the topic was deleted and created again; empty if a server of an older
-        release does not say."""
+        """Identifies the topic: changes if it is deleted and created again.
+
+        Empty if the server is of an older release that does not report it.
+        """
 
     @property
     def config(self) -> TopicConfig: ...
@@ -156,57 +157,60 @@ class ReadableTopic(Protocol):
     def partitions(self) -> Sequence[ReadablePartition]: ...
 
     def partition(self, number: int) -> ReadablePartition:
-        """`NotFound` if there is none of that number."""
+        """Returns one partition. `NotFound` if there is none with that number."""
 
     def bounds(self) -> list[Bounds]:
-        """The offsets that each partition can be read at, as of when the topic was opened or
-        later."""
+        """The readable offsets of each partition when the topic was opened, or later."""
 
     def follow(self, starts: Mapping[int, int] | None = None) -> MessageFollower:
-        """The messages of all partitions, waiting for more when there are none.
+        """Follows all partitions, waiting for new messages.
 
-        `starts` are where to begin, by partition, and which of them are followed; by default all
-        of them from their oldest messages on.
+        `starts` maps the partitions to follow to their first offsets; by default all partitions are
+        followed from their oldest messages.
         """
 
     def groups(self) -> list[str]:
         """The names of its consumer groups."""
 
     def group(self, name: str) -> ReadableGroup:
-        """One of `groups`."""
+        """Returns one of `groups`."""
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """The first message of every partition at or after that moment; else where it ends."""
+        """For every partition, the first offset at or after a time, or its end."""
 
 
 class ReadableTopics(Protocol):
-    """Thread-safe."""
+    """The topics of a store, for reading. Thread-safe."""
 
     def names(self) -> list[str]: ...
 
     def open(self, name: str) -> ReadableTopic:
-        """The topic as it is now; `NotFound` if there is none."""
+        """Opens a topic as it is now. `NotFound` if there is none."""
 
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Where to stop in each range so that event time advances in all of them together."""
+        """Computes where to stop in each range so that event time advances evenly across them."""
 
 
 class ReadableLog(Protocol):
-    """Thread-safe; an iterator it gave belongs to one thread."""
+    """A log that can be read. Thread-safe; each iterator is for one thread."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def stream_id(self) -> int | None:
-        """Another one, if the log was deleted and created again; None if nothing says which."""
+        """Identifies the log: changes if it is deleted and created again.
 
-    def get(self, record_id: RecordId) -> Record: ...
+        None if it is not recorded.
+        """
+
+    def get(self, record_id: RecordId) -> Record:
+        """Reads one record. `NotFound` if no durable record has that id."""
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """The durable records of `[start, end)`, oldest first."""
+        """Iterates over the durable records of `[start, end)`, oldest first."""
 
     def read_batches(
         self,
@@ -215,30 +219,30 @@ class ReadableLog(Protocol):
         *,
         batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """The same as columns, many at a time. `NotFound` if there is no such start any more."""
+        """Iterates over them in columnar batches. `NotFound` if `start` is no longer there."""
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """The durable records before `start`, newest first."""
+        """Iterates over the durable records before `start`, newest first."""
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Where the first record is that is not older; the durable end if there is none."""
+        """The position of the first record that is not older; the durable end if there is none."""
 
     def follow(self, start: RecordId | None = None) -> RecordIterator:
-        """Records from `start` (or the oldest) on, waiting for new ones."""
+        """Iterates over the records from `start` (or the oldest) on and waits for new ones."""
 
     def segments(self) -> Sequence[SegmentInfo]: ...
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """All segments as they are now, and the durable end, which they contain."""
+        """Returns all current segments and the durable end, which they contain."""
 
     def durable_end(self) -> RecordId: ...
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """Until the durable end is beyond `position`; False if the seconds passed first."""
+        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
 
 
 class ReadableManifestLog(Protocol):
-    """A manifest log, read by the engine's own reader."""
+    """A manifest log, read with the engine's own reader."""
 
     @property
     def log(self) -> str: ...
@@ -258,33 +262,41 @@ class ReadableManifestLog(Protocol):
     def reader(self) -> ManifestReader: ...
 
     def files(self) -> list[ManifestFile]:
-        """Its chunks and snapshots of now."""
+        """Lists its current chunks and snapshots."""
 
 
 class ReadPins(Protocol):
-    """Keep what is read from retention, for a while. Thread-safe."""
+    """Pins protect ranges from retention while they are read. Thread-safe."""
 
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
+    ) -> Pin:
+        """Pins segments of a log: `[segment_start, segment_end)`."""
 
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
+    ) -> Pin:
+        """Pins offsets of a partition: `[start, end)`."""
 
-    def renew(self, pin_id: str, *, duration_ms: int) -> Pin: ...
+    def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
+        """Extends a pin to `duration_ms` from now."""
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Let them last about that long from now; which of them were there."""
+        """Extends pins to about `duration_ms` from now; returns the ids of those that still
+        existed.
+        """
 
-    def release(self, pin_id: str) -> None: ...
+    def release(self, pin_id: str) -> None:
+        """Removes a pin."""
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Remove them, as far as it can be done: what is left expires."""
+        """Removes pins as far as possible; any that remain expire."""
 
-    def active(self) -> list[Pin]: ...
+    def active(self) -> list[Pin]:
+        """Lists the pins of logs that have not expired."""
 
-    def active_offsets(self) -> list[Pin]: ...
+    def active_offsets(self) -> list[Pin]:
+        """Lists the pins of topics that have not expired."""
 
 
 class StoredObject(Protocol):
@@ -304,14 +316,14 @@ class StoredObject(Protocol):
     def __iter__(self) -> Iterator[memoryview]: ...
 
     def between(self, start: int, end: int) -> StoredObject:
-        """Other bytes of the same version."""
+        """Returns another byte range of the same version."""
 
     def read(self) -> bytes:
-        """All of it."""
+        """Reads all of it into memory."""
 
 
 class ReadableBucket(Protocol):
-    """Thread-safe."""
+    """A bucket of objects. Thread-safe."""
 
     @property
     def name(self) -> str: ...
@@ -322,23 +334,24 @@ class ReadableBucket(Protocol):
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> StoredObject:
-        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
+        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """All of an object that fits in memory."""
+        """Reads a whole object into memory."""
 
-    def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo: ...
+    def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
+        """Returns the properties of an object without its data."""
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
+        """Iterates over the objects whose keys begin with `prefix`, in key order."""
 
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
+        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """All versions and delete markers, by key, the newest first."""
+        """Iterates over all versions and delete markers, by key, newest first."""
 
     def version_page(
         self,
@@ -349,25 +362,27 @@ class ReadableBucket(Protocol):
         version_id_marker: str | None = None,
         max_keys: int = 1000,
     ) -> Page[ListedVersion]:
-        """One page of all versions and delete markers after the markers of the page before it, with
-        the common prefixes up to the delimiter."""
+        """Lists one page of versions and delete markers, and common prefixes.
+
+        The markers are `next_marker` and `next_id` of the page before.
+        """
 
 
 class ReadableAccessKeys(Protocol):
-    """Thread-safe."""
+    """The access keys of a store. Thread-safe."""
 
     def list(self) -> builtins.list[KeyInfo]:
-        """The oldest first."""
+        """Lists all access keys, oldest first."""
 
     def get(self, access_key: str) -> KeyInfo:
-        """`NoSuchAccessKey` if there is none."""
+        """Returns one access key. `NoSuchAccessKey` if there is none."""
 
 
 class ReadableDamage(Protocol):
-    """Thread-safe."""
+    """The record of data that was lost. Thread-safe."""
 
     def ledger(self) -> Ledger:
-        """All that is on record."""
+        """Returns the whole record."""
 
 
 class Verification(Protocol):
@@ -376,31 +391,31 @@ class Verification(Protocol):
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Read all of a log, with `tier2` its objects as well."""
+        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
 
     def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
-        """Read the manifest log of a log and compare it with the segments and their copies."""
+        """Verifies a manifest log and compares it with the segments and their copies."""
 
     def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport: ...
 
     def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Read all objects, or those of a bucket whose keys begin with `prefix`.
+        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
 
-        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
+        `progress` is called with the bytes read so far; the total is not known and passed as 0.
         """
 
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
-        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+        """Verifies all logs, topics, groups and objects; with `tier2` the logs' objects as well."""
 
 
 class ReadableStore(Protocol):
-    """Thread-safe."""
+    """A store that can be read. Thread-safe."""
 
     @property
     def root(self) -> str:
-        """The folder, as the program that has it open calls it."""
+        """The path of the root, as seen by the process that has the store open."""
 
     @property
     def version(self) -> StoreVersion | None:
@@ -423,27 +438,29 @@ class ReadableStore(Protocol):
     def pins(self) -> ReadPins: ...
 
     def topic_summary(self, name: str) -> TopicSummary:
-        """What the files of a topic report; `NotFound` if there is none."""
+        """Summarises a topic by its files, without opening it. `NotFound` if there is none."""
 
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        """Lists the oldest dead letters of a group that were not sent back."""
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
-        its split points: one call, however many they are."""
+        """Resolves a read of topics, pins it unless `duration_ms` is 0, and lists its split points.
+
+        One call covers any number of topics.
+        """
 
     def logs(self) -> list[str]:
         """The names of all logs."""
 
     def open_log(self, name: str) -> ReadableLog:
-        """The log as it is now; `NotFound` if there is none."""
+        """Opens a log as it is now. `NotFound` if there is none."""
 
     def log_summary(self, name: str) -> LogSummary:
-        """What the files of a log report, without reading its sealed records."""
+        """Summarises a log by its files, without reading its sealed records."""
 
     def tier2_of(self, log: str) -> str:
         """Where the Tier 2 of a log is: a URL, or a folder of the store."""
@@ -451,22 +468,23 @@ class ReadableStore(Protocol):
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `plan_topics`, of logs."""
+        """Does for logs what `plan_topics` does for topics."""
 
     def manifest_log(self, name: str) -> ReadableManifestLog | None:
-        """What was recorded of the log's segments; None if it never had such records.
+        """Returns the recorded history of a log's segments; None if the log never had a manifest
+        log.
 
-        By the log's name, or its stream id; `NotFound` if there is none.
+        `name` is the name of the log or its stream id. `NotFound` if there is none.
         """
 
     def buckets(self) -> list[BucketInfo]:
-        """All of them, by name."""
+        """Lists all buckets, by name."""
 
     def open_bucket(self, name: str) -> ReadableBucket:
-        """`NoSuchBucket` if there is none."""
+        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the store. Idempotent."""
 
     def __enter__(self) -> Self: ...
 

@@ -1,8 +1,8 @@
-"""All that a bucket has over the wire: versions with their manifests, and parts of uploads.
+"""The calls that list everything in a bucket: versions with manifests, and parts of uploads.
 
-For readers of the whole, who cut it by a sample of the keys. A page goes on behind the place that
-the last one told, and costs what is on it. Manifests are given as they are stored (see
-`lakebed.seglake.manifest`).
+They are for readers of whole buckets, which split the keys by a sample of them. A page begins after
+the last item of the page before, and costs only what is on it. Manifests are returned as they are
+stored (see `lakebed.seglake.manifest`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ _TAG = "objects"
 
 
 class StoredVersionsQuery(Struct, frozen=True):
-    """Of keys that begin with `prefix` and are behind `after`; with `hlc` and `site_id` also the
-    versions of that key that are older than the one they name. `only_current`: of each key the
-    newest, and no delete markers."""
+    """Versions of keys that begin with `prefix` and sort after `after`.
+
+    `hlc` and `site_id` name a version of the key `after`; its older versions are included.
+    `only_current` returns only the newest version of each key, and no delete markers.
+    """
 
     prefix: str = ""
     after: str = ""
@@ -32,8 +34,11 @@ class StoredVersionsQuery(Struct, frozen=True):
 
 
 class StoredPartsQuery(Struct, frozen=True):
-    """Of keys that begin with `prefix` and are behind `after`; with `upload_id` also the uploads to
-    that key behind it, and its own parts behind `part`."""
+    """Parts of uploads to keys that begin with `prefix` and sort after `after`.
+
+    `upload_id` names an upload to the key `after`; its parts after number `part`, and later uploads
+    to that key, are included.
+    """
 
     prefix: str = ""
     after: str = ""
@@ -43,23 +48,25 @@ class StoredPartsQuery(Struct, frozen=True):
 
 
 class SampleQuery(Struct, frozen=True):
-    only_current: bool = False  # of objects that are there now, not of all versions
+    only_current: bool = False  # of current objects, not of all versions
 
 
 _BUCKET = "/v1/buckets/{bucket}"
 
 LIST_STORED_VERSIONS: Final = Operation(
     "list_stored_versions", "GET", _BUCKET + "/versions",
-    "A page of all versions and delete markers, with their manifests if they are asked for",
+    "List a page of all versions and delete markers, optionally with their manifests",
     StoredVersions, query=StoredVersionsQuery, tag=_TAG, target="StoredObjects.versions",
     is_repeatable=True,
 )  # fmt: skip
 LIST_STORED_PARTS: Final = Operation(
-    "list_stored_parts", "GET", _BUCKET + "/parts", "A page of the parts of uploads under way",
+    "list_stored_parts", "GET", _BUCKET + "/parts",
+    "List a page of the parts of uploads in progress",
     PartPage, query=StoredPartsQuery, tag=_TAG, target="StoredObjects.parts", is_repeatable=True,
 )  # fmt: skip
 SAMPLE_KEYS: Final = Operation(
-    "sample_keys", "GET", "/v1/objects/sample", "How keys are spread, and how many rows there are",
+    "sample_keys", "GET", "/v1/objects/sample",
+    "Sample the distribution of keys, and count the rows",
     KeySample, query=SampleQuery, tag=_TAG, target="StoredObjects.sample", is_repeatable=True,
 )  # fmt: skip
 

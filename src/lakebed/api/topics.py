@@ -1,7 +1,7 @@
-"""Topics over the wire: what they are, producing to them, fetching from them, and batch commits.
+"""The calls for topics: describing them, producing, fetching, and batch commits.
 
-Messages travel as columns: an item of each for every message. A column that is left out is empty
-for all of them.
+Messages are sent as columns with one item per message. A column that is left out is empty for all
+messages.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 Header = tuple[str, bytes | None]
 Settings = dict[str, int | float | bool | str]
 
-BODY_BYTES_MAX = 72 * MIB  # of messages: those of an append, and what is written around them
-MESSAGES_MAX = 1_000_000  # of a produce
+BODY_BYTES_MAX = 72 * MIB  # of a body with messages: the largest append, and its encoding
+MESSAGES_MAX = 1_000_000  # per produce call
 FETCH_BYTES_MAX = 32 * MIB
 WAIT_MS_MAX = 60_000
 _TAG = "topics"
@@ -44,7 +44,10 @@ class NewTopic(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EnsuredTopic(Struct, frozen=True, forbid_unknown_fields=True):
-    """Without `partitions` whatever there is will do, or a new one has one."""
+    """A topic to open or create.
+
+    Without `partitions` an existing topic may have any number of them, and a new topic has one.
+    """
 
     partitions: int | None = None
     settings: Settings = {}
@@ -56,19 +59,19 @@ class Configure(Struct, frozen=True, forbid_unknown_fields=True):
 
 class PartitionState(Struct, frozen=True):
     partition: int
-    start_offset: int  # of the first message that may be read
-    high_watermark: int  # behind the last durable message
+    start_offset: int  # of the first message that can be read
+    high_watermark: int  # after the last durable message
 
 
 class TopicState(Struct, frozen=True):
     name: str
     partitions: list[PartitionState]
-    settings: Settings  # all of them, as they count
-    topic_id: str = ""  # another one, if it was deleted and made again; older servers tell none
+    settings: Settings  # all effective settings
+    topic_id: str = ""  # changes if it is deleted and created again; empty from older servers
 
 
 class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What it sent before is recognised, and not appended again."""
+    """An idempotent producer: messages that it repeats are not appended again."""
 
     id: Annotated[int, Meta(ge=0, le=INT64_MAX)]
     epoch: Annotated[int, Meta(ge=0, lt=1 << 15)]
@@ -76,9 +79,10 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
-    """To `partition`; else each message to its key's, and those without a key to the next in turn.
+    """Messages to append to `partition`, by default each to the partition of its key.
 
-    With a `producer` all go to one partition, and it must be said which one.
+    Messages without a key go to the partitions in turn. With a `producer` all go to one partition,
+    which must be given.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key
@@ -87,13 +91,13 @@ class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     timestamps_ms: Annotated[list[int], Meta(max_length=MESSAGES_MAX)] | None = None  # else now
     partition: int | None = None
     producer: WireProducer | None = None
-    not_before_ms: Count = 0  # groups deliver them at that moment at the earliest
-    ack: str | None = None  # after_fsync or after_write; else as the topic says
-    timeout_ms: Count | None = None  # to wait for room; else the call is refused at once
+    not_before_ms: Count = 0  # groups do not deliver them before this time
+    ack: str | None = None  # after_fsync or after_write; else the topic's
+    timeout_ms: Count | None = None  # wait for queue space; by default the call fails at once
 
 
 class ProduceQuery(Struct, frozen=True):
-    """For bodies of lines, or of one message's bytes; a document says all of it itself."""
+    """For bodies of lines or of one message's bytes; a document contains these itself."""
 
     partition: int | None = None
     key: str | None = None
@@ -119,7 +123,7 @@ class FetchQuery(Struct, frozen=True):
     offset: Count = 0
     max_messages: MaxMessages = 1000
     max_bytes: MaxBytes = 1 * MIB
-    wait_ms: WaitMs = 0  # for the first one
+    wait_ms: WaitMs = 0  # for the first message
 
 
 class Messages(Struct, frozen=True):
@@ -130,7 +134,7 @@ class Messages(Struct, frozen=True):
     values: list[bytes | None]
     headers: list[list[Header]]
     flags: list[int]
-    next_offset: int  # from where to fetch on
+    next_offset: int  # where the next fetch continues
     start_offset: int
     high_watermark: int
 
@@ -156,7 +160,7 @@ class AdvanceTopics(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AdvancedTopics(Struct, frozen=True):
-    ends: list[int]  # of each range, in their order
+    ends: list[int]  # one for each range, in order
 
 
 class Offsets(Struct, frozen=True):
@@ -168,7 +172,7 @@ class Truncate(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Truncated(Struct, frozen=True):
-    segments: int  # that went with the messages
+    segments: int  # how many were removed with the messages
 
 
 class Sealed(Struct, frozen=True):
@@ -176,7 +180,7 @@ class Sealed(Struct, frozen=True):
 
 
 class TopicSegments(Struct, frozen=True):
-    """What a reader without the files needs for a plan. Pin the offsets before reading them."""
+    """The segments of a partition, for planning reads. Pin the offsets before reading them."""
 
     segments: list[PartitionSegment]
     start_offset: int
@@ -185,16 +189,16 @@ class TopicSegments(Struct, frozen=True):
 
 class SegmentBytesQuery(Struct, frozen=True):
     offset: Count = 0  # bytes
-    length: Annotated[int, Meta(ge=1)] | None = None  # else all of it
-    generation: int | None = None  # `NotFound` if it is another one by now
+    length: Annotated[int, Meta(ge=1)] | None = None  # by default all of it
+    generation: int | None = None  # `NotFound` if the segment has another generation now
 
 
 class StagedBatch(Struct, frozen=True, forbid_unknown_fields=True):
-    """A Kafka record batch (version 2), or several: here, or where the writer can read it."""
+    """One or more Kafka record batches (version 2): as `data`, a file, or an object."""
 
     data: bytes | None = None
-    path: str | None = None  # a file
-    bucket: str | None = None  # an object of the store
+    path: str | None = None  # a file that the server can read
+    bucket: str | None = None  # of an object of the store
     key: str | None = None
 
 
@@ -204,9 +208,10 @@ class StagedPartition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchCommit(Struct, frozen=True, forbid_unknown_fields=True):
-    """All batches of a partition are appended or none, and those of a version only once.
+    """Staged batches to append: all batches of a partition or none, and each version only once.
 
-    Versions of an application grow: what is not larger than the last one was committed before.
+    The versions of an application increase. A version that is not larger than the last one is
+    reported as committed already.
     """
 
     application: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -219,7 +224,7 @@ class Committed(Struct, frozen=True):
 
 
 LIST_TOPICS: Final = Operation(
-    "list_topics", "GET", "/v1/topics", "The names of all topics",
+    "list_topics", "GET", "/v1/topics", "List the names of all topics",
     TopicNames, tag=_TAG, target="Topics.names", is_repeatable=True,
 )  # fmt: skip
 TOPIC_SUMMARY: Final = Operation(
@@ -227,58 +232,60 @@ TOPIC_SUMMARY: Final = Operation(
     TopicSummary, tag=_TAG, target="Store.topic_summary", is_repeatable=True,
 )  # fmt: skip
 CREATE_TOPIC: Final = Operation(
-    "create_topic", "POST", "/v1/topics", "A new topic",
+    "create_topic", "POST", "/v1/topics", "Create a topic",
     TopicState, body=NewTopic, status=201, tag=_TAG, errors=(409,),
 )  # fmt: skip
 ENSURE_TOPIC: Final = Operation(
-    "ensure_topic", "PUT", "/v1/topics/{topic}", "The topic, created if need be",
+    "ensure_topic", "PUT", "/v1/topics/{topic}", "Open a topic, creating it if needed",
     TopicState, body=EnsuredTopic, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_TOPIC: Final = Operation(
-    "describe_topic", "GET", "/v1/topics/{topic}", "Its partitions and settings",
+    "describe_topic", "GET", "/v1/topics/{topic}",
+    "Describe the partitions and settings of a topic",
     TopicState, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CONFIGURE_TOPIC: Final = Operation(
     "configure_topic", "PATCH", "/v1/topics/{topic}",
-    "Change settings; they count from its next opening on",
+    "Change settings; they apply from the next time the topic is opened",
     TopicState, body=Configure, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DELETE_TOPIC: Final = Operation(
     "delete_topic", "DELETE", "/v1/topics/{topic}",
-    "Remove it with its messages, groups and dead letters",
+    "Delete a topic with its messages, groups and dead letters",
     Nothing, status=204, tag=_TAG, target="Topics.delete",
 )  # fmt: skip
 PRODUCE: Final = Operation(
-    "produce", "POST", "/v1/topics/{topic}/messages", "Append messages, durable when answered",
+    "produce", "POST", "/v1/topics/{topic}/messages",
+    "Append messages; they are durable when the response is sent",
     Produced, query=ProduceQuery, body=Produce, also_takes=(Raw.LINES, Raw.BYTES),
     body_bytes_max=BODY_BYTES_MAX, tag=_TAG, errors=(409,),
 )  # fmt: skip
 FETCH: Final = Operation(
     "fetch", "GET", "/v1/topics/{topic}/partitions/{partition}/messages",
-    "Messages from an offset on", Messages, query=FetchQuery, also_gives=(Raw.LINES,),
+    "Read messages from an offset on", Messages, query=FetchQuery, also_gives=(Raw.LINES,),
     tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 FETCH_RAW: Final = Operation(
     "fetch_raw", "GET", "/v1/topics/{topic}/partitions/{partition}/records",
-    "Whole records as they stand in the log; Lakebed-Base-Offset, Lakebed-Next-Offset, "
-    "Lakebed-Start-Offset and Lakebed-High-Watermark tell which",
+    "Read complete records as stored in the log; their range is in Lakebed-Base-Offset, "
+    "Lakebed-Next-Offset, Lakebed-Start-Offset and Lakebed-High-Watermark",
     bytes, query=RawFetchQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 OFFSET_FOR_TIME: Final = Operation(
     "offset_for_time", "GET", "/v1/topics/{topic}/partitions/{partition}/offset",
-    "The first message at or behind a moment", Offset, query=OffsetQuery,
+    "Find the first message at or after a time", Offset, query=OffsetQuery,
     tag=_TAG, target="Partition.offset_for_time", is_repeatable=True,
 )  # fmt: skip
 OFFSETS_FOR_TIME: Final = Operation(
     "offsets_for_time", "GET", "/v1/topics/{topic}/offsets",
-    "The first message of every partition at or after a moment", Offsets, query=OffsetQuery,
+    "Find the first message of every partition at or after a time", Offsets, query=OffsetQuery,
     tag=_TAG, target="Topic.offsets_for_time", is_repeatable=True,
 )  # fmt: skip
 ADVANCE_TOPICS: Final = Operation(
     "advance_topics", "POST", "/v1/advance",
-    "How far to read partitions within a limit so that they advance in time together: the oldest "
-    "messages first", AdvancedTopics, body=AdvanceTopics, tag=_TAG, target="Topics.advance",
-    is_repeatable=True,
+    "Return how far to read each partition, within a limit, so that the oldest messages of all "
+    "partitions are read first", AdvancedTopics, body=AdvanceTopics, tag=_TAG,
+    target="Topics.advance", is_repeatable=True,
 )  # fmt: skip
 TRUNCATE: Final = Operation(
     "truncate", "POST", "/v1/topics/{topic}/partitions/{partition}/truncate",
@@ -287,27 +294,27 @@ TRUNCATE: Final = Operation(
 )  # fmt: skip
 SEAL_PARTITION: Final = Operation(
     "seal_partition", "POST", "/v1/topics/{topic}/partitions/{partition}/seal",
-    "Begin a new segment", Sealed, tag=_TAG, target="Partition.seal",
+    "Start a new segment", Sealed, tag=_TAG, target="Partition.seal",
 )  # fmt: skip
 SYNC_PARTITION: Final = Operation(
     "sync_partition", "POST", "/v1/topics/{topic}/partitions/{partition}/sync",
-    "Make durable what was only written", Nothing, status=204,
+    "Sync messages that were only written", Nothing, status=204,
     tag=_TAG, target="Partition.sync", is_repeatable=True,
 )  # fmt: skip
 TOPIC_SEGMENTS: Final = Operation(
     "topic_segments", "GET", "/v1/topics/{topic}/partitions/{partition}/segments",
-    "The segments of a partition, up to its durable end", TopicSegments,
+    "List the segments of a partition, up to its durable end", TopicSegments,
     tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 TOPIC_SEGMENT_BYTES: Final = Operation(
     "topic_segment_bytes", "GET",
     "/v1/topics/{topic}/partitions/{partition}/segments/{base_offset}/bytes",
-    "A range of a segment's file", bytes, query=SegmentBytesQuery, also_gives=(Raw.BYTES,),
+    "Read a range of a segment's file", bytes, query=SegmentBytesQuery, also_gives=(Raw.BYTES,),
     tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 COMMIT_BATCHES: Final = Operation(
     "commit_batches", "POST", "/v1/topics/{topic}/commits",
-    "Append staged batches once, recognised by application and version",
+    "Append staged batches once, identified by application and version",
     Committed, body=BatchCommit, body_bytes_max=BODY_BYTES_MAX, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 

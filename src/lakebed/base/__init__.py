@@ -1,6 +1,6 @@
-"""What every engine stands on, and what stands on nothing of ours.
+"""The foundation that every engine uses; it imports no other package of Lakebed.
 
-Bytes (`layout`, `checksum`), the disk (`files`), time and threads (`clock`, `runner`, `retry`),
-acknowledged writes (`commit`), and the small change (`errors`, `counters`, `units`, `config`).
-`simulation` has the second implementation of disk, clock and runner: the one that crashes.
+It has binary layouts (`layout`), the disk (`files`), time and threads (`clock`, `runner`, `retry`),
+group commit (`commit`), and small shared parts (`errors`, `counters`, `units`, `config`).
+`simulation` is the second implementation of disk, clock and runner, which can crash at any step.
 """

@@ -1,7 +1,8 @@
-"""Items one by one, or the batches they come in: whoever mixes both loses and repeats nothing.
+"""An iterator over items that arrive in batches: callers take single items, whole batches, or a mix
+of both.
 
-What an item, a batch and a position are, the engines say; where batches come from, and how they are
-waited for, their followers.
+Mixing loses and repeats nothing. Subclasses define what an item, a batch and a position are, and
+how the next batch is awaited.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ Position = TypeVar("Position")
 
 
 class BatchIterator(Iterator[Item], Generic[Item, Taken, Position]):
-    """For one thread; any other may `close` it.
+    """Used by one thread; any thread may call `close`.
 
-    As an iterator it gives items, waits without end, and ends when it is closed.
+    Iterating returns items, waits without a time-out, and stops when the iterator is closed.
     """
 
     def __init__(self, position: Position) -> None:
@@ -33,15 +34,19 @@ class BatchIterator(Iterator[Item], Generic[Item, Taken, Position]):
 
     @abstractmethod
     def position_of(self, batch: Taken, index: int) -> Position:
-        """Where that item begins; for an index of `len`: where reading goes on behind all."""
+        """Returns where that item starts, or, for the index `len(batch)`, where reading
+        continues after the batch.
+        """
 
     @abstractmethod
     def rest_of(self, batch: Taken, first: int) -> Taken:
-        """Without the items before that one."""
+        """Returns the batch without the items before index `first`."""
 
     @abstractmethod
     def wait_for_batch(self, timeout: float | None) -> Taken | None:
-        """The next items, at least one; None if the seconds passed first. `Closed` if it was."""
+        """Returns the next batch, with at least one item, or None on time-out. Raises `Closed`
+        once closed.
+        """
 
     @property
     @abstractmethod
@@ -49,17 +54,19 @@ class BatchIterator(Iterator[Item], Generic[Item, Taken, Position]):
 
     @abstractmethod
     def close(self) -> None:
-        """Wake whoever waits, and end. Idempotent, from any thread."""
+        """Wakes a waiting reader and ends the iteration. Idempotent; any thread may call it."""
 
     @property
     def position(self) -> Position:
-        """Behind the last item given out: a follower that starts there continues this one."""
+        """The position after the last item returned. A new follower that starts there continues
+        this one.
+        """
         return self._position
 
     def next_batch(self, timeout: float | None = None) -> Taken | None:
-        """The next items; waits for one. None if the seconds passed first.
+        """Waits for the next items and returns them, or None after `timeout` seconds.
 
-        `Closed` if the follower or its log was closed.
+        Raises `Closed` if the follower or its log was closed.
         """
         if self._batch is not None and not self.is_closed:
             batch: Taken | None = self.rest_of(self._batch, self._index)

@@ -1,8 +1,8 @@
-"""Time, passed in: the wall clock, the monotonic clock, and the hybrid logical clock.
+"""Clocks that are passed in: the wall clock, the monotonic clock and the hybrid logical clock.
 
-Deadlines and delays run on the monotonic clock; the wall clock stamps what is stored, and says when
-a scheduled message is due. The hybrid clock (HLC) stamps what is replicated: it never goes back,
-and a peer whose clock runs ahead can pull it forward by at most the drift cap.
+Deadlines and delays use the monotonic clock. The wall clock stamps stored data and decides when a
+scheduled message is due. The hybrid logical clock (HLC) stamps replicated data: it never goes back,
+and a peer whose clock runs ahead can move it forward by at most the drift cap.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ NS_PER_S = 1_000_000_000
 
 class Clock(Protocol):
     def wall_ns(self) -> int:
-        """Nanoseconds since 1970; may jump either way."""
+        """Returns nanoseconds since 1970. May jump in either direction."""
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds since some moment; never goes back, and counts during suspend."""
+        """Returns nanoseconds since an arbitrary moment. Never goes back; advances during
+        suspend.
+        """
 
 
 class SystemClock:
-    """The machine's clocks."""
-
     def wall_ns(self) -> int:
         return time.time_ns()
 
@@ -36,7 +36,7 @@ class SystemClock:
 
 
 class HybridTime(NamedTuple):
-    """A moment of the hybrid clock. Its text sorts as it does."""
+    """A moment of the hybrid clock. Its text form sorts in time order."""
 
     wall_ns: int
     logical: int
@@ -77,21 +77,27 @@ class HybridClock:
 
     @property
     def last(self) -> HybridTime:
-        """The largest time issued or observed: what must be stored to go on after a restart."""
+        """The largest time issued or observed. It must be stored so that the clock continues
+        from it after a restart.
+        """
         return self._last
 
     def now(self) -> HybridTime:
-        """The next time."""
+        """Issues the next time."""
         wall = self._clock.wall_ns()
         self._last = HybridTime(wall, 0) if wall > self._last.wall_ns else _after(self._last)
         return self._last
 
     def wall_ns(self) -> int:
-        """The wall clock's own time, for what people read: right again once that clock is set."""
+        """Returns the plain wall clock, for times that people read. It is correct again as soon
+        as the clock is.
+        """
         return self._clock.wall_ns()
 
     def observe(self, remote: HybridTime) -> HybridTime:
-        """Take note of a peer's time and issue one behind it; refuse one too far ahead."""
+        """Records a peer's time and issues a later one. Raises `ClockDrift` if the peer is too
+        far ahead.
+        """
         ahead_ns = remote.wall_ns - self._clock.wall_ns()
         if ahead_ns > self._drift_ns_max:
             raise ClockDrift(

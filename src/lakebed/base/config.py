@@ -5,21 +5,21 @@
         \"\"\"When a batch is written.\"\"\"
 
         batch_bytes_max: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
-        \"\"\"A commit takes so many bytes at most.\"\"\"
+        \"\"\"The most bytes that one commit takes.\"\"\"
         delay_ms_max: int = bounded(5, minimum=0, maximum=60_000)
-        \"\"\"Items that nobody waits for are committed after so long.\"\"\"
+        \"\"\"Items that no caller waits for are committed after this time.\"\"\"
 
         def __post_init__(self) -> None:
             check(self)
 
-The sentence behind a field is what the reference of the settings says of it.
+The reference of the settings prints the sentence after a field.
 
 `check` makes an instance with a value of the wrong type or outside its limits impossible;
 comparisons between fields follow it in `__post_init__` and raise `BadConfig` themselves.
 
 `load` fills a class from a mapping (a TOML table) and `read_text` one field from text (an
 environment variable). Both know a field's unit from its name: a field called `…_bytes`,
-`…_ns`, `…_us`, `…_ms` or `…_s`, with or without `_max` or `_min` behind it, also takes `"64MiB"`
+`…_ns`, `…_us`, `…_ms` or `…_s`, with or without `_max` or `_min` after it, also takes `"64MiB"`
 or `"5ms"`. A bare number is in the field's own unit.
 
 Every refusal is a `BadConfig` that names the place, the setting, the value and what is allowed;
@@ -43,8 +43,6 @@ Value = bool | int | float | str
 
 
 class ConfigClass(Protocol):
-    """Any dataclass."""
-
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
 
@@ -69,14 +67,14 @@ _SECRET_WORDS = frozenset({"secret", "password", "token"})
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The smallest and the largest value of a number, both allowed."""
+    """The smallest and the largest allowed value of a number."""
 
     minimum: int | float
     maximum: int | float
 
 
 def bounded(default: Number, *, minimum: Number, maximum: Number) -> Number:
-    """A dataclass field whose value must lie in `[minimum, maximum]`."""
+    """Declares a dataclass field whose value must lie in `[minimum, maximum]`."""
     if not minimum <= default <= maximum:
         raise ValueError(f"default {default} is not within {minimum} to {maximum}")
     # A field specifier is typed as the value it stands for, as `dataclasses.field` itself is.
@@ -84,13 +82,15 @@ def bounded(default: Number, *, minimum: Number, maximum: Number) -> Number:
 
 
 def limits_of(config: type[ConfigClass], name: str) -> Limits | None:
-    """The limits a field was declared with."""
+    """Returns the limits that a field was declared with."""
     limits: Limits | None = config.__dataclass_fields__[name].metadata.get(_LIMITS)
     return limits
 
 
 def check(config: ConfigClass, *, where: str = "") -> None:
-    """Refuse a value of the wrong type or outside its limits. Call it in `__post_init__`."""
+    """Raises `BadConfig` for a value of the wrong type or outside its limits. Call it in
+    `__post_init__`.
+    """
     kinds = _kinds(type(config))
     for name, kind in kinds.items():
         _checked(
@@ -103,7 +103,9 @@ def check(config: ConfigClass, *, where: str = "") -> None:
 
 
 def load(config: type[Config], mapping: Mapping[str, object], *, where: str) -> Config:
-    """An instance filled from `mapping`; what the mapping leaves out keeps its default."""
+    """Builds an instance from `mapping`; settings that the mapping leaves out keep their
+    defaults.
+    """
     kinds = _kinds(config)
     values: dict[str, Value] = {}
     for name, raw in mapping.items():
@@ -114,7 +116,7 @@ def load(config: type[Config], mapping: Mapping[str, object], *, where: str) -> 
 
 
 def construct(config: type[Config], values: Mapping[str, Value], *, where: str) -> Config:
-    """An instance of `config`; a refusal by its own `__post_init__` is told with its place."""
+    """Builds an instance, and adds `where` to the message if its own `__post_init__` refuses it."""
     try:
         return config(**values)
     except BadConfig as error:
@@ -122,7 +124,7 @@ def construct(config: type[Config], values: Mapping[str, Value], *, where: str) 
 
 
 def read_value(config: type[ConfigClass], name: str, raw: object, *, where: str) -> Value:
-    """One field's value from a TOML value, checked."""
+    """Converts a TOML value to the value of one field, and checks it."""
     kind = _kinds(config)[name]
     value = _from_unit_text(raw, name=name, kind=kind, where=where) if isinstance(raw, str) else raw
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -131,7 +133,7 @@ def read_value(config: type[ConfigClass], name: str, raw: object, *, where: str)
 
 
 def read_text(config: type[ConfigClass], name: str, text: str, *, where: str) -> Value:
-    """One field's value from text alone, as an environment variable has it, checked."""
+    """Converts text, such as an environment variable, to the value of one field, and checks it."""
     kind = _kinds(config)[name]
     stripped = text.strip(" ")
     raw: Value = text
@@ -145,7 +147,7 @@ def read_text(config: type[ConfigClass], name: str, text: str, *, where: str) ->
 
 
 def unknown(name: str, *, known: Iterable[str], noun: str, where: str) -> BadConfig:
-    """The refusal of a name nobody declared, with the nearest known one if any is near."""
+    """Builds the error for an undeclared name; it suggests the closest known name."""
     known = sorted(known)
     near = get_close_matches(name[:100], known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
@@ -153,17 +155,19 @@ def unknown(name: str, *, known: Iterable[str], noun: str, where: str) -> BadCon
 
 
 def field_names(config: type[ConfigClass]) -> tuple[str, ...]:
-    """The names of the settings, in the order of their declaration."""
+    """Returns the names of the settings in declaration order."""
     return tuple(config.__dataclass_fields__)
 
 
 def is_secret(name: str) -> bool:
-    """By the words of the name: `secret_access_key` is one, `access_key_id` is not."""
+    """Returns whether a setting's name marks it as secret: `secret_access_key` does,
+    `access_key_id` does not.
+    """
     return not _SECRET_WORDS.isdisjoint(name.split("_"))
 
 
 def unit_of(name: str) -> str | None:
-    """`bytes`, `ns`, `us`, `ms` or `s` if the field's name ends in that unit."""
+    """Returns `bytes`, `ns`, `us`, `ms` or `s` if the field's name ends in that unit."""
     words = name.split("_")
     if words[-1] in ("max", "min"):
         words.pop()
@@ -208,10 +212,10 @@ def _as_float(value: int) -> float:
 def _checked(value: object, *, kind: type, limits: Limits | None, where: str, name: str) -> Value:
     place = f"{where}: " if where else ""
     allowed = (int, float) if kind is float else kind
-    # `True` is an int to Python, not to a person who writes a configuration.
+    # `True` is an int in Python, but not in a configuration file.
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        told = HIDDEN if is_secret(name) else shown(value)
-        raise BadConfig(f"{place}{name} = {told}: expected {_expected(kind, name)}")
+        shown_value = HIDDEN if is_secret(name) else shown(value)
+        raise BadConfig(f"{place}{name} = {shown_value}: expected {_expected(kind, name)}")
     assert isinstance(value, bool | int | float | str)
     if limits is not None and not _within(value, limits):
         raise BadConfig(

@@ -1,11 +1,11 @@
-"""Plain counters, gauges and histograms, cheap enough for the hot path.
+"""Counters, gauges and histograms that are cheap enough for the hot path.
 
-One update takes a lock and an addition: a fraction of a microsecond, and exact whatever threads
-do. A `Counters` holds an engine's own by name; exporting them is the node's business, which
-reads `snapshot()`.
+An update takes a lock and an addition, a fraction of a microsecond, and is exact with any number of
+threads. A `Counters` holds the metrics of one engine by name; the node exports what `snapshot()`
+returns.
 
-A histogram has four buckets to a power of two, so a quantile read from it is at most a quarter
-too high. It takes whole numbers (nanoseconds, bytes) and its size never grows.
+A histogram has four buckets per power of two, so a quantile read from it is at most a quarter too
+high. It takes whole numbers (nanoseconds, bytes), and its size never grows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BUCKETS = _SUBS * 63
 
 
 class Counter:
-    """Only goes up."""
+    """A count that only goes up."""
 
     __slots__ = ("_lock", "_value")
 
@@ -38,7 +38,7 @@ class Counter:
 
 
 class Gauge:
-    """Goes up and down; or, with `follow`, is what a function says whenever it is read."""
+    """A value that goes up and down, or, after `follow`, the result of a function at each read."""
 
     __slots__ = ("_lock", "_read", "_value")
 
@@ -55,7 +55,9 @@ class Gauge:
             self._value += amount
 
     def follow(self, read: Callable[[], float]) -> None:
-        """From now on the value is what `read` returns: an age, a length. It must be quick."""
+        """Makes `read` supply the value from now on, for example an age or a length. It must be
+        quick.
+        """
         self._read = read
 
     @property
@@ -65,7 +67,7 @@ class Gauge:
 
 @dataclass(frozen=True)
 class HistogramSnapshot:
-    """A histogram at one moment."""
+    """The state of a histogram at one moment."""
 
     count: int
     total: int
@@ -73,18 +75,20 @@ class HistogramSnapshot:
     buckets: tuple[tuple[int, int], ...]  # (largest value of the bucket, count), none empty
 
     def quantile(self, fraction: float) -> int:
-        """The value below which that fraction lies, at most a quarter too high; 0 if empty."""
+        """Returns the value below which that fraction of the values lies, at most a quarter too
+        high; 0 if empty.
+        """
         rank = fraction * self.count
-        seen = 0
+        counted = 0
         for upper, count in self.buckets:
-            seen += count
-            if seen >= rank:
+            counted += count
+            if counted >= rank:
                 return min(upper, self.maximum)
         return self.maximum
 
 
 class Histogram:
-    """Counts values by size. Negative ones count as 0."""
+    """Counts values by size. Negative values count as 0."""
 
     __slots__ = ("_counts", "_lock", "_maximum", "_total")
 
@@ -112,7 +116,9 @@ class Histogram:
 
 
 def _bucket(value: int) -> int:
-    """Values below 4 have a bucket each; above, the top three bits choose one."""
+    """Returns the bucket of a value: values below 4 have one each, above that the top three bits
+    choose it.
+    """
     if value < _SUBS:
         return value
     shift = value.bit_length() - _SUB_BITS - 1
@@ -121,7 +127,7 @@ def _bucket(value: int) -> int:
 
 
 def _upper(bucket: int) -> int:
-    """The largest value that falls into a bucket: the inverse of `_bucket`."""
+    """Returns the largest value of a bucket. The inverse of `_bucket`."""
     if bucket < 2 * _SUBS:
         return bucket
     shift = (bucket >> _SUB_BITS) - 1
@@ -130,7 +136,7 @@ def _upper(bucket: int) -> int:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All the values of a `Counters` at about one moment."""
+    """All values of a `Counters` at about the same moment."""
 
     counters: dict[str, int]
     gauges: dict[str, float]
@@ -138,7 +144,7 @@ class Snapshot:
 
 
 class Counters:
-    """An engine's own counters by name; asking for a name again gives the same one."""
+    """The metrics of one engine, by name. The same name always returns the same object."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

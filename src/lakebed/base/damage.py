@@ -1,4 +1,6 @@
-"""What a reader does about damage: it raises, or it tells somebody and goes on behind it."""
+"""What a reader does when it meets damage: raise an error, or report the damage and read on
+after it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,15 @@ from lakebed.base.errors import DataError
 
 
 class Verdict(Enum):
-    """The three states of a file; they are never merged."""
+    """The three states of a file, which are never merged."""
 
     WHOLE = "whole"  # everything that is there matches
-    TORN = "torn"  # bytes behind the last good record, nothing valid behind them: can be cut
+    TORN = "torn"  # bytes after the last good record, with nothing valid after them: can be cut
     CORRUPT = "corrupt"  # damage: reported, never cut
 
 
 class Skippable(Protocol):
-    """Something that was not read, and why."""
+    """A range that was not read, and the reason."""
 
     @property
     def error(self) -> DataError: ...
@@ -28,7 +30,7 @@ Skipped = TypeVar("Skipped", bound=Skippable)
 
 
 class DamagePolicy(Generic[Skipped]):
-    """Raise at damage, or skip it and report."""
+    """Raises at damage, or reports it and skips it."""
 
     def __init__(
         self, *, skip: bool, on_skipped: Callable[[Skipped], object] | None = None
@@ -47,7 +49,9 @@ _WINDOW_BYTES = 1 << 20
 
 
 def end_of_bytes(data: memoryview, start: int, end: int) -> int:
-    """Behind the last byte of `[start, end)` that is not zero; `start` if all are."""
+    """Returns the position after the last non-zero byte of `[start, end)`, or `start` if all are
+    zero.
+    """
     for window_end in range(end, start, -_WINDOW_BYTES):
         window_start = max(start, window_end - _WINDOW_BYTES)
         used = len(bytes(data[window_start:window_end]).rstrip(b"\0"))

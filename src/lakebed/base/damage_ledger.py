@@ -1,15 +1,15 @@
-"""`damage.json`: what was found to be lost in a store, kept until a person acknowledges it.
+"""`damage.json`: the record of data that was lost in a store, kept until a person acknowledges it.
 
     {"format": "lakebed damage", "version": 1, "blake3": "64 hex digits",
      "next_id": 2, "forgotten_count": 0, "records": [{"id": 1, "engine": "topics", …}]}
 
-An engine that repairs what it opens leaves nothing to be found afterwards: so it records what is
-lost first, durably, and repairs then. Only the writer of a store changes the file. The same loss is
-recorded once, however often it is found. The checksum covers the other three fields, as JSON with
-sorted keys and without spaces.
+Repairing a file on opening removes the evidence, so an engine first records the loss durably and
+then repairs. Only the writer of a store changes the file. A loss that is found several times is
+recorded once. The checksum covers the other three fields, as JSON with sorted keys and without
+spaces.
 
-At most `RECORDS_MAX` records are kept. The oldest that were acknowledged go first; where there are
-none, what is found last is only counted, as forgotten, and that count too stays until it is
+At most `RECORDS_MAX` records are kept. The oldest acknowledged records are dropped first. If there
+are none, new losses are only counted as forgotten, and that count also stays until it is
 acknowledged.
 """
 
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Something that is lost: what, where, and how much of it."""
+    """A loss: what was lost, where, and how much of it."""
 
     engine: str  # one of those above
     name: str  # of the topic, `topic/group`, log, bucket or segment
@@ -63,7 +63,7 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class DamageRecord(Loss):
-    """A loss on record."""
+    """A loss with its number in the record."""
 
     id: int
     found_ms: int  # since 1970
@@ -89,7 +89,7 @@ class DamageRecord(Loss):
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is on record as lost."""
+    """The contents of the damage record."""
 
     next_id: int = 1
     forgotten_count: int = 0  # found when there was no room for more records
@@ -100,18 +100,22 @@ class Ledger:
         return tuple(record for record in self.records if record.acknowledged_ms is None)
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
-        """Ranges of messages of a partition that nobody has acknowledged, by their start."""
-        found = [
+        """Returns the ranges of lost messages of a partition that were not acknowledged, sorted
+        by their start.
+        """
+        records = [
             record
             for record in self.unacknowledged
             if (record.engine, record.name, record.partition) == (TOPICS, topic, partition)
             and record.first_offset is not None
         ]
-        return tuple(sorted(found, key=lambda record: record.first_offset or 0))
+        return tuple(sorted(records, key=lambda record: record.first_offset or 0))
 
 
 def load_ledger(disk: Disk, root: PathLike) -> Ledger:
-    """What is on record; an empty one if there is no file. `Corrupt` if it cannot be read."""
+    """Reads the damage record; an absent file is an empty one. Raises `Corrupt` if it cannot be
+    read.
+    """
     path = os.path.join(os.fspath(root), FILE_NAME)
     try:
         data = read_file(disk, path, size_max=_BYTES_MAX)
@@ -147,23 +151,25 @@ def decode_ledger(data: bytes, *, path: str) -> Ledger:
 
 
 class RecordedDamage:
-    """What is on record in a root that is only read. Thread-safe."""
+    """The damage record of a root that is open for reading only. Thread-safe."""
 
     def __init__(self, disk: Disk, root: PathLike) -> None:
         self._disk = disk
         self._root = root
 
     def list(self) -> list[DamageRecord]:
-        """All that is on record now, acknowledged or not, oldest first."""
+        """Returns all records, acknowledged or not, oldest first."""
         return [*self.ledger().records]
 
     def ledger(self) -> Ledger:
-        """All that is on record; `Corrupt` if it cannot be read."""
+        """Reads the record. Raises `Corrupt` if it cannot be read."""
         return load_ledger(self._disk, self._root)
 
 
 class LedgerCache:
-    """What is on record, for those that look often: decoded again only if it has changed."""
+    """The damage record for frequent readers: the file is decoded again only when it has
+    changed.
+    """
 
     def __init__(self, disk: Disk, root: PathLike) -> None:
         self._disk = disk
@@ -171,7 +177,9 @@ class LedgerCache:
         self._known = (b"", Ledger())
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
-        """As `Ledger.lost_offsets`; none if the file cannot be read, which `verify` reports."""
+        """See `Ledger.lost_offsets`. Returns none if the file cannot be read; `verify` reports
+        that.
+        """
         return self._ledger().lost_offsets(topic, partition)
 
     def _ledger(self) -> Ledger:
@@ -187,10 +195,12 @@ class LedgerCache:
 
 
 class DamageLedger:
-    """The record of one root, for its writer. Thread-safe."""
+    """The damage record of one root, for its writer. Thread-safe."""
 
     def __init__(self, disk: Disk, root: PathLike, *, runner: Runner) -> None:
-        """Nothing is written. `UnknownVersion` if a newer program wrote it."""
+        """Reads the file and writes nothing. Raises `UnknownVersion` if a newer program wrote
+        it.
+        """
         self.root = os.fspath(root)
         self._disk = disk
         self._runner = runner
@@ -207,18 +217,17 @@ class DamageLedger:
                 )
 
     def ledger(self) -> Ledger:
-        """All that is on record."""
         with self._mutex:
             return self._ledger
 
     def list(self) -> list[DamageRecord]:
-        """All that is on record, acknowledged or not, oldest first."""
+        """Returns all records, acknowledged or not, oldest first."""
         return [*self.ledger().records]
 
     def record(self, *losses: Loss) -> None:
-        """Put losses on record, each once; durable when it returns.
+        """Records losses, each once. They are durable when it returns.
 
-        Paths below the root are recorded as that.
+        Paths are stored relative to the root.
         """
         with self._mutex:
             ledger = self._ledger
@@ -232,27 +241,35 @@ class DamageLedger:
                 self._replace(ledger)
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Somebody knows of it: readers pass it and `verify` is silent; `NotFound` if it is not
-        on record."""
+        """Marks a record as known: readers then skip the loss and `verify` no longer reports it.
+        Raises `NotFound` if there is no such record.
+        """
         with self._mutex:
-            record = next((one for one in self._ledger.records if one.id == record_id), None)
+            records = self._ledger.records
+            record = next((each for each in records if each.id == record_id), None)
             if record is None:
-                raise NotFound(f"there is no damage {record_id} on record")
+                raise NotFound(
+                    f"there is no damage record {record_id}; `lakebed damage list` shows all"
+                )
             if record.acknowledged_ms is not None:
                 return record
-            known = replace(record, acknowledged_ms=self._now_ms())
-            records = tuple(known if one is record else one for one in self._ledger.records)
+            acknowledged = replace(record, acknowledged_ms=self._now_ms())
+            records = tuple(acknowledged if each is record else each for each in records)
             changed = replace(self._ledger, records=records)
             if not changed.unacknowledged:  # those that are only counted go with the last one
                 changed = replace(changed, forgotten_count=0)
             self._replace(changed)
-            return known
+            return acknowledged
 
     def forget(self, engine: str, name: str) -> None:
-        """What was lost of something that was deleted since: another of its name lost nothing."""
+        """Drops the records of something that was deleted, so that a new one of that name starts
+        without losses.
+        """
         with self._mutex:
             kept = tuple(
-                one for one in self._ledger.records if (one.engine, one.name) != (engine, name)
+                record
+                for record in self._ledger.records
+                if (record.engine, record.name) != (engine, name)
             )
             if len(kept) < len(self._ledger.records):
                 self._replace(replace(self._ledger, records=kept))
@@ -267,7 +284,7 @@ class DamageLedger:
         return os.path.join(self.root, FILE_NAME)
 
     def _replace(self, ledger: Ledger) -> None:
-        """With the mutex held."""
+        """Requires the mutex."""
         if self._unreadable:
             folder = os.path.join(self.root, QUARANTINE_NAME)
             name = f"{FILE_NAME}-{blake3(self._unreadable).hexdigest()[:8]}.bin"
@@ -275,7 +292,7 @@ class DamageLedger:
             self._unreadable = b""
         replace_atomically(self._disk, self._path, encode_ledger(ledger))
         next_id, self._ledger = self._ledger.next_id, ledger
-        for record in (one for one in ledger.records if one.id >= next_id):
+        for record in (each for each in ledger.records if each.id >= next_id):
             event(_log, "damage_recorded", level=logging.ERROR, id=record.id, damage=str(record))
 
     def _below_root(self, loss: Loss) -> Loss:
@@ -298,17 +315,19 @@ class DamageLedger:
 def _added(ledger: Ledger, loss: Loss, *, now_ms: int) -> Ledger:
     records: Sequence[DamageRecord] = ledger.records
     if len(records) >= RECORDS_MAX:
-        oldest = next((one for one in records if one.acknowledged_ms is not None), None)
+        oldest = next((record for record in records if record.acknowledged_ms is not None), None)
         if oldest is None:
             return replace(ledger, forgotten_count=ledger.forgotten_count + 1)
-        records = [one for one in records if one is not oldest]
+        records = [record for record in records if record is not oldest]
     facts: dict[str, Any] = {name: getattr(loss, name) for name in loss.__dataclass_fields__}
     record = DamageRecord(**facts, id=ledger.next_id, found_ms=now_ms)
     return replace(ledger, next_id=ledger.next_id + 1, records=(*records, record))
 
 
 def _identity(loss: Loss) -> tuple[object, ...]:
-    """What makes two findings the same; where the bytes were saved does not."""
+    """Returns what makes two findings the same loss. Where the bytes were saved is not part of
+    it.
+    """
     return (
         loss.engine,
         loss.name,

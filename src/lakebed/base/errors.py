@@ -1,4 +1,4 @@
-"""Every error the store raises, as one tree whose branches say what the caller can do.
+"""Every error the store raises, as one tree whose branches show what the caller can do.
 
     LakebedError
     ├── InputError          fix the call and try again; nothing was changed
@@ -25,7 +25,7 @@
 
 Errors that belong to one module alone stand there, below these.
 
-An error carries its facts as attributes and says them in one line: that line is what the
+An error carries its facts as attributes and states them in one line: that line is what the
 command line prints, and `exit_code` is what it exits with (the numbers of sysexits.h).
 """
 
@@ -37,13 +37,13 @@ from typing import ClassVar
 
 
 class LakebedError(Exception):
-    """The root. `str(error)` is one line, ready for a person."""
+    """The root. `str(error)` is one line for people to read."""
 
     exit_code: ClassVar[int] = 70
 
 
 class InputError(LakebedError):
-    """The call cannot be carried out as given; nothing was changed."""
+    """The call is not valid as given; nothing was changed."""
 
     exit_code = 64
 
@@ -55,7 +55,7 @@ class BadConfig(InputError):
 
 
 class BadName(InputError):
-    """A name that cannot be used here."""
+    """The name cannot be used here."""
 
 
 class TooLarge(InputError):
@@ -98,23 +98,25 @@ class NoSpace(RetryError):
 
 
 class TooManyFiles(RetryError):
-    """No file descriptor is left in this process, or on the machine; nothing was read or written.
+    """This process, or the machine, has no file descriptor left; nothing was read or written.
 
-    More are allowed by `ulimit -n`, or `LimitNOFILE=` of a service.
+    Raise the limit with `ulimit -n`, or `LimitNOFILE=` of a service.
     """
 
 
 class OutcomeUnknown(LakebedError):
-    """The work was begun, and whether it is done, now or later, is not known.
+    """The work was started, and it is not known whether it is or will be done.
 
-    Repeating it may do it twice: look first, or wait for it again.
+    Repeating it may do it twice: check first, or wait for it again.
     """
 
     exit_code = 74
 
 
 class DataError(LakebedError):
-    """Bytes on disk are not what they must be. Carries where, what was expected, what was found."""
+    """Bytes on disk are not as they must be. Carries the position, what was expected and what
+    was found.
+    """
 
     exit_code = 65
 
@@ -141,11 +143,11 @@ class DataError(LakebedError):
 
 
 class Torn(DataError):
-    """An unfinished write at the end of the data, with nothing valid behind it."""
+    """An unfinished write at the end of the data, with nothing valid after it."""
 
 
 class Corrupt(DataError):
-    """Damage: a bad record with good ones behind it, or a bad byte in sealed data."""
+    """Damage: a bad record with good ones after it, or a bad byte in sealed data."""
 
 
 class UnknownVersion(DataError):
@@ -177,7 +179,7 @@ class WriteFailed(DiskError):
 
 
 class SyncFailed(DiskError):
-    """A sync failed. It must not be repeated: the next one may "succeed" without the bytes."""
+    """A sync failed. It must not be retried: the next one may "succeed" without the bytes."""
 
 
 class Poisoned(DiskError):
@@ -195,7 +197,7 @@ NO_SPACE_CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def from_os_error(error: OSError, *, operation: str, path: str | os.PathLike[str]) -> LakebedError:
-    """Translate an operating-system error, in the one place where that is done."""
+    """Translates an operating-system error. This is the only place that does."""
     code = error.errno
     where = os.fspath(path)
     if operation in ("fsync", "fdatasync"):

@@ -1,9 +1,9 @@
-"""Log lines that programs can read: a name and facts, on the ordinary `logging`.
+"""Structured log lines on the standard `logging`: an event name and its fields.
 
     event(_log, "segment_sealed", log="orders", segment_id=3)
 
-A plain handler prints `segment_sealed log=orders segment_id=3`; a structured one finds the name in
-`record.event` and the facts in `record.facts`.
+A plain handler prints `segment_sealed log=orders segment_id=3`. A structured handler finds the name
+in `record.event` and the fields in `record.facts`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from lakebed.base.clock import Clock
 def event(
     logger: logging.Logger, name: str, /, *, level: int = logging.INFO, **facts: object
 ) -> None:
-    """Costs next to nothing if nobody listens at that level."""
+    """Logs the event. Costs almost nothing if the level is disabled."""
     if logger.isEnabledFor(level):
         text = " ".join([name, *(f"{key}={value}" for key, value in facts.items())])
         logger.log(level, "%s", text, extra={"event": name, "facts": facts})
 
 
 class RareEvent:
-    """An event that may happen very often: logged at most once in `every_ns`, with how many were
-    left out since the line before. For one thread at a time."""
+    """An event that may occur very often. It is logged at most once per `every_ns`, with the
+    number of occurrences left out since the last line. Used by one thread at a time.
+    """
 
     def __init__(
         self, logger: logging.Logger, name: str, *, level: int, clock: Clock, every_ns: int
@@ -47,5 +48,7 @@ class RareEvent:
         event(self._logger, self._name, level=self._level, **facts, left_out=left_out)
 
     def reset(self) -> None:
-        """What it tells of has passed: the next time is news again."""
+        """Ends the quiet period: the condition has passed, so its next occurrence is logged at
+        once.
+        """
         self._next_ns = None

@@ -1,8 +1,9 @@
-"""Follows a log: gives what becomes durable, one by one or in batches, and waits in between.
+"""Follows a log: returns records as they become durable, singly or in batches, and waits in
+between.
 
-It is woken by the log and never polls. Nothing is lost, repeated or reordered, whatever happens to
-the log's segments meanwhile; if retention removes what was not taken yet, that is an error and not
-a gap.
+The log wakes its followers; they never poll. Nothing is lost, repeated or reordered, whatever
+happens to the log's segments. If retention removes records that were not read yet, the follower
+gets an error instead of a silent gap.
 """
 
 from __future__ import annotations
@@ -21,20 +22,22 @@ Position_co = TypeVar("Position_co", covariant=True)
 
 
 class Cursor(Protocol[Taken_co, Position_co]):
-    """A place from which reading goes on. It never waits."""
+    """A reading position. Its methods never wait."""
 
     @property
     def position(self) -> Position_co: ...
 
     def take(self) -> Taken_co | None:
-        """The next durable items, at least one; None if there are none beyond `position` now."""
+        """Returns the next durable items, at least one, or None if there are none after
+        `position` yet.
+        """
 
     def close(self) -> None:
-        """Idempotent, from any thread."""
+        """Idempotent; any thread may call it."""
 
 
 class FollowedLog(Protocol):
-    """A log as its followers see it."""
+    """The part of a log that its followers use."""
 
     @property
     def runner(self) -> Runner: ...
@@ -45,10 +48,10 @@ class FollowedLog(Protocol):
 def listen_weakly(
     view: FollowedLog, callback: Callable[[], None], *, on_dropped: Callable[[], None]
 ) -> Callable[[], None]:
-    """As `on_durable` of a method, whose object is not kept alive by that.
+    """Subscribes a bound method to `on_durable` without keeping its object alive.
 
-    If the object was dropped without being closed, the next change or the next listener ends the
-    listening and calls `on_dropped`.
+    If the object was dropped without being closed, the next change or the next subscription ends
+    this one and calls `on_dropped`.
     """
     listener = _WeakListener(callback, on_dropped)
     listener.stop = view.on_durable(listener)
@@ -76,7 +79,9 @@ class _WeakListener:
 
 
 class FollowerBase(BatchIterator[Item, Taken, Position]):
-    """`NotFound` if it fell behind retention, `Closed` if the log was closed."""
+    """Raises `NotFound` if retention removed records it had not read, and `Closed` if the log
+    was closed.
+    """
 
     def __init__(self, view: FollowedLog, cursor: Cursor[Taken, Position]) -> None:
         super().__init__(cursor.position)

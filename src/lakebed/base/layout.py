@@ -12,7 +12,7 @@
 
 A layout compiles to one `struct.Struct`. Its size is checked against the stated one when the
 module is imported, its offsets are computed, and it prints the table that the format's page
-must contain (the notes are the comments behind the fields).
+must contain (the notes are the comments after the fields).
 
 Padding belongs to the field before it: `version: Annotated[u32, PadAfter(4)]`. It is written as
 zeros and skipped on reading; `padding_is_zero` looks at it.
@@ -34,7 +34,7 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True)
 class Scalar:
-    """An integer of a fixed width, by its `struct` code."""
+    """An integer of fixed width, identified by its `struct` code."""
 
     code: str
     name: str
@@ -49,7 +49,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class PadAfter:
-    """Zero bytes behind a field, not part of the record's values."""
+    """Zero bytes after a field. They are not part of the record's values."""
 
     length: int
 
@@ -67,7 +67,7 @@ Order = Literal["<", ">"]
 
 
 class Field(NamedTuple):
-    """One column of a layout, with its place computed."""
+    """One field of a layout with its computed offset."""
 
     name: str
     kind: str
@@ -76,7 +76,7 @@ class Field(NamedTuple):
 
 
 class LayoutError(TypeError):
-    """A layout was declared wrongly: our own mistake, found at import."""
+    """A layout was declared wrongly. Raised at import."""
 
 
 class Layout(Generic[Record]):
@@ -93,21 +93,21 @@ class Layout(Generic[Record]):
         self.fields: tuple[Field, ...] = fields
         self._pads = pads
         self._struct = struct.Struct(order + code)
-        self.pack_values = self._struct.pack  # of the fields alone, for those who pack many
+        self.pack_values = self._struct.pack  # takes bare field values, for packing many
         self._make = record._make  # type: ignore[attr-defined]
         self.size = self._struct.size
         if self.size != size:
             raise LayoutError(f"{record.__name__} is {self.size} bytes, the format says {size}")
 
     def pack(self, value: Record) -> bytes:
-        """The record's bytes. A value that does not fit its field raises `struct.error`."""
+        """Returns the record's bytes. A value that does not fit its field raises `struct.error`."""
         return self._struct.pack(*value)
 
     def pack_into(self, buffer: bytearray | memoryview, offset: int, value: Record) -> None:
         self._struct.pack_into(buffer, offset, *value)
 
     def unpack(self, buffer: Buffer, offset: int = 0) -> Record:
-        """The record at `offset`; `Torn` if the buffer ends inside it."""
+        """Returns the record at `offset`. Raises `Torn` if the buffer ends inside it."""
         if offset < 0 or len(buffer) - offset < self.size:
             raise Torn(
                 f"{self.record.__name__} is cut short",
@@ -118,11 +118,13 @@ class Layout(Generic[Record]):
         return self._make(self._struct.unpack_from(buffer, offset))  # type: ignore[no-any-return]
 
     def values(self, buffer: Buffer, offset: int) -> tuple[Any, ...]:
-        """The fields alone, for loops over many records; the caller knows that they are there."""
+        """Returns the bare field values, for loops over many records. The caller guarantees that
+        the bytes are there.
+        """
         return self._struct.unpack_from(buffer, offset)
 
     def iter_unpack(self, buffer: Buffer) -> Iterator[Record]:
-        """Every record of a buffer that holds nothing else."""
+        """Iterates over a buffer that holds records of this layout and nothing else."""
         if len(buffer) % self.size:
             raise Torn(
                 f"{self.record.__name__} array is cut short",
@@ -142,11 +144,11 @@ class Layout(Generic[Record]):
         raise LayoutError(f"{self.record.__name__} has no field {name!r}")
 
     def padding_is_zero(self, buffer: Buffer, offset: int = 0) -> bool:
-        """Whether the bytes that belong to no field are zero, as they were written."""
+        """Returns whether the padding bytes are zero, as they were written."""
         return not any(any(buffer[offset + pad.start : offset + pad.stop]) for pad in self._pads)
 
     def markdown(self) -> str:
-        """The table for the format's page: offset, size, field, type, note."""
+        """Returns the table for the format's page: offset, size, field, type, note."""
         notes = _field_notes(self.record)
         rows = [
             (str(f.offset), str(f.size), f"`{f.name}`", f.kind, notes.get(f.name, ""))
@@ -188,7 +190,7 @@ def _kind(record: type, name: str, parts: tuple[object, ...]) -> tuple[str, str]
 
 
 def _field_notes(record: type) -> dict[str, str]:
-    """The comments behind the fields, read from the class's source."""
+    """Reads the comments after the fields from the class's source."""
     module = sys.modules.get(record.__module__)
     if module is None or not hasattr(module, "__file__"):
         return {}

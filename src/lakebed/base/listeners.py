@@ -1,4 +1,4 @@
-"""Callbacks that are called when something has changed."""
+"""Callbacks that are called when something changes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Listeners:
         return len(self._callbacks)
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call it at each change, until the function returned is called."""
+        """Subscribes a callback to changes, until the returned function is called."""
         end_dropped(self._callbacks)
         with self._mutex:
             self._callbacks = (*self._callbacks, callback)
 
         def remove() -> None:
             with self._mutex:
-                self._callbacks = tuple(one for one in self._callbacks if one is not callback)
+                self._callbacks = tuple(kept for kept in self._callbacks if kept is not callback)
 
         return remove
 
     def call(self) -> None:
-        """Call all of them, in the caller's thread. One that raises stops nothing else."""
+        """Calls all callbacks in the caller's thread. One that raises does not stop the others."""
         for callback in self._callbacks:
             try:
                 callback()
@@ -43,9 +43,9 @@ class Listeners:
 
 
 def end_dropped(callbacks: Iterable[Callable[[], None]]) -> None:
-    """End the listeners whose object is gone, so that those of a quiet log do not pile up.
+    """Ends the listeners whose object is gone, so that they do not pile up on a quiet log.
 
-    See `listen_weakly`. They take the mutex of whatever they listen to: call this without it.
+    See `listen_weakly`. A listener takes the mutex of its source, so call this without holding it.
     """
     for callback in callbacks:
         if getattr(callback, "is_dropped", False):

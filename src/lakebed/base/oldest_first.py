@@ -1,12 +1,13 @@
-"""Takes the oldest items of several backlogs, up to a limit, so that their times advance together.
+"""Chooses the oldest items of several backlogs up to a limit, so that event time advances in all of
+them together.
 
-A backlog is a sequence of items with a timestamp each. An item counts as new as the newest one up
-to it, for none is taken without those before it. Of what is left nothing is older than what is
-taken, as far as the order within a backlog allows.
+A backlog is a sequence of items, each with a timestamp. Items are taken in order, so an item counts
+as new as the newest item up to and including it. Nothing that is left is older than anything that
+is taken, as far as the order within each backlog allows.
 
-A backlog describes itself twice: roughly, in chunks that may come from an index, and item by item.
-Chunks are taken as long as the next chunk of every backlog fits as well, since items that precede
-them are in those; the items decide the rest. Pure: backlogs do the reading.
+A backlog describes itself in two ways: roughly, in chunks that may come from an index, and item by
+item. Chunks are taken as long as the next chunk of every backlog also fits, because any older items
+are in those chunks. The rest is decided item by item. The module is pure; backlogs do the reading.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 
 class Chunk(NamedTuple):
-    """Consecutive items; the last one ends at the position `end`."""
+    """Consecutive items; the last one ends at position `end`."""
 
     end: int
     item_count: int
@@ -29,7 +30,7 @@ class Chunk(NamedTuple):
 
 
 class Items(NamedTuple):
-    """Consecutive items, one by one; at least one. A column has one value an item."""
+    """Consecutive items as columns, with at least one item."""
 
     ends: Sequence[int]  # the position after it
     times: Sequence[int]
@@ -42,23 +43,25 @@ class Backlog(Protocol):
 
     @property
     def weight(self) -> int:
-        """How much there is in it, 1 at least: items of equal age are shared by weight."""
+        """The size of the backlog, at least 1. Items of equal age are shared out by weight."""
 
     def chunks(self) -> Iterator[Chunk]: ...
 
     def items(self, start: int) -> Iterator[Items]:
-        """All from that position on, which is the start or the end of a chunk."""
+        """Iterates over all items from `start`, which is the start or the end of a chunk."""
 
 
 class Limit(NamedTuple):
-    """None is without a limit."""
+    """None means no limit."""
 
     item_count: int | None
     size_bytes: int | None
 
 
 def advance(backlogs: Sequence[Backlog], limit: Limit) -> list[int]:
-    """The position up to which each backlog is taken; at least one item, if there is any."""
+    """Returns the position up to which each backlog is taken. At least one item is taken if
+    there is one.
+    """
     taking = _Taking(backlogs, limit)
     newest = taking.take_chunks()
     taking.take_items(newest)
@@ -73,7 +76,7 @@ class _Taking:
         self.ends = [backlog.start for backlog in backlogs]
 
     def take_chunks(self) -> list[int]:
-        """How new each backlog is as far as it is taken."""
+        """Takes whole chunks, and returns how new each backlog is as far as it was taken."""
         newest = [0] * len(self._backlogs)
         counts = [0] * len(self._backlogs)
         chunks = [backlog.chunks() for backlog in self._backlogs]
@@ -126,7 +129,9 @@ class _Taking:
     def _take_all(
         self, queues: Sequence[_Queue], indexes: Sequence[int], counts: Sequence[int]
     ) -> bool:
-        """False if the limit came first; it is shared by counts then."""
+        """Takes all backlogs completely. Returns False if the limit is reached first; it is then
+        shared out by counts.
+        """
         size_bytes = sum(queues[index].size(n) for index, n in zip(indexes, counts, strict=True))
         share = min(self._count_left / sum(counts), self._bytes_left / max(size_bytes, 1), 1.0)
         for index, count in zip(indexes, counts, strict=True):
@@ -156,7 +161,7 @@ class _Taking:
 
 
 class _Queue:
-    """Items of a backlog that are not taken yet, as many as were reported at once."""
+    """Items of one backlog that were not taken yet."""
 
     def __init__(self, items: Iterator[Items], newest: int) -> None:
         self._items = items
@@ -187,7 +192,7 @@ class _Queue:
         return self._bytes_before[self._done + count] - self._bytes_before[self._done]
 
     def take(self, count: int) -> int:
-        """The position after the last of them."""
+        """Takes that many items, and returns the position after the last."""
         self._done += count
         end = self._ends[self._done - 1]
         if not self:

@@ -1,6 +1,6 @@
-"""Waiting for what another process does: nobody tells, so one looks again and again.
+"""Polling for changes that another process makes and cannot announce.
 
-After 1 ms at first, and up to 50 ms later while nothing changes.
+The interval starts at 1 ms and grows to 50 ms while nothing changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Value = TypeVar("Value")
 
 
 def poll_until(runner: Runner, is_reached: Callable[[], bool], timeout: float | None) -> bool:
-    """Look until it is so; False if the seconds passed first. `Closed` if the runner was."""
+    """Polls until the condition holds; returns False on time-out. Raises `Closed` if the runner
+    was closed.
+    """
     clock = runner.clock
     deadline = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
     delay_ns = POLL_NS_MIN
@@ -39,16 +41,17 @@ def poll_until(runner: Runner, is_reached: Callable[[], bool], timeout: float | 
                 return False
         runner.sleep_ns(delay_ns)
         if 2 * (clock.monotonic_ns() - now) < delay_ns:
-            raise Closed("the runner was closed: nobody can wait any longer")
+            raise Closed("the runner was closed while waiting")
         delay_ns = min(2 * delay_ns, POLL_NS_MAX)
     return True
 
 
 def read_overwritten(runner: Runner, read: Callable[[], Value]) -> Value | None:
-    """What a small file says that another process overwrites in place; None if that is nothing.
+    """Reads a small file that another process overwrites in place; returns None if it holds nothing
+    valid.
 
-    A look at the wrong moment finds a mix of two, which is no damage: looked at again, it is gone.
-    `NotFound` and `UnknownVersion` are passed on.
+    A read during an overwrite may see a mix of both versions. That is not damage, so the file is
+    read again. `NotFound` and `UnknownVersion` are raised.
     """
     for attempt in range(_READ_ATTEMPTS):
         if attempt:
@@ -63,9 +66,9 @@ def read_overwritten(runner: Runner, read: Callable[[], Value]) -> Value | None:
 
 
 class Poll:
-    """Tells subscribers that a value changed which only looking can show; the durable end, say.
+    """Calls subscribers when a value changes that can only be polled, such as a durable end.
 
-    Nothing is looked at while nobody subscribes. Thread-safe.
+    Polls only while there are subscribers. Thread-safe.
     """
 
     def __init__(self, name: str, *, runner: Runner, look: Callable[[], object]) -> None:
@@ -79,7 +82,7 @@ class Poll:
         self._delay_ns = POLL_NS_MIN
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call it after each change, until the function returned is called."""
+        """Calls `callback` after each change, until the returned function is called."""
         key = object()
         with self._mutex:
             self._callbacks[key] = callback
@@ -95,7 +98,7 @@ class Poll:
         return unsubscribe
 
     def notify(self) -> None:
-        """Call every subscriber now."""
+        """Calls every subscriber now."""
         with self._mutex:
             callbacks = list(self._callbacks.values())
         for callback in callbacks:
@@ -105,7 +108,7 @@ class Poll:
                 _log.exception("%s: a subscriber failed", self._name)
 
     def close(self) -> None:
-        """Stop looking. Idempotent; not to be called by a callback."""
+        """Stops polling. Idempotent; must not be called by a callback."""
         with self._mutex:
             task, self._task = self._task, None
         if task is not None:
@@ -120,15 +123,15 @@ class Poll:
                 self._delay_ns = POLL_NS_MIN
                 return None
         try:
-            found = self._look()
+            value = self._look()
         except LakebedError:
-            # Whoever is woken looks for himself, and gets this error from where he can handle it.
+            # A woken subscriber looks by itself, and gets this error where it can handle it.
             self.notify()
             return POLL_NS_MAX
-        if found == self._seen:
+        if value == self._seen:
             self._delay_ns = min(2 * self._delay_ns, POLL_NS_MAX)
         else:
-            self._seen = found
+            self._seen = value
             self._delay_ns = POLL_NS_MIN
             self.notify()
         return self._delay_ns

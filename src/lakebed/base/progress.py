@@ -1,4 +1,4 @@
-"""How far long work has come: how much is done, and of how much."""
+"""Progress of long work: how much is done, and of how much."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ Progress = Callable[[int, int], object]
 
 
 def no_progress(done: int, total: int) -> None:
-    """For callers who do not watch."""
+    """The default, for callers that do not display progress."""

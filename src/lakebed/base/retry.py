@@ -1,7 +1,8 @@
-"""Trying again: exponential delays with jitter and a cap, decided apart from the waiting.
+"""Retries with exponential delays, jitter and a cap. The delays are computed apart from the
+waiting.
 
-A policy yields delays; `retry` is the one loop around a call. What may be repeated is the
-caller's to say: a failed sync never is.
+A policy yields delays, and `retry` is the loop around a call. The caller decides which errors are
+retried; a failed sync never is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """`attempts` tries in all; the delay doubles from the first one up to the cap.
+    """Makes `attempts` tries in all. The delay doubles from the first one up to the cap.
 
     With jitter *j* a delay is drawn evenly from `[(1 - j) * delay, delay]`.
     """
@@ -39,7 +40,7 @@ class RetryPolicy:
             )
 
     def delays_ns(self, random: Random) -> Iterator[int]:
-        """The pauses between the tries: one fewer than there are tries."""
+        """Yields the pauses between the tries, one fewer than there are tries."""
         delay_ms = self.delay_ms_first
         for _ in range(self.attempts - 1):
             yield round(delay_ms * (1 - self.jitter * random.random()) * NS_PER_MS)
@@ -47,7 +48,7 @@ class RetryPolicy:
 
 
 class Backoff:
-    """The same delays for work that is tried again until it succeeds: they grow to the cap."""
+    """The same delays for work that is retried until it succeeds. They grow to the cap."""
 
     def __init__(self, policy: RetryPolicy, random: Random) -> None:
         self._policy = policy
@@ -55,18 +56,18 @@ class Backoff:
         self._delay_ms = policy.delay_ms_first
 
     def next_ns(self) -> int:
-        """How long to wait after one more failure."""
+        """Returns how long to wait after another failure."""
         delay_ms = self._delay_ms
         self._delay_ms = min(delay_ms * 2, self._policy.delay_ms_max)
         return round(delay_ms * (1 - self._policy.jitter * self._random.random()) * NS_PER_MS)
 
     def reset(self) -> None:
-        """After a success."""
+        """Starts over with the first delay, after a success."""
         self._delay_ms = self._policy.delay_ms_first
 
 
 def is_retryable(error: Exception) -> bool:
-    """The default: only what says of itself that waiting helps."""
+    """The default: only errors whose class says that waiting helps."""
     return isinstance(error, RetryError)
 
 
@@ -79,7 +80,9 @@ def retry(
     may_repeat: Callable[[Exception], bool] = is_retryable,
     on_retry: Callable[[Exception], None] | None = None,
 ) -> Result:
-    """Call until it succeeds, fails for good, or the tries are used up: then its last error."""
+    """Calls the function until it succeeds, fails for good, or runs out of tries; then raises
+    its last error.
+    """
     delays = policy.delays_ns(random)
     while True:
         try:

@@ -1,11 +1,11 @@
-"""All settings of a root: defaults, then `lakebed.toml`, then the environment.
+"""All settings of a root: the defaults, then `lakebed.toml`, then the environment.
 
-A program passes the sections it knows, as a table of section name to configuration class; this
-module knows no engine. A section is a TOML table; a field is overridden by the environment
-variable `LAKEBED_<SECTION>_<FIELD>`. Each value remembers where it came from. What a field's name
-calls a secret is given to the engines and shown to nobody.
+A program passes the sections it knows as a table from section name to configuration class; this
+module knows no engine. A section is a TOML table, and the environment variable
+`LAKEBED_<SECTION>_<FIELD>` overrides a field. Each value remembers its origin. Secrets, recognised
+by their names, are passed to the engines and never shown.
 
-Reading is bounded: the file is a regular one of at most `FILE_BYTES_MAX`. Nothing is written.
+Reading is bounded: the file must be a regular file of at most `FILE_BYTES_MAX`. Nothing is written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ AnyConfig = TypeVar("AnyConfig")
 
 
 class Setting(NamedTuple):
-    """One value and where it came from: `default`, the file, or a variable's or option's name."""
+    """A value and its origin: `default`, the file, or the name of a variable or option."""
 
     section: str
     name: str
@@ -51,20 +51,20 @@ class Setting(NamedTuple):
     origin: str
 
     def shown(self) -> Setting:
-        """The same, fit to be printed: a secret that is set is hidden."""
+        """The value in a form that can be printed: a secret that is set is hidden."""
         return self._replace(value=HIDDEN) if is_secret(self.name) and self.value else self
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every section's configuration, checked. `file` is None if there is no file."""
+    """The checked configuration of every section. `file` is None if there is no file."""
 
     file: Path | None
     configs: Mapping[str, ConfigClass]
     origins: Mapping[tuple[str, str], str] = field(repr=False)
 
     def config(self, kind: type[AnyConfig]) -> AnyConfig:
-        """The configuration of that class."""
+        """Returns the configuration of that class."""
         for config in self.configs.values():
             if isinstance(config, kind):
                 return config
@@ -84,9 +84,10 @@ def load_settings(
     environment: Mapping[str, str],
     elsewhere: Collection[str] = (),
 ) -> Settings:
-    """Read, override and check; `BadConfig` tells the first thing that is wrong.
+    """Reads the file, applies the overrides and checks the result. Raises `BadConfig` for the first
+    problem.
 
-    Sections named in `elsewhere` may stand in the file too, and are for others to read.
+    Sections named in `elsewhere` are allowed in the file and left to other readers.
     """
     document = read_file(file)
     for name, table in (document or {}).items():
@@ -119,7 +120,9 @@ def load_settings(
 
 
 def read_file(file: Path) -> dict[str, Any] | None:
-    """The parsed file, or None if there is none. Anything else that is wrong is `BadConfig`."""
+    """Returns the parsed file, or None if there is none. Raises `BadConfig` for any other
+    problem.
+    """
     data = _read_bytes(file)
     if data is None:
         return None
@@ -130,7 +133,7 @@ def read_file(file: Path) -> dict[str, Any] | None:
     except RecursionError as error:
         raise BadConfig(f"{file}: nested too deeply") from error
     except ValueError as error:
-        # `TOMLDecodeError`, which says line and column, or a number with thousands of digits.
+        # `TOMLDecodeError`, which has line and column, or a number with thousands of digits.
         raise BadConfig(f"{file}: not valid TOML: {str(error)[:200]}") from error
 
 
@@ -160,10 +163,10 @@ def _read_bytes(file: Path) -> bytes | None:
 
 
 def _overrides(sections: Sections, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The variables that name a setting: section → field → variable.
+    """Returns the variables that name a setting: section → field → variable.
 
-    A variable outside every known section is somebody else's (`LAKEBED_ROOT`); inside one, a
-    field that does not exist is a mistake worth an error.
+    Variables outside every known section are ignored (`LAKEBED_ROOT`). An unknown field of a known
+    section is an error, because it is probably a typing mistake.
     """
     found: dict[str, dict[str, str]] = {}
     for variable in sorted(environment):

@@ -53,31 +53,31 @@ _SHOWN_CHARACTERS_MAX = 60
 
 
 def parse_bytes(text: str) -> int:
-    """The size in bytes. A number without a unit is bytes; unit names ignore case."""
+    """Returns the size in bytes. A number without a unit is bytes; unit names ignore case."""
     return _parse(
         text, units=_PARSE_BYTES, unit_missing="B", noun="size", smallest="bytes", example="64MiB"
     )
 
 
 def format_bytes(size_bytes: int) -> str:
-    """The size with the largest binary unit that divides it."""
+    """Formats a size with the largest binary unit that divides it."""
     return _format(size_bytes, units=_FORMAT_BYTES, zero="0B")
 
 
 def parse_duration_ns(text: str) -> int:
-    """The duration in nanoseconds. The unit must be given: `5` alone could be anything."""
+    """Returns the duration in nanoseconds. The unit is required, because `5` alone is ambiguous."""
     return _parse(
         text, units=_DURATIONS, unit_missing=None, noun="duration", smallest="ns", example="5ms"
     )
 
 
 def format_duration_ns(duration_ns: int) -> str:
-    """The duration with the largest unit that divides it."""
+    """Formats a duration with the largest unit that divides it."""
     return _format(duration_ns, units=_DURATIONS, zero="0s")
 
 
 def shown(value: object) -> str:
-    """A value as an error message may show it: quoted if text, on one line, never long."""
+    """Formats a value for an error message: text is quoted, on one line and shortened."""
     if isinstance(value, int) and value.bit_length() > 256:
         return "an enormous number"
     # Text is cut before it is quoted too: a hostile value may be megabytes of escapes.

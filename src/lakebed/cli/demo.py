@@ -85,10 +85,10 @@ def end(output: Output, summary: Summary) -> None:
         Rows("", SIZES, summary.sizes.items()),
         Text(""),
         Rows("", TIERS, summary.tiers),
-        Text("", *(f"left out: {part}" for part in summary.left_out)),
+        Text("", *(f"skipped: {part}" for part in summary.left_out)),
         Text(*([] if summary.plot is None else [f"plot: {summary.plot}"])),
-        Text(*([] if summary.folder is None else [f"kept: {summary.folder}"])),
-        Text("look next:", *(f"  {step}" for step in summary.next_steps), ""),
+        Text(*([] if summary.folder is None else [f"files: {summary.folder}"])),
+        Text("next steps:", *(f"  {step}" for step in summary.next_steps), ""),
         Text(_verdict(summary)),
     )
     if not summary.is_good:
@@ -158,7 +158,7 @@ def _verdict(summary: Summary) -> str:
 
 DISAGREES = "!!"
 SIZE_NAMES = {
-    "events": "events, as they were produced",
+    "events": "events, as produced",
     "topic": "topic, on disk",
     "table": "Delta table, in its bucket",
 }
@@ -170,7 +170,7 @@ CHECKS = (
 )
 RATES = (
     Column("", lambda rate: rate[0], "rates"),
-    Column("", lambda rate: f"{rate[1]:,}", "a second"),
+    Column("", lambda rate: f"{rate[1]:,}", "per second"),
 )
 SIZES = (
     Column("", lambda size: SIZE_NAMES[size[0]], "sizes"),

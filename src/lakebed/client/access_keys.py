@@ -34,7 +34,7 @@ class RemoteAccessKeys:
         for info in self.list():
             if info.access_key == access_key:
                 return info
-        raise NoSuchAccessKey(f"there is no access key {shown(access_key)}")
+        raise NoSuchAccessKey(f"access key {shown(access_key)} does not exist")
 
     def disable(self, access_key: str) -> KeyInfo:
         """Nothing signed with it is accepted any more. Fine if it is disabled already."""

@@ -6,7 +6,7 @@ from lakebed.base.errors import LakebedError
 
 
 class BadAnswer(LakebedError):
-    """What answers is no store, or one of another version: nothing is known of the call."""
+    """The response is not from a store of this version. The outcome of the call is unknown."""
 
 
 class Failure(Exception):

@@ -40,10 +40,10 @@ def connect(
     ca_file: PathLike | None = None,
     retry_s: float = RETRY_S,
 ) -> Store | RemoteStore:
-    """The store at a URL, or in a root: opened here, unless another program has it open.
+    """Connects to the store at a URL or in a root; opens the root if no other process has it open.
 
-    Of a URL nothing is known before the first call. `retry_s`: for how long calls that are safe to
-    repeat are repeated while nobody answers, and how long a root's lock is waited for.
+    A URL is not contacted before the first call. For `retry_s` seconds calls that are safe to
+    repeat are retried while there is no response, and a locked root is waited for.
     """
     if is_url(url_or_root):
         return RemoteStore.open(

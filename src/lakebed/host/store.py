@@ -12,7 +12,11 @@ from lakebed.store.store import StoreOptions
 
 
 class Store(store.Store):
-    """See `lakebed.store.store.Store`."""
+    """A store in this process.
+
+    While it is open for writing it serves `lakebed.sock` in its root, so that other processes can
+    use it.
+    """
 
     @overload
     @classmethod
@@ -45,9 +49,12 @@ class Store(store.Store):
         serves: bool = True,
         **options: Unpack[StoreOptions],
     ) -> Self | ReadOnlyStore:
-        """Open a root for writing or reading; see `lakebed.store.store.Store.open`.
+        """Opens a root: for writing, creating it if needed, or with `read_only=True` for reading.
 
-        A writer on the real disk serves the socket to other programs, unless `serves` is false.
+        Raises `Locked` if another process has it open for writing; reading takes no lock. Without
+        the options `config`, `topic_config`, `group_config`, `object_config` and `tier_config` the
+        settings come from `lakebed.toml` and the environment. A writer serves the local socket
+        unless `serves` is false.
         """
         if read_only:
             return super().open(root, read_only=True, **options)

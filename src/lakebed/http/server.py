@@ -20,8 +20,10 @@ import logging
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.files import fork_guard
@@ -43,6 +45,12 @@ Done = Callable[[Request | None, int, int, int, int], None]
 
 BACKLOG = 1024
 SWEEP_S = 1.0
+
+# From Python 3.13 on a loop removes the file of a Unix socket by its address when it stops. That
+# may lead through a descriptor which has been closed since; here the caller removes the file.
+_FILE_IS_THE_CALLERS: dict[str, Any] = (
+    {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+)
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +111,7 @@ class Server:
     async def serve_socket(self, listening: socket.socket) -> None:
         """A Unix socket that is bound already, and listens; it is closed with the others."""
         listener = await self.loop.create_unix_server(
-            self._connect, sock=listening, backlog=BACKLOG
+            self._connect, sock=listening, backlog=BACKLOG, **_FILE_IS_THE_CALLERS
         )
         self._listeners.append(listener)
 

@@ -1,9 +1,10 @@
-"""Keratin: topics with partitions, an append-only log of messages in each.
+"""Keratin: topics with partitions. Each partition is an append-only log of messages.
 
-- writing: `topics` (all of a root), `topic`, `partition`; `append_requests` (what a caller hands
-  in), `commit_plan` (who gets which offset), `writer`, `segment`, `segment_files`, `producers`;
+- writing: `topics` (all topics of a root), `topic`, `partition`; `append_requests` (validates what
+  the caller passes), `commit_plan` (assigns offsets), `writer`, `segment`, `segment_files`,
+  `producers`;
 - opening: `recovery`; upkeep: `retention`, `compaction`, `filler`;
 - reading: `reader`, `follower`, `read_only` (from another process), `message_batch`;
-- judging: `log_inspection`, `partition_verification`, `repair`;
-- bytes: `format`, `headers`, `record_batch` (as Kafka's clients send them), `compression`.
+- checking: `log_inspection`, `partition_verification`, `repair`;
+- bytes: `format`, `headers`, `record_batch` (Kafka's wire format), `compression`.
 """

@@ -1,4 +1,4 @@
-"""What an append gives back: the promise of an offset."""
+"""The future that an append returns, and the error for an append that only partly succeeded."""
 
 from __future__ import annotations
 
@@ -15,33 +15,37 @@ _NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
 
 
 class AppendFuture:
-    """As a `concurrent.futures.Future`, but nobody need wait for it: the append is done anyway.
+    """The result of a queued append, used like a `concurrent.futures.Future`.
 
-    Who waits may be the one who commits, for everybody whose append is queued.
+    The append completes whether or not a caller waits for it. A waiting thread may become the
+    leader that commits all queued appends.
     """
 
     __slots__ = ("_ticket", "partition")
 
     def __init__(self, ticket: Ticket[Appended], *, partition: int) -> None:
         self._ticket = ticket
-        self.partition = partition  # which one the messages go to
+        self.partition = partition  # the number of the partition the messages go to
 
     def result(self, timeout: float | None = None) -> Appended:
-        """The base offset and the count, once acknowledged.
+        """Waits for the acknowledgement and returns the base offset and the message count.
 
-        `OutcomeUnknown` if the seconds passed first: the append is queued, and may still be done.
+        Raises `OutcomeUnknown` after `timeout` seconds: the append is still queued and may succeed.
         """
         return self._ticket.wait(timeout)
 
     def wait(self, timeout: float | None = None) -> Appended:
-        """As `result`."""
+        """Does the same as `result`."""
         return self.result(timeout)
 
     def done(self) -> bool:
         return self._ticket.is_done
 
     def exception(self, timeout: float | None = None) -> LakebedError | None:
-        """Why it failed; None if it did not. `OutcomeUnknown` if the seconds passed first."""
+        """Returns the error of a failed append, or None if it succeeded.
+
+        Raises `OutcomeUnknown` if the append is not done after `timeout` seconds.
+        """
         try:
             self.result(timeout)
         except LakebedError as error:
@@ -51,9 +55,10 @@ class AppendFuture:
         return None
 
     def add_done_callback(self, callback: Callable[[AppendFuture], None]) -> None:
-        """Call it when the append is done (now, if it is), in whatever thread that is.
+        """Calls `callback` when the append is done, or immediately if it is done already.
 
-        It must be quick: others wait behind it.
+        The callback runs in the thread that completes the append. It must be quick, because other
+        appends of the same commit are completed after it.
         """
         self._ticket.when_done(lambda: callback(self))
 
@@ -67,7 +72,7 @@ class AppendFuture:
 
 
 class Outcome(Protocol):
-    """An append that was begun, here or over the wire."""
+    """An append that was started, in this process or through the HTTP client."""
 
     @property
     def partition(self) -> int: ...
@@ -76,23 +81,25 @@ class Outcome(Protocol):
 
 
 def after_failure(cause: LakebedError, begun: Iterable[Outcome]) -> LakebedError:
-    """What to tell if one of several appends could not be begun: what became of the others.
+    """Returns the error to raise when one of several appends could not be started.
 
-    Waits for them.
+    Waits for the appends that were started. If any of them succeeded, the error is
+    `PartlyAppended`, which lists them.
     """
     appended = []
-    for one in begun:
+    for outcome in begun:
         try:
-            appended.append(AppendedPart(one.partition, *one.result()))
+            appended.append(AppendedPart(outcome.partition, *outcome.result()))
         except LakebedError as error:
             cause = graver(cause, error)
     return PartlyAppended(cause, appended) if appended else cause
 
 
 def graver(first: LakebedError | None, second: LakebedError) -> LakebedError:
-    """Which of two is told: the first, unless that changed nothing, and of the other who knows.
+    """Returns the more serious of two errors: the first, unless only the second may have written.
 
-    A refusal (`Busy`) must not hide a sync that failed: who trusts it would send that one again.
+    A refusal such as `Busy` means that nothing was written. It must not hide a failed sync, because
+    the caller would then send messages again that may already be in the log.
     """
     if first is None:
         return second

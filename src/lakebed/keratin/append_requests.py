@@ -1,6 +1,6 @@
-"""Appends made from what a caller hands in: everything about it that can be wrong is found here.
+"""Builds `Append` requests from the arguments of a caller, and validates them completely.
 
-What is queued cannot change any more: lists are copied, and so are payloads that are not `bytes`.
+A queued request never changes: lists are copied, and so are payloads that are not `bytes`.
 """
 
 from __future__ import annotations
@@ -46,32 +46,37 @@ def build_append(
     producer: Producer | None = None,
     not_before_ms: int = 0,
 ) -> Append:
-    """One record for each payload; None instead of one deletes its key.
+    """Builds an append with one record per payload. A payload of None deletes its key.
 
-    Without a `config` there are no limits but those of the format: for what a topic took already.
+    Without a `config` only the limits of the file format apply. That is for copies of messages
+    that a topic has already accepted.
     """
-    taken = _to_tuple("payloads", payloads)
-    count = len(taken)
+    message_payloads = _to_tuple("payloads", payloads)
+    count = len(message_payloads)
     if not count:
-        raise InputError("an append without messages")
-    their_keys = None if keys is None else _to_tuple("keys", keys, count)
-    their_headers = None if headers is None else _to_tuple("headers", headers, count)
-    who = None if producer is None else _checked(producer)
-    values = _values(taken)
+        raise InputError("an append needs at least one message")
+    message_keys = None if keys is None else _to_tuple("keys", keys, count)
+    message_headers = None if headers is None else _to_tuple("headers", headers, count)
+    checked_producer = None if producer is None else _checked(producer)
+    values = _values(message_payloads)
     blocks, flags, schedule = None, None, _schedule(not_before_ms)
-    if their_headers is None and not schedule:
-        if their_keys is not None or who is not None:
-            blocks = encode_plain_blocks(_copied_keys(their_keys), who, count=count)
+    if message_headers is None and not schedule:
+        if message_keys is not None or checked_producer is not None:
+            blocks = encode_plain_blocks(_copied_keys(message_keys), checked_producer, count=count)
     else:
-        named = [_named(index, their_headers, schedule) for index in range(count)]
+        header_lists = [_named(index, message_headers, schedule) for index in range(count)]
         count_max = STORED_HEADERS_COUNT_MAX if config is None else HEADERS_COUNT_MAX
         blocks = [
-            _block(index, their_keys, named[index], _nth(who, index), count_max)
+            _block(
+                index, message_keys, header_lists[index], _nth(checked_producer, index), count_max
+            )
             for index in range(count)
         ]
-        flags = [_scheduled_flag(one) for one in named]
-    if values is not taken:
-        tombstones = [_tombstone_flag(index, taken, their_keys) for index in range(count)]
+        flags = [_scheduled_flag(header_list) for header_list in header_lists]
+    if values is not message_payloads:
+        tombstones = [
+            _tombstone_flag(index, message_payloads, message_keys) for index in range(count)
+        ]
         flags = list(map(operator.or_, flags, tombstones)) if flags else tombstones
     return Append(
         payloads=values,
@@ -81,28 +86,28 @@ def build_append(
         ack=_ack(ack),
         size=_size(values, blocks, config),
         message_count=count,
-        producer=who,
+        producer=checked_producer,
     )
 
 
 def build_batch_append(batch: Buffer, *, config: TopicConfig, ack: Ack) -> Append:
-    """One record batch as Kafka's clients send it: there as a whole, or not at all."""
+    """Builds an append of one Kafka record batch, which is stored as a whole or not at all."""
     try:
         data = _copied(batch)
         header = check(data)
     except TypeError:
-        raise InputError(f"a record batch is bytes, not {type(batch).__name__}") from None
+        raise InputError(f"a record batch must be bytes, not {type(batch).__name__}") from None
     except DataError as error:
-        raise InputError(f"not a record batch: {error}") from error
+        raise InputError(f"not a valid record batch: {error}") from error
     _check_limit("a record batch", record_bytes(0, len(data)), config.request_bytes_max)
-    require_codec(compression_of(header))  # what is appended can be read back
+    require_codec(compression_of(header))  # so that the batch can be read back
     return _batch_append(data, header, _ack(ack))
 
 
 def build_staged_append(batch: bytes) -> Append:
-    """One record batch that was checked when it was staged; the limits of then count.
+    """Builds an append of one record batch whose size was checked when it was staged.
 
-    It is acknowledged when it is written: whoever appends them asks for a sync behind the last.
+    The append is acknowledged after its write. The caller syncs once after the last batch.
     """
     return _batch_append(batch, check(batch), Ack.AFTER_WRITE)
 
@@ -120,26 +125,26 @@ def _batch_append(data: bytes, header: RecordBatchHeader, ack: Ack) -> Append:
 
 
 def _to_tuple(what: str, values: Iterable[object], count: int | None = None) -> tuple[object, ...]:
-    """A copy: the caller's own list may change before it is written."""
+    """Copies the values, because the caller's list may change before the append is written."""
     if isinstance(values, bytes | bytearray | memoryview | str):
-        raise InputError(f"{what}: a sequence is wanted, not one of them")
+        raise InputError(f"{what}: must be a sequence, not a single {type(values).__name__}")
     try:
-        taken = tuple(values)
+        copied = tuple(values)
     except TypeError:
-        raise InputError(f"{what}: not a sequence, but {type(values).__name__}") from None
-    if count is not None and len(taken) != count:
-        raise InputError(f"{what}: there are {len(taken)} of them, but {count} messages")
-    return taken
+        raise InputError(f"{what}: must be a sequence, not {type(values).__name__}") from None
+    if count is not None and len(copied) != count:
+        raise InputError(f"{what}: {len(copied)} values were passed for {count} messages")
+    return copied
 
 
-def _values(taken: tuple[object, ...]) -> Sequence[bytes]:
-    """The payloads as bytes; the same tuple if they are."""
-    if bytes_lengths(taken) is not None:
-        return cast("Sequence[bytes]", taken)
+def _values(payloads: tuple[object, ...]) -> Sequence[bytes]:
+    """Returns the payloads as `bytes`: the same tuple if all of them are `bytes` already."""
+    if bytes_lengths(payloads) is not None:
+        return cast("Sequence[bytes]", payloads)
     try:
-        return tuple(b"" if payload is None else _copied(payload) for payload in taken)
+        return tuple(b"" if payload is None else _copied(payload) for payload in payloads)
     except (TypeError, BufferError):
-        raise InputError("payloads: every one must be bytes, or None to delete its key") from None
+        raise InputError("payloads: each must be bytes, or None to delete its key") from None
 
 
 def _copied(buffer: object) -> bytes:
@@ -152,24 +157,26 @@ def _tombstone_flag(
     if payloads[index] is not None:
         return 0
     if keys is None or keys[index] is None:
-        raise InputError(f"message {index}: neither a payload nor a key to delete")
+        raise InputError(f"message {index}: a message without a payload needs a key to delete")
     return int(RecordFlags.TOMBSTONE)
 
 
 def _schedule(not_before_ms: int) -> tuple[Header, ...]:
     if type(not_before_ms) is not int or not 0 <= not_before_ms <= TIMESTAMP_MS_MAX:
-        raise InputError(f"not_before_ms {str(not_before_ms)[:40]}: not a moment")
+        raise InputError(
+            f"not_before_ms {str(not_before_ms)[:40]}: must be 0 or milliseconds since 1970"
+        )
     return ((NOT_BEFORE_HEADER, b"%d" % not_before_ms),) if not_before_ms else ()
 
 
 def _scheduled_flag(headers: Sequence[Header]) -> int:
-    """Whoever writes the header as one of their own means the same."""
+    """A caller may also schedule a message by passing the header itself."""
     is_scheduled = any(name == NOT_BEFORE_HEADER for name, _ in headers)
     return int(RecordFlags.SCHEDULED) if is_scheduled else 0
 
 
 def _nth(producer: Producer | None, index: int) -> Producer | None:
-    """The producer of the message at that index."""
+    """Returns the producer with the sequence of the message at that index."""
     if producer is None:
         return None
     return producer._replace(sequence=(producer.sequence + index) % SEQUENCE_COUNT)
@@ -184,9 +191,11 @@ def _named(
         pairs = [(name, value) for name, value in cast("Sequence[Header]", headers[index])]
         copied = [(name, None if value is None else _copied(value)) for name, value in pairs]
     except (TypeError, ValueError, BufferError):
-        raise InputError(f"message {index}: a header is a name, and bytes or None") from None
+        raise InputError(
+            f"message {index}: each header must be a pair of a name and a value (bytes or None)"
+        ) from None
     if not all(isinstance(name, str) for name, _ in copied):
-        raise InputError(f"message {index}: a header's name is text")
+        raise InputError(f"message {index}: each header name must be a string")
     return [*copied, *schedule]
 
 
@@ -200,7 +209,7 @@ def _copied_key(index: int, key: object) -> bytes | None:
     try:
         return None if key is None else _copied(key)
     except (TypeError, BufferError):
-        raise InputError(f"message {index}: a key is bytes, or None") from None
+        raise InputError(f"message {index}: the key must be bytes or None") from None
 
 
 def _block(
@@ -218,16 +227,19 @@ def _checked(producer: Producer) -> Producer:
     try:
         producer_id, epoch, sequence = map(operator.index, producer)
     except (TypeError, ValueError):
-        raise InputError("producer: not an id, an epoch and a sequence") from None
+        raise InputError("producer: must be an id, an epoch and a sequence") from None
     if not (0 <= producer_id <= OFFSET_MAX and 0 <= epoch <= EPOCH_MAX):
-        raise InputError(f"producer {producer_id}, epoch {epoch}: not what a producer can have")
+        raise InputError(
+            f"producer {producer_id}, epoch {epoch}: the id must be 0 to {OFFSET_MAX}, "
+            f"the epoch 0 to {EPOCH_MAX}"
+        )
     if not 0 <= sequence < SEQUENCE_COUNT:
-        raise InputError(f"sequence {sequence}: allowed are 0 to {SEQUENCE_COUNT - 1}")
+        raise InputError(f"sequence {sequence}: must be 0 to {SEQUENCE_COUNT - 1}")
     return Producer(producer_id, epoch, sequence)
 
 
 def _stamps(timestamps_ms: Numbers, count: int) -> Numbers:
-    """One number for all, or a copy of them."""
+    """Returns one timestamp for all messages, or a copy of one timestamp each."""
     try:
         if isinstance(timestamps_ms, int):
             latest, stamps = int(timestamps_ms), array("Q", [timestamps_ms])
@@ -235,15 +247,15 @@ def _stamps(timestamps_ms: Numbers, count: int) -> Numbers:
             stamps = array("Q", _to_tuple("timestamps_ms", timestamps_ms, count))  # type: ignore[arg-type]
             latest = max(stamps)
     except (TypeError, OverflowError):
-        raise InputError("timestamps_ms: not milliseconds since 1970") from None
+        raise InputError("timestamps_ms: must be milliseconds since 1970, 0 or more") from None
     if latest > TIMESTAMP_MS_MAX:
-        raise InputError(f"timestamps_ms: {latest} is no moment")
+        raise InputError(f"timestamps_ms: {latest} is more than the maximum {TIMESTAMP_MS_MAX}")
     return latest if isinstance(timestamps_ms, int) else stamps
 
 
 def _ack(ack: Ack) -> Ack:
     if not isinstance(ack, Ack):
-        raise InputError(f"ack {str(ack)[:40]}: not one of `Ack`")
+        raise InputError(f"ack {str(ack)[:40]}: must be a member of `Ack`")
     return ack.require_possible()
 
 
@@ -256,7 +268,7 @@ def _size(
     if config is None:
         return size
     if blocks is not None and longest + longest_block > config.message_bytes_max:
-        # One message may have both.
+        # The longest payload and the longest block may belong to different messages.
         longest = max(map(operator.add, map(len, values), map(len, blocks)))
     _check_limit("a message", longest, config.message_bytes_max)
     _check_limit("an append", size, config.request_bytes_max)

@@ -1,9 +1,9 @@
-"""The messages `[start, end)` of a partition, in the order that `oldest_first` takes them.
+"""The unread messages of a partition as chunks, for `oldest_first` to read in event-time order.
 
     ends = advance_partitions([(partition, start, end), …], messages_max=10_000)
 
-Sealed segments are described by their indexes, a stride a chunk; what has none, or an index that
-does not say how new the messages after `start` are, is read in windows.
+The indexes of a sealed segment supply one chunk per index entry. Messages are read in windows where
+a segment has no good index, or where its index does not give the newest timestamp after `start`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,19 @@ class PartitionRange(NamedTuple):
 def advance_partitions(
     ranges: Sequence[PartitionRange], *, messages_max: int | None, bytes_max: int | None
 ) -> list[int]:
-    """Where to stop in each so that event time advances in all of them together."""
-    backlogs = [PartitionBacklog(*each) for each in ranges]
+    """Returns the offset at which to stop in each partition.
+
+    Event time advances in all partitions together.
+    """
+    backlogs = [PartitionBacklog(*partition_range) for partition_range in ranges]
     return advance(backlogs, Limit(messages_max, bytes_max))
 
 
 class _Stride(NamedTuple):
-    """An entry of both indexes: the record at `offset`, and how new all up to it are."""
+    """A record that both indexes list.
+
+    `newest_ms` is the largest timestamp of all records of the segment up to this one.
+    """
 
     offset: int
     position: int
@@ -57,7 +63,7 @@ class _Stride(NamedTuple):
 
 
 class PartitionBacklog:
-    """A `Backlog`. Offsets without a message belong to the message before them."""
+    """A `Backlog` of one partition. Offsets without a message count with the message before."""
 
     def __init__(self, partition: ReadablePartition, start: int, end: int) -> None:
         self._partition = partition
@@ -92,12 +98,12 @@ class PartitionBacklog:
             yield Items([self.end], [0], [0])
 
     def _segment_chunks(self, info: PartitionSegment, start: int, end: int) -> Iterator[Chunk]:
-        strides = [each for each in self._strides(info) if start < each.offset < end]
+        strides = [stride for stride in self._strides(info) if start < stride.offset < end]
         if len(strides) < 2:
             yield from self._read_chunks(start, end)
             return
-        # The index counts from the segment's beginning: it tells how new the messages from `start`
-        # on are where they are newer than its first entry after `start`.
+        # A time index entry holds the largest timestamp since the beginning of the segment. It is
+        # the largest since `start` only where it exceeds that of the first entry after `start`.
         first = before = strides[0]
         yield from self._read_chunks(start, first.offset)
         for stride in strides[1:]:
@@ -110,19 +116,19 @@ class PartitionBacklog:
         yield from self._read_chunks(before.offset, end)
 
     def _strides(self, info: PartitionSegment) -> list[_Stride]:
-        """None if there is no good index."""
+        """Returns nothing if an index is missing or damaged."""
         if not info.is_sealed:
             return []
         disk, base_offset = self._partition.disk, info.base_offset
         try:
-            places = load_index(disk, index_path(info.path), base_offset=base_offset)
-            times = load_time_index(disk, time_index_path(info.path), base_offset=base_offset)
+            positions = load_index(disk, index_path(info.path), base_offset=base_offset)
+            timestamps = load_time_index(disk, time_index_path(info.path), base_offset=base_offset)
         except LakebedError:
             return []
-        newest_ms = {entry.relative_offset: entry.timestamp_ms for entry in times}
+        newest_ms = {entry.relative_offset: entry.timestamp_ms for entry in timestamps}
         return [
             _Stride(base_offset + relative, position, newest_ms[relative])
-            for relative, _, position in places
+            for relative, _, position in positions
             if relative in newest_ms
         ]
 
@@ -139,8 +145,8 @@ class PartitionBacklog:
 
 
 def bytes_of(batch: MessageBatch) -> int:
-    """About what its messages take, inflated."""
+    """Returns the approximate size of the messages after decompression."""
     if isinstance(batch, PlainMessages):
         return batch.run.end - batch.run.start
-    assert isinstance(batch, PackedMessages), "another kind of batch"
+    assert isinstance(batch, PackedMessages), "unknown kind of batch"
     return len(batch.batch.buffer)

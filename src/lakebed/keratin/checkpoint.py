@@ -1,11 +1,11 @@
-"""The file `checkpoint`: what is known of the active segment, so that opening reads only the rest.
+"""The file `checkpoint`: lets recovery skip most of the active segment when a partition is opened.
 
-It holds the segment's index entries and what producers had written before a position, both as of
-one moment between two commits, and it names only what was durable then. It is a shortcut: where it
-is missing, damaged, of a newer version or not of this segment, the segment is scanned.
+It holds the segment's index entries and the producers' runs up to a position in the log, both as of
+one moment between two commits. It covers durable records only. It is a shortcut: if it is missing,
+damaged, of a newer version or of another segment, the whole active segment is scanned.
 
-What may be lost: nothing. Records before its position are not read when a partition is opened,
-so damage there is found by readers and by `partition_verification`, as in a sealed segment.
+What may be lost: nothing. Records before its position are not read when a partition is opened, so
+damage there is found later, by readers and by `partition_verification`, as in a sealed segment.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Checkpoint(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Of its file."""
+        """The size of the file in bytes."""
         entries = len(self.places) * (INDEX_ENTRY.size + TIME_ENTRY.size)
         return CHECKPOINT_HEADER.size + entries + len(self.runs) * PRODUCER_RUN.size
 
     def segment(self, *, index_stride_bytes: int) -> ActiveSegment:
-        """The segment as it was."""
+        """Returns the active segment as it was when the checkpoint was made."""
         segment = ActiveSegment(
             base_offset=self.base_offset,
             created_ms=self.created_ms,
@@ -73,7 +73,7 @@ class Checkpoint(NamedTuple):
 
 
 def checkpoint_of(segment: ActiveSegment, runs: Sequence[ProducerRun]) -> Checkpoint:
-    """Of a segment whose records are all durable, and of its partition's producers."""
+    """Makes a checkpoint of a segment whose records are all durable, and of all producers' runs."""
     return Checkpoint(
         base_offset=segment.base_offset,
         created_ms=segment.created_ms,
@@ -93,7 +93,7 @@ def save_checkpoint(disk: Disk, path: PathLike, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(disk: Disk, path: PathLike) -> Checkpoint:
-    """`NotFound`, `Torn`, `Corrupt` or `UnknownVersion` if there is none to be used."""
+    """Raises `NotFound`, `Torn`, `Corrupt` or `UnknownVersion` if there is no usable checkpoint."""
     return decode_checkpoint(read_file(disk, path, size_max=_BYTES_MAX), path=path)
 
 
@@ -128,23 +128,37 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 def decode_checkpoint(data: Buffer, *, path: PathLike) -> Checkpoint:
     if len(data) < CHECKPOINT_HEADER.size:
-        raise Torn("a checkpoint without its header", path=path, offset=0, found=len(data))
+        raise Torn(
+            "the checkpoint is shorter than its header",
+            path=path,
+            offset=0,
+            found=len(data),
+        )
     header = CHECKPOINT_HEADER.unpack(data)
     if header.magic != CHECKPOINT_MAGIC:
-        raise Corrupt("not a checkpoint", path=path, offset=0)
+        raise Corrupt("not a checkpoint file: its magic number is wrong", path=path, offset=0)
     body = memoryview(data)[CHECKPOINT_HEADER.size :]
     crc = crc32c(data[:_CHECKED_BYTES], crc32c(body))
     is_sound, is_ours = crc == header.crc32c, header.header_length == CHECKPOINT_HEADER.size
     if header.version > VERSION and (is_sound or not is_ours):
-        # Not one flipped bit: its checksum is right, or not where ours is.
-        raise UnknownVersion("checkpoint", path=path, expected=VERSION, found=header.version)
+        # A flipped bit in the version would leave the length as ours and the checksum wrong.
+        raise UnknownVersion(
+            "unsupported checkpoint version", path=path, expected=VERSION, found=header.version
+        )
     if not is_sound:
-        raise Corrupt("the checkpoint's checksum", path=path, expected=header.crc32c, found=crc)
+        raise Corrupt(
+            "the checkpoint's checksum is wrong", path=path, expected=header.crc32c, found=crc
+        )
     times_at = header.entry_count * INDEX_ENTRY.size
     runs_at = times_at + header.entry_count * TIME_ENTRY.size
     end = runs_at + header.run_count * PRODUCER_RUN.size
     if not is_ours or end != len(body):
-        raise Corrupt("a checkpoint of another length", path=path, expected=end, found=len(body))
+        raise Corrupt(
+            "the checkpoint's length does not match its header",
+            path=path,
+            expected=end,
+            found=len(body),
+        )
     return Checkpoint(
         base_offset=header.base_offset,
         created_ms=header.created_ms,

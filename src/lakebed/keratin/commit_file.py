@@ -1,19 +1,19 @@
-"""`commit.bin`: batches that were handed over, whole and durable before the first is appended.
+"""The file `commit.bin`: the batches of one commit, durable before the first one is appended.
 
     new = NewCommit(disk, path, application="query 7", version=41, producer_id=…, created_ms=…)
     for batch in batches:
         new.add(batch)
     new.finish()
-    new.publish()                          from here on all of it will be appended
+    new.publish()                          from here on, all batches will be appended
     with load_commit(disk, path) as commit:
         for batch in commit.batches(): …
 
-Each batch is written as it will stand in the log, but for its first offset: as sent by a producer
-that nobody else is, in epoch 0, with sequences from 0 on. So what of it is in the log can be told
-from what that producer wrote. The file holds no more than that; memory stays bounded.
+Each batch is written as it will appear in the log, except for its first offset. Its producer id is
+unique to this commit, with epoch 0 and sequences from 0. The log's messages of that producer show
+which batches have been appended. Batches are written and read in pieces, so memory is bounded.
 
-Invariant: a file under this name is complete, and every byte of it is durable. One that is not
-finished has another name, and is removed with other temporaries.
+Invariant: a file under this name is complete, and every byte of it is durable. An unfinished file
+has a temporary name, and is removed with the other temporary files when the partition is opened.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CHECKED_BYTES = COMMIT_HEADER.offset_of("crc32c")
 
 
 class NewCommit:
-    """One that is being written. Whoever made it calls `publish` or `discard`."""
+    """A commit file that is being written. Its creator must call `publish` or `discard`."""
 
     def __init__(
         self,
@@ -68,17 +68,17 @@ class NewCommit:
         )  # fmt: skip
         self._pieces = [name]  # not written yet
         self._pieces_bytes = len(name)
-        self._end = COMMIT_HEADER.size  # of what is written
+        self._end = COMMIT_HEADER.size  # the end of the bytes written so far
         self._temporary: str | None = disk.temporary_name(path)
         self._file = disk.create(self._temporary)
 
     @property
     def missing_bytes(self) -> int:
-        """What is still to be written: of this file, and then to the log."""
+        """Bytes still to be written, to this file and then to the log."""
         return self._pieces_bytes + log_bytes(self._header)
 
     def add(self, batch: bytes) -> None:
-        """One record batch that was checked."""
+        """Adds one record batch that has been checked."""
         header, count = self._header, message_count_of(batch)
         producer = Producer(header.producer_id, 0, header.message_count)
         _check_limit("messages", header.message_count + count, COMMIT_MESSAGES_MAX)
@@ -96,25 +96,25 @@ class NewCommit:
             self._write()
 
     def finish(self) -> None:
-        """Make every byte durable."""
+        """Writes the header and makes every byte durable."""
         self._write()
         self._file.write_and_sync(0, [_sealed(self._header)])
         self._file.close()
 
     def publish(self) -> None:
-        """Give it its name, durably; if it raises, then nothing of it may be appended."""
+        """Renames the file to its final name, durably. If it raises, no batch may be appended."""
         assert self._temporary is not None, "published twice"
         self._disk.rename(self._temporary, self._path)
         self._temporary = None
         try:
             self._disk.sync_folder(os.path.dirname(self._path))
         except LakebedError:
-            # It may be gone after a power cut, or not: then all of it will be appended.
+            # If the file survives a power cut in spite of this, recovery appends all its batches.
             self._disk.unlink(self._path)
             raise
 
     def discard(self) -> None:
-        """Remove what was not published. Idempotent."""
+        """Removes the file if it was not published. Idempotent."""
         self._file.close()
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
@@ -129,7 +129,7 @@ class NewCommit:
 
 
 class Commit:
-    """One that is to be appended. Its bytes were verified."""
+    """A published commit file whose bytes were verified, ready to be appended."""
 
     def __init__(self, file: File, header: CommitHeader, application: str) -> None:
         self._file = file
@@ -164,7 +164,10 @@ class Commit:
 
 
 def load_commit(disk: Disk, path: str) -> Commit:
-    """`NotFound` if there is none; `Torn` or `Corrupt` if one byte is not what was written."""
+    """Opens and verifies the commit file.
+
+    Raises `NotFound` if there is none, and `Torn` or `Corrupt` if any byte is not as written.
+    """
     file = disk.open(path)
     try:
         header = _read_header(file)
@@ -176,7 +179,7 @@ def load_commit(disk: Disk, path: str) -> Commit:
 
 
 def log_bytes(header: CommitHeader) -> int:
-    """What its batches take in a log."""
+    """Returns the number of bytes that the batches take in a log."""
     return header.batches_bytes + header.batch_count * record_bytes(0, 0)
 
 
@@ -189,24 +192,31 @@ def _read_header(file: File) -> CommitHeader:
     path, size = file.path, file.size()
     data = file.pread(0, COMMIT_HEADER.size)
     if len(data) < COMMIT_HEADER.size:
-        raise Torn("a commit without its header", path=path, offset=0, found=len(data))
+        raise Torn(
+            "the commit file is shorter than its header",
+            path=path,
+            offset=0,
+            found=len(data),
+        )
     header, crc = COMMIT_HEADER.unpack(data), crc32c(data[:_CHECKED_BYTES])
     is_sound, is_ours = crc == header.crc32c, header.header_length == COMMIT_HEADER.size
     if header.magic == COMMIT_MAGIC and header.version > VERSION and (is_sound or not is_ours):
-        # Not one flipped bit: its checksum is right, or not where ours is.
-        raise UnknownVersion("a commit", path=path, expected=VERSION, found=header.version)
+        # A flipped bit in the version would leave the length as ours and the checksum wrong.
+        raise UnknownVersion(
+            "unsupported commit file version", path=path, expected=VERSION, found=header.version
+        )
     if header.magic != COMMIT_MAGIC or not is_sound or not is_ours:
-        raise Corrupt("the header of a commit", path=path, offset=0)
+        raise Corrupt("the header of the commit file is damaged", path=path, offset=0)
     expected = COMMIT_HEADER.size + header.application_bytes + header.batches_bytes
     if size < expected:
-        raise Torn("a commit is cut short", path=path, expected=expected, found=size)
+        raise Torn("the commit file is cut short", path=path, expected=expected, found=size)
     if size > expected:
-        raise Corrupt("there is something behind a commit", path=path, offset=expected)
+        raise Corrupt("unexpected bytes after the end of the commit", path=path, offset=expected)
     return header
 
 
 def _verified(file: File, header: CommitHeader) -> str:
-    """The application's name, once all that is behind the header was looked at."""
+    """Verifies the checksum of everything after the header, and returns the application's name."""
     crc, position, end = 0, COMMIT_HEADER.size, file.size()
     while position < end:
         piece = file.pread(position, min(_PIECE_BYTES, end - position))
@@ -214,7 +224,7 @@ def _verified(file: File, header: CommitHeader) -> str:
         position += len(piece)
     if crc != header.body_crc32c:
         raise Corrupt(
-            "the checksum of a commit",
+            "the checksum of the commit file is wrong",
             path=file.path,
             offset=COMMIT_HEADER.size,
             expected=f"{header.body_crc32c:#010x}",
@@ -225,4 +235,4 @@ def _verified(file: File, header: CommitHeader) -> str:
 
 def _check_limit(what: str, size: int, limit: int) -> None:
     if size > limit:
-        raise TooLarge(f"what is committed to one partition, in {what},", size=size, limit=limit)
+        raise TooLarge(f"the size of a commit to one partition, in {what},", size=size, limit=limit)

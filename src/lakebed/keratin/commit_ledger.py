@@ -1,14 +1,15 @@
-"""`commits.json`: the last version of each application that was committed to a partition.
+"""The file `commits.json`: the last version that each application committed to a partition.
 
     {"format": "lakebed commits", "version": 1, "crc32c": "8 hex digits", "applications": [
      {"application": "query 7", "version": 41, "base_offset": 1200, "message_count": 3,
       "committed_ms": 1700000000000}]}
 
-The one that committed last stands last. The checksum covers the rest as compact JSON: see
-`_checksum`. Replaced as a whole. One that is damaged is an error, for without it a version that
-was committed before would be taken for a new one.
+The application that committed most recently is last. The checksum covers the rest as compact JSON:
+see `_checksum`. The file is always replaced as a whole. A damaged file is an error, because without
+it a version that was committed before would be committed again.
 
-What may be lost: of more than `APPLICATIONS_MAX` the one that is longest without a commit.
+What may be lost: with more than `APPLICATIONS_MAX` applications, the one that has not committed for
+the longest time is forgotten.
 """
 
 from __future__ import annotations
@@ -30,24 +31,27 @@ _FILE_BYTES_MAX = 64 * MIB
 
 
 class Committed(NamedTuple):
-    """What became of a version. Its messages follow one another, unless it was interrupted: by a
-    crash or a full disk, and others wrote before it was completed."""
+    """The outcome of a commit: its version, and where its messages are.
+
+    The messages have consecutive offsets, unless a crash or a full disk interrupted the commit and
+    other messages were appended before it was completed.
+    """
 
     version: int
-    base_offset: int | None  # None, if it was interrupted so often that nobody knows any more
+    base_offset: int | None  # None: interrupted so often that the first offset is not known
     message_count: int
     committed_ms: int  # since 1970
 
 
 Ledger = Mapping[str, Committed]
-"""By application, the one that committed last at the end."""
+"""The last commit by application. The application that committed most recently is last."""
 
 
 def with_commit(
     ledger: Ledger, application: str, committed: Committed, *, count_max: int = APPLICATIONS_MAX
 ) -> Ledger:
-    """The ledger behind one more commit."""
-    others = {name: one for name, one in ledger.items() if name != application}
+    """Returns the ledger with one more commit."""
+    others = {name: entry for name, entry in ledger.items() if name != application}
     surplus = len(others) + 1 - count_max
     for name in list(others)[: max(surplus, 0)]:
         del others[name]
@@ -55,7 +59,7 @@ def with_commit(
 
 
 def load_ledger(disk: Disk, path: PathLike) -> Ledger:
-    """Empty if there is none."""
+    """Returns an empty ledger if there is no file."""
     try:
         data = read_file(disk, path, size_max=_FILE_BYTES_MAX)
     except NotFound:
@@ -64,12 +68,12 @@ def load_ledger(disk: Disk, path: PathLike) -> Ledger:
 
 
 def save_ledger(disk: Disk, path: PathLike, ledger: Ledger) -> None:
-    """Durable when it returns."""
+    """Replaces the file. It is durable when this returns."""
     replace_atomically(disk, path, encode_ledger(ledger))
 
 
 def encode_ledger(ledger: Ledger) -> bytes:
-    rows = [{"application": name, **one._asdict()} for name, one in ledger.items()]
+    rows = [{"application": name, **entry._asdict()} for name, entry in ledger.items()]
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -84,21 +88,34 @@ def decode_ledger(data: bytes, *, path: PathLike) -> Ledger:
         document = json.loads(data)
         if document["format"] != FORMAT:
             raise ValueError
-        version, said, rows = document["version"], document["crc32c"], document["applications"]
-        if type(version) is int and version > VERSION and said != _checksum(VERSION, rows):
-            raise UnknownVersion("commits", path=path, expected=VERSION, found=version)
+        version, stored, rows = document["version"], document["crc32c"], document["applications"]
+        if type(version) is int and version > VERSION and stored != _checksum(VERSION, rows):
+            raise UnknownVersion(
+                "unsupported version of the commit ledger",
+                path=path,
+                expected=VERSION,
+                found=version,
+            )
         if version != VERSION:
             raise ValueError
-        found = _checksum(version, rows)
-        if said != found:
-            raise Corrupt("the checksum of the commits", path=path, expected=said, found=found)
+        computed = _checksum(version, rows)
+        if stored != computed:
+            raise Corrupt(
+                "the checksum of the commit ledger is wrong",
+                path=path,
+                expected=stored,
+                found=computed,
+            )
         return dict(map(_entry, rows))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise Corrupt("not what says which versions were committed", path=path) from None
+        raise Corrupt("not a valid commit ledger", path=path) from None
 
 
 def _checksum(version: int, rows: object) -> str:
-    """Over `[format, version, applications]`, with sorted keys, without spaces, in ASCII."""
+    """Computes the crc32c of `[format, version, applications]` as compact ASCII JSON.
+
+    Keys are sorted, and there are no spaces.
+    """
     text = json.dumps([FORMAT, version, rows], separators=(",", ":"), sort_keys=True)
     return f"{crc32c(text.encode('ascii')):08x}"
 

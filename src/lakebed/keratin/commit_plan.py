@@ -1,7 +1,8 @@
-"""What a commit of several appends writes, and what each of them is answered: pure.
+"""Plans one commit of several appends: the records to write, and the answer to each append.
 
-Offsets are given out here, in the order of the queue. What a producer sends again gets the
-offsets it had, and what comes out of order is refused alone.
+This module does no I/O. It assigns offsets in the order of the queue. Messages that a producer
+sends again get the offsets they already have. An append that is out of sequence is refused without
+affecting the others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lakebed.keratin.writer_requests import Append, Appended
 
 @dataclass
 class CommitPlan:
-    """Records in their order, as the kernel takes them."""
+    """The records of one commit, in order, as columns for the kernel."""
 
     next_offset: int
     answers: list[Appended | InputError] = field(default_factory=list)
@@ -34,7 +35,7 @@ class CommitPlan:
     flags: Numbers = 0
     size: int = 0
     is_sync_wanted: bool = False
-    changed: dict[int, Runs] = field(default_factory=dict)  # producers, by their id
+    changed: dict[int, Runs] = field(default_factory=dict)  # by producer id
 
     def record_offsets(self) -> range | array[int]:
         if isinstance(self.offsets, int):
@@ -46,7 +47,7 @@ class CommitPlan:
 class _Accepted:
     append: Append
     base_offset: int
-    skip: int  # messages that are there already
+    skip: int  # messages that are already in the log
 
     @property
     def payloads(self) -> Sequence[Buffer]:
@@ -69,14 +70,14 @@ def plan_commit(
         except InputError as error:
             plan.answers.append(error)
             continue
-        known = verdict.known_count
-        base_offset = verdict.base_offset if known else plan.next_offset
+        known_count = verdict.known_count
+        base_offset = verdict.base_offset if known_count else plan.next_offset
         if append.ack is Ack.AFTER_FSYNC and base_offset + append.message_count > durable_offset:
             plan.is_sync_wanted = True
-        if known < append.message_count:
-            accepted.append(_Accepted(append, plan.next_offset, known))
-            _note_producer(append, known, plan, producers, now_ms)
-            plan.next_offset += append.message_count - known
+        if known_count < append.message_count:
+            accepted.append(_Accepted(append, plan.next_offset, known_count))
+            _note_producer(append, known_count, plan, producers, now_ms)
+            plan.next_offset += append.message_count - known_count
         plan.answers.append(Appended(base_offset, append.message_count))
     if accepted:
         _lay_out(accepted, plan)
@@ -89,16 +90,16 @@ def _judge(append: Append, plan: CommitPlan, producers: Producers) -> Verdict:
     runs = _runs(append.producer.producer_id, plan, producers)
     verdict = judge(runs, append.producer, append.message_count)
     if append.is_batch and 0 < verdict.known_count < append.message_count:
-        # A batch record is there as a whole or not at all: another one has these sequences.
+        # A batch record is stored as a whole, so other messages must have used these sequences.
         raise InputError(
             f"producer {append.producer.producer_id}: sequence {append.producer.sequence} "
-            "begins a batch of which only a part is new"
+            "begins a batch of which some messages are already in the log"
         )
     return verdict
 
 
 def _note_producer(
-    append: Append, known: int, plan: CommitPlan, producers: Producers, now_ms: int
+    append: Append, known_count: int, plan: CommitPlan, producers: Producers, now_ms: int
 ) -> None:
     producer = append.producer
     if producer is None:
@@ -107,8 +108,8 @@ def _note_producer(
         producer_id=producer.producer_id,
         epoch=producer.epoch,
         reserved=0,
-        first_sequence=(producer.sequence + known) % SEQUENCE_COUNT,
-        message_count=append.message_count - known,
+        first_sequence=(producer.sequence + known_count) % SEQUENCE_COUNT,
+        message_count=append.message_count - known_count,
         base_offset=plan.next_offset,
         timestamp_ms=now_ms,
     )
@@ -132,16 +133,16 @@ def _lay_out(accepted: Sequence[_Accepted], plan: CommitPlan) -> None:
     payloads: list[Buffer] = []
     headers: list[Buffer | None] = []
     offsets, timestamps_ms, flags = array("Q"), array("Q"), array("H")
-    for one in accepted:
-        append, count = one.append, len(one.payloads)
+    for item in accepted:
+        append, count = item.append, len(item.payloads)
         if append.is_batch:
-            payloads.append(rewrite_first_offset(append.payloads[0], one.base_offset))
+            payloads.append(rewrite_first_offset(append.payloads[0], item.base_offset))
         else:
-            payloads.extend(one.payloads)
-        headers.extend(append.headers[one.skip :] if append.headers else [None] * count)
-        offsets.extend(range(one.base_offset, one.base_offset + count))
-        timestamps_ms.extend(_column(append.timestamps_ms, one.skip, count))
-        flags.extend(_column(append.flags, one.skip, count))
+            payloads.extend(item.payloads)
+        headers.extend(append.headers[item.skip :] if append.headers else [None] * count)
+        offsets.extend(range(item.base_offset, item.base_offset + count))
+        timestamps_ms.extend(_column(append.timestamps_ms, item.skip, count))
+        flags.extend(_column(append.flags, item.skip, count))
     plan.payloads, plan.headers = payloads, headers if any(headers) else None
     plan.offsets, plan.timestamps_ms, plan.flags = offsets, timestamps_ms, flags
     plan.size = sum(

@@ -1,15 +1,16 @@
-"""Key compaction of sealed segments: which messages survive. Decided here, without I/O.
+"""Decides, without I/O, which messages of sealed segments survive key compaction.
 
-Of each key the last message stays, over all segments of the pass; messages without a key stay. A
-last message that is a tombstone goes, too, once its segment is old enough; then nothing of the key
-is left, for whatever was older went with it or before it. Control records stay.
+The last message of each key, over all segments of the pass, is kept. Messages without a key and
+control records are kept too. If the last message of a key is a tombstone, it is removed once its
+segment is old enough. Nothing of that key is left then, because its older messages are removed
+before the tombstone or together with it.
 
-A batch record of which every message survives stays as it is; of any other the survivors become
+A batch record is kept unchanged if every message in it survives. Otherwise its survivors become
 plain records.
 
-Memory is bounded: of `keys_max` keys the last message is known at a time (40 to 120 bytes each),
-and of every message one bit says whether it goes. Where there are more keys, the log is read
-several times, each time for those keys whose hashes lie in the next range.
+Memory is bounded: at most `keys_max` keys are held at a time (40 to 120 bytes each), plus one bit
+per message. If there are more keys, the log is read several times, each time for the keys whose
+hashes lie in the next range.
 """
 
 from __future__ import annotations
@@ -28,38 +29,40 @@ from lakebed.keratin.segment_rewrite import Kept
 KEYS_MAX = 4_000_000
 _HASH_BYTES = 16
 _HASHES_END = 1 << 8 * _HASH_BYTES
-# Plain numbers: flags of an enumeration are slow.
+# Plain numbers: operations on enum flags are slow.
 _TOMBSTONE, _CONTROL, _BATCH = map(
     int, (RecordFlags.TOMBSTONE, RecordFlags.CONTROL, RecordFlags.BATCH)
 )
 
 
 class Survivors:
-    """Told of every record in order, once for each range of keys; and then asked about each.
+    """Finds the messages that a later message with the same key replaces.
 
-    Messages are numbered in their order, without those of control records.
+    The caller passes all records in order to `note` and calls `end_pass`, and repeats both until
+    `end_pass` returns True. Then `is_replaced` answers for each message. Messages are numbered from
+    0 in log order; control records are not counted.
     """
 
     def __init__(self, *, keys_max: int = KEYS_MAX) -> None:
         self._keys_max = keys_max
         self._latest: dict[int, int] = {}  # the number of the last message, by its key's hash
-        self._replaced = bytearray()  # a bit for each message that has a later one of its key
+        self._replaced = bytearray()  # one bit per message: set if a later one has its key
         self._next = 0  # the number of the next message
         self._hashes_start = 0
         self._hashes_end = _HASHES_END
 
     @property
     def key_count(self) -> int:
-        """How many keys are held now."""
+        """The number of keys held in memory now."""
         return len(self._latest)
 
     @property
     def next_number(self) -> int:
-        """Of the message that is noted next."""
+        """The number of the next message passed to `note`."""
         return self._next
 
     def note(self, run: Run, *, path: str) -> None:
-        """The messages of a run."""
+        """Takes the messages of a run into account. `path` is for errors."""
         for index, flags in enumerate(run.flags):
             if flags & _CONTROL:
                 continue
@@ -72,7 +75,10 @@ class Survivors:
                 self._note(None)
 
     def end_pass(self) -> bool:
-        """All records were told of; whether all keys were noted, or it must be done again."""
+        """Ends a pass over all records.
+
+        Returns True if all keys were covered, and False if another pass is needed.
+        """
         self._latest.clear()
         if self._hashes_end == _HASHES_END:
             return True
@@ -83,7 +89,7 @@ class Survivors:
         return False
 
     def is_replaced(self, number: int) -> bool:
-        """Whether there is a later message of the same key."""
+        """Returns whether a later message has the same key."""
         index = number >> 3
         return index < len(self._replaced) and bool(self._replaced[index] >> (number & 7) & 1)
 
@@ -92,18 +98,21 @@ class Survivors:
         self._next += 1
         if key is None:
             return
-        hashed = int.from_bytes(blake3(key).digest(length=_HASH_BYTES), "big")
-        if not self._hashes_start <= hashed < self._hashes_end:
+        key_hash = int.from_bytes(blake3(key).digest(length=_HASH_BYTES), "big")
+        if not self._hashes_start <= key_hash < self._hashes_end:
             return
-        before = self._latest.get(hashed)
-        self._latest[hashed] = number
-        if before is not None:
-            self._mark(before)
+        previous_number = self._latest.get(key_hash)
+        self._latest[key_hash] = number
+        if previous_number is not None:
+            self._mark(previous_number)
         elif len(self._latest) > self._keys_max:
             self._halve()
 
     def _halve(self) -> None:
-        """Leave the upper half of the keys to the next pass; what they replaced stays so."""
+        """Leaves the keys with hashes in the upper half of the range to the next pass.
+
+        Messages that were found to be replaced stay marked.
+        """
         while len(self._latest) > self._keys_max:
             self._hashes_end = (self._hashes_start + self._hashes_end) // 2
             end = self._hashes_end
@@ -117,7 +126,11 @@ class Survivors:
 
 
 class SegmentChoice:
-    """What survives of one segment: asked for its runs in order, as often as need be."""
+    """Chooses the surviving records of one segment.
+
+    It is called with the segment's runs in order. The sequence of calls may be repeated from the
+    first run.
+    """
 
     def __init__(
         self, survivors: Survivors, path: str, *, first_number: int, drops_tombstones: bool
@@ -166,7 +179,7 @@ class SegmentChoice:
         return key_of_block(run.headers(index)) is None
 
     def _kept_of_batch(self, run: Run, index: int) -> list[Message] | None:
-        """The messages that stay; None if the record stays as it is."""
+        """Returns the surviving messages, or None if the record is kept unchanged."""
         batch = open_batch(run, index, path=self._path)
         if batch.record_flags & RecordFlags.CONTROL or not len(batch):
             return None

@@ -1,7 +1,7 @@
-"""One pass of key compaction over sealed segments: what `compaction` decides, carried out.
+"""Runs one pass of key compaction over sealed segments, as decided by `compaction`.
 
-Segments are rewritten from the oldest to the newest: a tombstone goes after, or together with,
-everything that it deletes, so that a pass which is cut short brings nothing back.
+Segments are rewritten from the oldest to the newest. So a tombstone is removed after, or together
+with, everything that it deletes, and an interrupted pass brings no deleted message back.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ def compact(
     index_stride_bytes: int,
     keys_max: int = KEYS_MAX,
 ) -> Iterator[RewrittenSegment]:
-    """Compact the segments, which are all the sealed ones, oldest first.
+    """Compacts `segments`, which must be all sealed segments of the partition, oldest first.
 
-    What was rewritten is given at once, for the list of segments and the manifest to be changed
-    before the next one. `Corrupt`, before anything is changed, if one is damaged: repair it first.
+    Yields each rewritten segment at once, so that the caller can update the segment list and the
+    manifest before the next one is rewritten. If a segment is damaged, raises `Corrupt` before
+    anything is changed; the segment must be repaired first.
     """
     survivors = Survivors(keys_max=keys_max)
     newest_ms: list[int] = []
-    numbers: list[int] = []  # of the first message of each segment
+    numbers: list[int] = []  # the number of each segment's first message
     is_noted = False
     while not is_noted:
         newest_ms.clear()
@@ -56,12 +57,13 @@ def compact(
         if rewritten is not None:
             yield rewritten
         elif choice.leaves_out:
-            # It would grow, and stays: what deletes messages in it must stay with it.
+            # The rewritten segment would be larger, so the old one stays with all its messages.
+            # Tombstones in newer segments must stay as well, because they may delete these.
             may_drop = False
 
 
 def _note(disk: Disk, info: PartitionSegment, survivors: Survivors) -> int:
-    """Tell of every record; the largest timestamp."""
+    """Passes every record of the segment to `survivors`, and returns the largest timestamp."""
     newest_ms = 0
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
     try:

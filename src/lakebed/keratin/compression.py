@@ -1,17 +1,17 @@
-"""The compressions of record batches: gzip, snappy, lz4 and zstd, as Kafka's clients use them.
+"""Compression of record batches with gzip, snappy, lz4 and zstd, as Kafka's clients use them.
 
     inflate(compress(data, Compression.ZSTD), Compression.ZSTD, bytes_max=64 << 20)
 
-Inflating is bounded: data that would give more than `bytes_max` is refused (`TooLarge`) once so
-much was written, whatever it says of itself; up to then at most that much is allocated (and zstd's
-window, 128 MiB of address space at most). Data that is not whole, or has bytes behind its end, is
-`Corrupt`: nothing is ever half inflated.
+Decompression is bounded: data that would inflate to more than `bytes_max` is refused with
+`TooLarge`, even if it claims to be smaller. No more than `bytes_max` is allocated (plus zstd's
+window, at most 128 MiB of address space). Incomplete data, or data with bytes after its end, is
+`Corrupt`. Partial output is never returned.
 
-The codecs are those of cramjam, which the extra `lakebed[codecs]` brings; without it every
-compression but none raises `CodecMissing`.
+The codecs are those of cramjam, which the extra `lakebed[codecs]` installs. Without it, every
+compression except `NONE` raises `CodecMissing`.
 
-Snappy is read raw and in the frames of Java's clients, which split it into blocks, and written in
-those. lz4 is written as independent blocks of 64 KiB, as all of Kafka's readers can read it.
+Snappy is read raw and in the block framing of Java's clients, and is written in that framing. lz4
+is written as independent blocks of 64 KiB, which all of Kafka's readers accept.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from lakebed.kernels.format import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-INFLATED_BYTES_MAX = 64 * MIB  # of one batch, unless the caller says otherwise
-SNAPPY_BLOCK_BYTES = 32 * KIB  # as Java's clients split it
+INFLATED_BYTES_MAX = 64 * MIB  # of one batch, unless the caller passes another limit
+SNAPPY_BLOCK_BYTES = 32 * KIB  # the block size of Java's clients
 
 GZIP_LEVEL = 6
 LZ4_LEVEL = 1
 ZSTD_LEVEL = 3
 
-_FIRST_ROOM_BYTES = 64 * KIB
+_FIRST_BUFFER_BYTES = 64 * KIB
 _GROWTH = 4
-_FULL = "failed to write whole buffer"  # how the codecs say that there was no more room
+_FULL = "failed to write whole buffer"  # the codecs' error if the output buffer is too small
 
 InflateInto = Callable[[Buffer, bytearray], int]
 
 
 class Compression(IntEnum):
-    """By its number in a batch's attributes."""
+    """The compression codes in the attributes of a batch."""
 
     NONE = 0
     GZIP = 1
@@ -61,7 +61,7 @@ class Compression(IntEnum):
 
 
 def compress(data: Buffer, compression: Compression) -> bytes:
-    """The records section of a batch, compressed."""
+    """Compresses the records section of a batch."""
     match compression:
         case Compression.NONE:
             return bytes(data)
@@ -80,7 +80,10 @@ def compress(data: Buffer, compression: Compression) -> bytes:
 
 
 def inflate(data: Buffer, compression: Compression, *, bytes_max: int) -> memoryview:
-    """What was compressed: of its own memory, or `data` itself if it was not compressed."""
+    """Decompresses `data`.
+
+    Returns a view of newly allocated memory, or of `data` itself if it is not compressed.
+    """
     match compression:
         case Compression.NONE:
             if len(data) > bytes_max:
@@ -97,31 +100,31 @@ def inflate(data: Buffer, compression: Compression, *, bytes_max: int) -> memory
 
 
 def require_codec(compression: Compression) -> None:
-    """`CodecMissing` if what is compressed so cannot be read here."""
+    """Raises `CodecMissing` if the codec of that compression is not installed."""
     if compression is not Compression.NONE:
         _codecs()
 
 
 def _inflate_stream(data: Buffer, inflate_into: InflateInto, bytes_max: int) -> memoryview:
-    """Into a room that grows: such data does not reliably say how much it will be."""
-    room_bytes = min(max(_FIRST_ROOM_BYTES, _GROWTH * len(data)), bytes_max)
+    """Inflates into a buffer that grows, because these formats do not reliably state the size."""
+    buffer_bytes = min(max(_FIRST_BUFFER_BYTES, _GROWTH * len(data)), bytes_max)
     while True:
-        room = bytearray(room_bytes)
+        buffer = bytearray(buffer_bytes)
         try:
-            size = inflate_into(data, room)
+            size = inflate_into(data, buffer)
         except _codecs().DecompressionError as error:
             if str(error) != _FULL:
-                raise Corrupt(f"compressed data cannot be read ({error})") from None
+                raise Corrupt(f"the compressed data is damaged ({error})") from None
         else:
-            del room[size:]
-            return memoryview(room).toreadonly()
-        if room_bytes == bytes_max:
+            del buffer[size:]
+            return memoryview(buffer).toreadonly()
+        if buffer_bytes == bytes_max:
             raise _too_large(bytes_max + 1, bytes_max)
-        room_bytes = min(_GROWTH * room_bytes, bytes_max)
+        buffer_bytes = min(_GROWTH * buffer_bytes, bytes_max)
 
 
 def _inflate_snappy(view: memoryview, bytes_max: int) -> memoryview:
-    """Each block says how much it will be, and is held to it."""
+    """Inflates the blocks. Each block states its size, and must not exceed it."""
     codec = _codecs().snappy
     blocks = [view]
     if view[: len(XERIAL_MAGIC)] == XERIAL_MAGIC:
@@ -130,32 +133,32 @@ def _inflate_snappy(view: memoryview, bytes_max: int) -> memoryview:
         sizes = [codec.decompress_raw_len(block) for block in blocks]
         if sum(sizes) > bytes_max:
             raise _too_large(sum(sizes), bytes_max)
-        room = bytearray(sum(sizes))
-        with memoryview(room) as target:
+        buffer = bytearray(sum(sizes))
+        with memoryview(buffer) as target:
             end = 0
             for block, size in zip(blocks, sizes, strict=True):
                 end += codec.decompress_raw_into(block, target[end : end + size])
     except _codecs().DecompressionError as error:
-        raise Corrupt(f"compressed data cannot be read ({error})") from None
-    return memoryview(room).toreadonly()
+        raise Corrupt(f"the compressed data is damaged ({error})") from None
+    return memoryview(buffer).toreadonly()
 
 
 def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
     try:
         header = XERIAL_HEADER.unpack(view)
         if header.compatible_version > XERIAL_VERSION or header.version < XERIAL_VERSION:
-            raise Corrupt("snappy frames of another version", found=header.version)
+            raise Corrupt("unsupported version of the snappy framing", found=header.version)
         position = XERIAL_HEADER.size
         while position < len(view):
             length = XERIAL_BLOCK.unpack(view, position).length
             position += XERIAL_BLOCK.size
             if length > len(view) - position:
-                raise Torn("a block is cut short", offset=position, expected=length)
+                raise Torn("a snappy block is cut short", offset=position, expected=length)
             yield view[position : position + length]
             position += length
     except Torn as error:
-        # The batch around it is whole: this is not an unfinished write.
-        raise Corrupt(f"snappy data cannot be read ({error})") from None
+        # The checksum of the batch is right, so this is not an unfinished write.
+        raise Corrupt(f"the snappy data is damaged ({error})") from None
 
 
 def _compress_snappy(view: memoryview) -> bytes:
@@ -173,7 +176,7 @@ def _too_large(size: int, limit: int) -> TooLarge:
 
 
 def _codecs() -> ModuleType:
-    # Imported where used: most programs never see a compressed batch.
+    # Imported on first use: most programs never read a compressed batch.
     try:
         import cramjam
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The settings of a topic: section `[keratin]`, or what `topic.json` keeps of them."""
+"""The settings of a topic, from section `[keratin]` and from the topic's `topic.json`."""
 
 from __future__ import annotations
 
@@ -17,76 +17,78 @@ _DAY_MS = 24 * 3600 * 1000
 class Ack(Enum):
     """When an append is acknowledged."""
 
-    AFTER_WRITE = "after_write"  # in the page cache: a power cut may take it back
+    AFTER_WRITE = "after_write"  # in the page cache: a power cut may lose it
     AFTER_FSYNC = "after_fsync"  # on the device
-    AFTER_REPLICATED = "after_replicated"  # there is no replication yet: refused
+    AFTER_REPLICATED = "after_replicated"  # refused: there is no replication yet
 
     @classmethod
     def parse(cls, text: str) -> Ack:
         try:
             ack = cls(text)
         except ValueError:
-            allowed = ", ".join(one.value for one in cls)
-            raise InputError(f"ack {text[:40]!r}: allowed are {allowed}") from None
+            allowed = ", ".join(level.value for level in cls)
+            raise InputError(f"ack {text[:40]!r}: must be one of {allowed}") from None
         return ack
 
     def require_possible(self) -> Ack:
         if self is Ack.AFTER_REPLICATED:
-            raise InputError("ack after_replicated: there is no replication yet; use after_fsync")
+            raise InputError(
+                "ack 'after_replicated': replication is not supported yet; use 'after_fsync'"
+            )
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicConfig:
-    """One topic: all of its partitions. 0 turns a limit of retention off."""
+    """Configures a topic and all of its partitions. A retention limit of 0 is off."""
 
     segment_bytes: int = bounded(256 * MIB, minimum=16 * KIB, maximum=2 * GIB)
-    """A new segment begins behind so many bytes."""
+    """Size after which a new segment starts."""
     index_stride_bytes: int = bounded(64 * KIB, minimum=256, maximum=64 * MIB)
-    """So much of a log lies between two entries of its index."""
+    """Bytes of a log between two index entries."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    """So many segments of a partition are kept open for reading."""
+    """Number of segments of a partition kept open for reading."""
     batch_bytes_max: int = bounded(1 * MIB, minimum=4 * KIB, maximum=64 * MIB)
-    """Appends are written together up to so many bytes."""
+    """Maximum bytes of appends that are written together."""
     batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
-    """Appends are written together up to so many messages."""
+    """Maximum number of messages that are written together."""
     linger_ms_max: int = bounded(5, minimum=0, maximum=10_000)
-    """A busy partition waits so long for more appends."""
+    """How long a busy partition waits for more appends."""
     queue_count_max: int = bounded(1024, minimum=1, maximum=1_000_000)
-    """So many appends may wait; more are held back."""
+    """Maximum number of queued appends; further appends wait."""
     request_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=GIB)
-    """One append has so many bytes at most."""
+    """Maximum size of an append."""
     message_bytes_max: int = bounded(16 * MIB, minimum=1, maximum=64 * MIB)
-    """One message has so many bytes at most, with its key and headers."""
+    """Maximum size of a message, with its key and headers."""
     ack: str = "after_fsync"
-    """When an append is acknowledged: `after_fsync`, or `after_write`."""
+    """When an append is acknowledged: `after_fsync` or `after_write`."""
     sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)
-    """What was only written is synced after so long."""
+    """With `after_write`: the time after which written messages are synced."""
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
-    """The manifest is written so often while messages come."""
+    """How often the manifest is written while messages arrive."""
     checkpoint_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=2 * GIB)
-    """Opening reads about so much of the segment that was being written."""
+    """About how much of the active segment is read when a partition is opened."""
     zero_fill: bool = True
-    """Whether files are filled ahead of a busy partition's end, in its pauses."""
+    """Zero-fill files ahead of the end of a busy partition, while it pauses."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Appends leave so much of the disk free."""
+    """Disk space that appends leave free."""
     retention_ms: int = bounded(0, minimum=0, maximum=_YEARS_MS)
-    """Segments whose newest message is older are removed; 0 sets no limit."""
+    """Remove segments whose newest message is older than this; 0: no limit."""
     retention_bytes: int = bounded(0, minimum=0, maximum=1 << 60)
-    """The oldest segments are removed while a partition is larger; 0 sets no limit."""
+    """Remove the oldest segments while a partition is larger than this; 0: no limit."""
     compact: bool = False
-    """Whether only the last value of each key is kept."""
+    """Keep only the last value of each key."""
     tombstone_ms: int = bounded(_DAY_MS, minimum=0, maximum=_YEARS_MS)
-    """The tombstone of a deleted key stays so long."""
+    """How long the tombstone of a deleted key stays."""
     producer_ms: int = bounded(7 * _DAY_MS, minimum=1000, maximum=_YEARS_MS)
-    """Producers are remembered so long after their last message."""
+    """How long a producer is remembered after its last message."""
 
     def __post_init__(self) -> None:
         check(self)
         if self.message_bytes_max > self.request_bytes_max:
             raise BadConfig(
                 f"message_bytes_max is {self.message_bytes_max}, "
-                f"more than request_bytes_max ({self.request_bytes_max})"
+                f"which must not exceed request_bytes_max ({self.request_bytes_max})"
             )
         try:
             Ack.parse(self.ack).require_possible()
@@ -98,7 +100,7 @@ class TopicConfig:
         return Ack(self.ack)
 
     def commit_config(self) -> CommitConfig:
-        """The same for the barrier."""
+        """Returns the settings of the commit barrier."""
         return CommitConfig(
             batch_bytes_max=self.batch_bytes_max,
             batch_count_max=self.batch_count_max,

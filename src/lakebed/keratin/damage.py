@@ -1,4 +1,4 @@
-"""What a reader of a partition meets in the place of messages; what it does is a policy."""
+"""Damage that a reader of a partition meets, and the policy that decides to raise or skip."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from lakebed.base.errors import DataError, DiskError
 
 
 class SkippedRange(NamedTuple):
-    """Bytes `[start, end)` of a file that were not read, and why.
+    """Bytes `[start, end)` of a file that a reader skipped, and the error that caused it.
 
-    Messages with offsets in `[first_offset, next_offset)` stood there, as far as the neighbours
-    tell; there may have been fewer. The range is empty if no message is missing: a log's header.
+    Messages with offsets in `[first_offset, next_offset)` may have been there, judging by the
+    records before and after. That range is empty if no message is missing, as for a damaged log
+    header.
     """
 
     path: str
@@ -22,7 +23,7 @@ class SkippedRange(NamedTuple):
     first_offset: int
     next_offset: int
     error: DataError
-    unreadable: DiskError | None = None  # a read error: the messages may be whole
+    unreadable: DiskError | None = None  # the read failed: the messages may be undamaged
 
 
 OnSkipped = Callable[[SkippedRange], object]

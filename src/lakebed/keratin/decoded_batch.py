@@ -1,7 +1,7 @@
-"""The messages of one record batch, its records inflated and their lengths verified.
+"""The messages of one record batch after decompression, with all lengths verified.
 
-Headers stand in a section of their own behind each message's value, from their count on; it is
-opened only for who asks for them.
+The headers of a message are a section after its value that begins with their count. They are
+decoded only on request.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from lakebed.kernels.varints import read_varint, varint
 
 _LENGTH_BITS = 32
 _NULL = varint(-1)
-# As `Message._make`, which is a Python function, and most of the time that a message takes.
+# Faster than `Message._make`, which is a Python function and would dominate the decoding time.
 _MESSAGE: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
 
 
 class DecodedBatch:
-    """The messages as columns over the inflated records, and one by one.
+    """The messages of a batch, as columns over the inflated records and by iteration.
 
-    `columns` are what the kernel gave, with the messages' own offsets and timestamps; their
-    positions are those of `buffer`, which views of it keep alive. `record_flags` are those that
-    every message of the batch has.
+    `columns` come from the kernel and hold each message's own offset and timestamp. Positions in
+    them count from the start of `buffer`; views of `buffer` keep it alive. `record_flags` apply to
+    every message of the batch.
     """
 
     __slots__ = ("buffer", "columns", "header", "record_flags")
@@ -53,7 +53,7 @@ class DecodedBatch:
         return len(self.columns.offsets)
 
     def __iter__(self) -> Iterator[Message]:
-        """Every message with bytes of its own; a null value is a tombstone."""
+        """Yields every message with its own copy of the bytes. A null value is a tombstone."""
         columns = self.columns
         has_headers = any(columns.header_counts.tolist())
         rows = zip(
@@ -68,26 +68,26 @@ class DecodedBatch:
         return map(_MESSAGE, rows)
 
     def key(self, index: int) -> memoryview | None:
-        """A view of the key: no copy."""
+        """Returns a view of the key, without copying it; None if the key is null."""
         return self._view(self.columns.key_positions[index], self.columns.key_lengths[index])
 
     def value(self, index: int) -> memoryview | None:
-        """A view of the value: no copy."""
+        """Returns a view of the value, without copying it; None if the value is null."""
         return self._view(self.columns.value_positions[index], self.columns.value_lengths[index])
 
     def headers(self, index: int) -> tuple[Header, ...]:
-        """A name that is not UTF-8 gets a mark where it is not, as in Java's clients."""
+        """Decodes the headers. Invalid UTF-8 in a name becomes U+FFFD, as in Java's clients."""
         position: int = self.columns.header_positions[index]
         end = position + self.columns.header_lengths[index]
-        found: list[Header] = []
+        headers: list[Header] = []
         for _ in range(self.columns.header_counts[index]):
             length, position = read_varint(self.buffer, position, end, width=_LENGTH_BITS)
             name = str(self.buffer[position : position + length], "utf-8", "replace")
             length, position = read_varint(self.buffer, position + length, end, width=_LENGTH_BITS)
             value = self._view(position, length)
-            found.append((name, None if value is None else bytes(value)))
+            headers.append((name, None if value is None else bytes(value)))
             position += max(0, length)
-        return tuple(found)
+        return tuple(headers)
 
     def _flags(self) -> Iterator[int]:
         flags = int(self.record_flags)
@@ -102,7 +102,10 @@ class DecodedBatch:
 
 
 def header_section(headers: Sequence[Header]) -> bytes:
-    """What `DecodedBatch.headers` reads, and the count before it; no bytes for no headers."""
+    """Encodes the count and the headers; `DecodedBatch.headers` decodes them.
+
+    Returns no bytes if there are no headers; the record encoder then writes the count itself.
+    """
     if not headers:
         return b""
     if len(headers) > HEADERS_COUNT_MAX:
@@ -112,7 +115,7 @@ def header_section(headers: Sequence[Header]) -> bytes:
         try:
             encoded = name.encode()
         except UnicodeEncodeError:
-            raise InputError(f"header name {name[:40]!r}: not text") from None
+            raise InputError(f"header name {name[:40]!r}: cannot be encoded as UTF-8") from None
         parts += [varint(len(encoded)), encoded]
         parts += [_NULL] if value is None else [varint(len(value)), value]
     return b"".join(parts)

@@ -1,7 +1,7 @@
-"""The file that tells readers in other processes how far they may read.
+"""The file `durable_end`: up to where readers in other processes may read a partition.
 
-It is overwritten after each sync: after a power loss it may say less than what is durable, never
-more.
+It is overwritten after each sync. After a power loss it may name an end before the durable end,
+never after it.
 """
 
 from __future__ import annotations
@@ -19,30 +19,37 @@ _CHECKED_BYTES = DURABLE_END.offset_of("crc32c")
 
 
 def encode_durable_end(end: DurableEnd) -> bytes:
-    """With the right checksum, whatever it has."""
+    """Encodes `end` with its checksum computed; the checksum in `end` is ignored."""
     crc = crc32c(DURABLE_END.pack(end)[:_CHECKED_BYTES])
     return DURABLE_END.pack(end._replace(crc32c=crc))
 
 
 def decode_durable_end(data: Buffer, *, path: PathLike) -> DurableEnd:
     if len(data) < DURABLE_END.size:
-        raise Torn("a durable end that is cut short", path=path, offset=0, found=len(data))
+        raise Torn("the durable_end file is cut short", path=path, offset=0, found=len(data))
     end = DURABLE_END.unpack(data)
     if end.magic != DURABLE_END_MAGIC or crc32c(data[:_CHECKED_BYTES]) != end.crc32c:
-        raise Corrupt("not a durable end", path=path, offset=0)
+        raise Corrupt(
+            "not a valid durable_end file: its magic or checksum is wrong", path=path, offset=0
+        )
     if end.version > VERSION:
-        raise UnknownVersion("durable end", path=path, expected=VERSION, found=end.version)
+        raise UnknownVersion(
+            "unsupported durable_end version", path=path, expected=VERSION, found=end.version
+        )
     return end
 
 
 def load_durable_end(disk: Disk, path: str) -> DurableEnd | None:
-    """What it says, or None if it is missing or damaged: it is advice."""
+    """Returns the published end, or None if the file is missing or damaged.
+
+    Callers must work without it.
+    """
     decode = partial(decode_durable_end, path=path)
     return read_notice(disk, path, size=DURABLE_END.size, decode=decode)
 
 
 class DurableEndFile:
-    """The writer's handle."""
+    """The writer's handle of the file."""
 
     def __init__(self, disk: Disk, path: str, *, writer_epoch: int) -> None:
         self._notice = Notice(disk, path)
@@ -50,7 +57,7 @@ class DurableEndFile:
         self._boot_id = disk.boot_id()
 
     def start(self, *, base_offset: int, position: int, next_offset: int) -> None:
-        """In place of what an earlier writer left, durably."""
+        """Replaces the file that an earlier writer left, durably."""
         self._notice.start(self._encode(base_offset, position, next_offset))
 
     def publish(self, *, base_offset: int, position: int, next_offset: int) -> None:

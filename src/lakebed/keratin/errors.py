@@ -1,13 +1,13 @@
-"""What may go wrong with topics and their messages, below the errors of the base.
+"""The errors of topics and their messages, as subclasses of the errors in `lakebed.base`.
 
 InputError
-├── OffsetOutOfRange     (NotFound) the message is gone, or not there yet
-├── ProducerFenced       a newer one with this id has taken over
-└── OutOfOrderSequence   messages before these are missing
+├── OffsetOutOfRange     (NotFound) the message was removed, or does not exist yet
+├── ProducerFenced       a producer with the same id and a newer epoch has taken over
+└── OutOfOrderSequence   earlier messages of this producer are missing
 
 LakebedError
 ├── CodecMissing         a compressed batch needs a package that is not installed
-└── PartlyAppended       some partitions have their messages, and would have them twice
+└── PartlyAppended       only some partitions took their messages; sending all again duplicates them
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import NamedTuple
 
 from lakebed.base.errors import InputError, LakebedError, NotFound
 
-_NAMED_MAX = 10  # partitions in the text of an error
+_NAMED_MAX = 10  # partitions listed in an error message
 
 
 class OffsetOutOfRange(NotFound):
-    """Before the partition's start, or behind its high watermark."""
+    """The offset is before the partition's start, or after its high watermark."""
 
     def __init__(self, name: str, offset: int, *, start_offset: int, high_watermark: int) -> None:
         super().__init__(
-            f"{name}: offset {offset} is not within {start_offset} to {high_watermark}"
+            f"{name}: offset {offset} is out of range (allowed: {start_offset} to {high_watermark})"
         )
         self.offset = offset
         self.start_offset = start_offset
@@ -33,11 +33,11 @@ class OffsetOutOfRange(NotFound):
 
 
 class ProducerFenced(InputError):
-    """The producer's epoch is over: another one with its id writes now."""
+    """The producer's epoch has ended: a producer with the same id and a newer epoch writes now."""
 
 
 class OutOfOrderSequence(InputError):
-    """The producer's messages before these did not arrive."""
+    """The producer's messages before these did not arrive at the log."""
 
 
 class CodecMissing(LakebedError):
@@ -58,9 +58,9 @@ class AppendedPart(NamedTuple):
 
 
 class PartlyAppended(LakebedError):
-    """Messages for some partitions were appended, others were not.
+    """The messages of some partitions were appended, and those of others were not.
 
-    Sent again as a whole, those of `appended` would be there twice.
+    Sending the whole request again would duplicate the messages listed in `appended`.
     """
 
     def __init__(self, cause: LakebedError, appended: Iterable[AppendedPart]) -> None:
@@ -68,4 +68,6 @@ class PartlyAppended(LakebedError):
         self.cause = str(cause)
         names = ", ".join(str(part.partition) for part in self.appended[:_NAMED_MAX])
         more = ", …" if len(self.appended) > _NAMED_MAX else ""
-        super().__init__(f"appended to partition {names}{more} alone, for: {cause}")
+        super().__init__(
+            f"only partitions {names}{more} were appended to; the others failed: {cause}"
+        )

@@ -1,13 +1,15 @@
-"""Zeros ahead of a busy partition's end, so that the syncs of its appends are short.
+"""Writes zeros ahead of a busy partition's end, so that the syncs of its appends are short.
 
-They are written in steps, through a handle of their own, some way ahead of the writer; the writer
-waits for a step only if it comes up to it. Nobody depends on them: zeros are where a log ends.
+The filler works in steps, with its own file handle, some distance ahead of the writer. The writer
+waits for a step only if it reaches the range that the step is filling. The zeros are only an
+optimization: a log ends where zeros begin.
 
 Invariants:
-- a step never writes where records are, or will be written before it ends;
-- nothing is written to a segment that is being sealed, or is;
-- a sync of its own that failed may have been told of records that the writer's sync then misses:
-  the writer asks `check` behind each sync, before it tells anybody.
+- a step never writes where records are, or where they will be written before it ends;
+- nothing is written to a segment that is sealed or is being sealed;
+- a failed sync of the filler may have consumed a write error that concerned the writer's records,
+  and the writer's own sync would then succeed. So the writer calls `check` after each of its syncs,
+  before it acknowledges anything.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ _log = logging.getLogger(__name__)
 
 STEP_BYTES_MAX = 4 * MIB
 AHEAD_BYTES_MAX = 64 * MIB
-ASK_AGAIN_BYTES = 256 * KIB  # until a partition that is not busy is looked at again
+ASK_AGAIN_BYTES = 256 * KIB  # written until a partition that was not busy is checked again
 _REFUSED_NS = NS_PER_S
 
 
 class Filler:
-    """The writer calls `begin`, `reach` and `end`, the runner `step`."""
+    """Fills one partition. The writer calls `begin`, `reach` and `end`; the runner calls `step`."""
 
     def __init__(
         self,
@@ -61,9 +63,9 @@ class Filler:
         self._clock = runner.clock
         self._config = config
         self._step_bytes = min(STEP_BYTES_MAX, config.segment_bytes // 16)
-        # Before the first step, for what is appended meanwhile.
+        # The distance of the first step from the records: room for appends during that step.
         self._margin_bytes = self._step_bytes
-        # So much is filled, whenever half of it was used.
+        # Filled ahead of the records, again whenever half of it has been used.
         self._ahead_bytes = min(AHEAD_BYTES_MAX, config.segment_bytes // 4)
         self._budget = budget
         self._durations_ns = counters.histogram("commit_duration_ns")
@@ -71,22 +73,22 @@ class Filler:
         self._share = FlushShare(self._durations_ns, runner.clock)
         self._reserve = SpaceReserve(disk, paths.folder, reserve_bytes=config.reserve_bytes)
         self._mutex = runner.mutex()
-        # All of these are guarded by it.
+        # The mutex guards all of the following.
         self._base_offset: int | None = None  # of the segment; None: nothing may be written
         self._begun_ns = 0
         self._begun_bytes = 0
-        self._end = 0  # of the records, the writer's last word
-        self._filled_end = 0  # zeros up to here, durable
+        self._end = 0  # the end of the records, as the writer last reported it
+        self._filled_end = 0  # zeros up to here are durable
         self._taken_bytes = 0  # of the budget
-        self._ask_at = 0  # the writer asks for a step when it comes here
+        self._ask_at = 0  # the writer requests a step when its records reach this position
         self._filling: tuple[int, int] | None = None
         self._failure: DiskError | None = None
-        self._done: Event | None = None  # set, for the writer, when the step has ended
+        self._done: Event | None = None  # set when the step has ended; the writer waits for it
 
-    # What the writer calls.
+    # Called by the writer.
 
     def begin(self, *, base_offset: int, end: int) -> None:
-        """From now on that segment is written."""
+        """Starts filling a segment, to which the writer appends from now on."""
         with self._mutex:
             self._base_offset = base_offset
             self._end = self._filled_end = self._begun_bytes = end
@@ -94,7 +96,10 @@ class Filler:
             self._begun_ns = self._clock.monotonic_ns()
 
     def reach(self, end: int) -> bool:
-        """Records will be written up to there; whether a step should be made."""
+        """Announces that records will be written up to `end`; returns whether a step is due.
+
+        Waits while a step is filling that range.
+        """
         while True:
             with self._mutex:
                 is_in_way = self._filling is not None and end > self._filling[0]
@@ -106,16 +111,16 @@ class Filler:
 
     @property
     def failure(self) -> DiskError | None:
-        """Why the next sync of the writer will not be trusted."""
+        """The failed sync after which the writer's syncs cannot be trusted; None if none failed."""
         return self._failure
 
     def check(self) -> None:
-        """`DiskError` if the file cannot be trusted any more."""
+        """Raises `Poisoned` if a sync of the filler failed, so that the file cannot be trusted."""
         if self._failure is not None:
             raise Poisoned("sync", self._paths.folder, why=str(self._failure))
 
     def end(self) -> None:
-        """Nothing is written to the segment any more when this returns. Idempotent."""
+        """Stops filling. When this returns, nothing more is written to the segment. Idempotent."""
         while True:
             with self._mutex:
                 self._base_offset = None
@@ -125,10 +130,13 @@ class Filler:
                 done = self._done = self._done or self._runner.event()
             done.wait()
 
-    # What the runner calls.
+    # Called by the runner.
 
     def step(self) -> int | None:
-        """Fill a little, if that is worth it now; ns to the next time, or None."""
+        """Fills one range if it is worth it now.
+
+        Returns the delay to the next step in ns, or None if no further step is due.
+        """
         with self._mutex:
             left_bytes = self._left_bytes()
             if left_bytes <= 0:
@@ -153,7 +161,7 @@ class Filler:
             return None
 
     def _fill(self) -> bool:
-        """One step; False if the store's budget is used up."""
+        """Fills one range; returns False if the store's budget is used up."""
         with self._mutex:
             base_offset = self._base_offset
             if base_offset is None:
@@ -190,22 +198,22 @@ class Filler:
         return True
 
     def _is_asking(self) -> bool:
-        """Whether the writer wants a step, once. Under the mutex."""
+        """Returns True once when a step is due. The caller holds the mutex."""
         is_asking = self._end >= self._ask_at and self._left_bytes() > 0
         if is_asking:
-            self._ask_at = OFFSET_MAX  # a step sets it anew
+            self._ask_at = OFFSET_MAX  # the step sets it again
         return is_asking
 
     def _left_bytes(self) -> int:
-        """How much should be filled, and is not. Under the mutex."""
+        """Returns the number of bytes still to be filled. The caller holds the mutex."""
         if not self._config.zero_fill or self._base_offset is None:
             return 0
-        wanted = min(self._end + self._ahead_bytes, self._config.segment_bytes)
+        target_end = min(self._end + self._ahead_bytes, self._config.segment_bytes)
         start = self._filled_end if self._filled_end > self._end else self._end + self._margin_bytes
-        return wanted - start
+        return target_end - start
 
     def _load(self) -> Load:
-        """Under the mutex."""
+        """Measures the partition's write load. The caller holds the mutex."""
         age_ns = max(NS_PER_MS, self._clock.monotonic_ns() - self._begun_ns)
         flushes = max(1, self._durations_ns.snapshot().count)
         return Load(
@@ -215,7 +223,10 @@ class Filler:
         )
 
     def _return_budget(self, used_bytes: int) -> None:
-        """What was filled and is records now is spare no more. Under the mutex."""
+        """Returns to the budget what exceeds `used_bytes`, because records now cover it.
+
+        The caller holds the mutex.
+        """
         if self._taken_bytes > used_bytes:
             self._budget.give_back(self._taken_bytes - used_bytes)
             self._taken_bytes = used_bytes

@@ -1,7 +1,7 @@
-"""Follows a partition: gives its messages as they become durable, and waits for more in between.
+"""Follows a partition: yields its messages as they become durable, and waits for more.
 
-See `lakebed.base.follower` for what is promised. A follower that fell behind retention gets
-`OffsetOutOfRange`.
+See `lakebed.base.follower` for the guarantees. A follower raises `OffsetOutOfRange` if retention
+removed messages that it had not read yet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ BATCH_BYTES = 1 * MIB
 
 
 class PartitionCursor:
-    """A place from which reading goes on. Used by one thread at a time, but for `close`."""
+    """A position in a partition that advances as messages are taken.
+
+    Only one thread may use it at a time, except that any thread may call `close`.
+    """
 
     def __init__(
         self, view: PartitionView, start: int | None, *, batch_bytes_max: int, handles_max: int = 2
@@ -29,26 +32,26 @@ class PartitionCursor:
         self._reader = PartitionReader(view, handles_max=handles_max, window_bytes=batch_bytes_max)
         self._position = view.start_offset() if start is None else start
         self._batches: Iterator[MessageBatch] = iter(())
-        self._end = self._position  # of what `_batches` covers
+        self._end = self._position  # the end of the range that `_batches` covers
 
     @property
     def position(self) -> int:
-        """Behind the last message taken."""
+        """The offset after the last message taken."""
         return self._position
 
     def take(self) -> MessageBatch | None:
-        """The next durable messages; None if there are none beyond `position` now.
+        """Returns the next durable messages, or None if there are none after `position` yet.
 
-        `OffsetOutOfRange` if retention removed messages that were not taken, or if there never
-        were so many. `Closed` if the partition is.
+        Raises `OffsetOutOfRange` if retention removed messages that were not taken, or if
+        `position` is after the high watermark; and `Closed` if the partition is closed.
         """
         batch = next(self._batches, None)
         while batch is None:
-            # What was covered has no more messages: gaps and control records at the most.
+            # The covered range has no more messages; gaps or control records may remain.
             self._position = max(self._position, self._end)
             if not self._view.wait_beyond(self._position, 0):
                 if self._position > self._view.high_watermark():
-                    self._reader.read_batches(self._position)  # raises: there is no such place
+                    self._reader.read_batches(self._position)  # raises `OffsetOutOfRange`
                 return None
             self._end = self._view.high_watermark()
             self._batches = self._reader.read_batches(self._position, self._end)
@@ -57,12 +60,12 @@ class PartitionCursor:
         return batch
 
     def close(self) -> None:
-        """Idempotent, from any thread."""
+        """Closes the files. Idempotent; may be called from any thread."""
         self._reader.close()
 
 
 class MessageIterator(BatchIterator[Message, MessageBatch, int]):
-    """What messages, batches and offsets are to a follower."""
+    """Implements the follower's iteration for messages, message batches and offsets."""
 
     def item_of(self, batch: MessageBatch, index: int) -> Message:
         return batch.message(index)
@@ -75,7 +78,7 @@ class MessageIterator(BatchIterator[Message, MessageBatch, int]):
 
 
 class Follower(MessageIterator, FollowerBase[Message, MessageBatch, int]):
-    """Messages from the offset `start` on, or from the oldest."""
+    """Follows a partition from the offset `start`, or from its oldest message if it is None."""
 
     def __init__(
         self,

@@ -1,16 +1,16 @@
 """The bytes of a Keratin partition. Big-endian; every checksum is a crc32c.
 
-    <base>.log   := LOG_HEADER record* zero*           zeros only while it is still written
+    <base>.log   := LOG_HEADER record* zero*           zeros only in the active segment
     record       := KERATIN_RECORD headers payload KERATIN_TRAILER, see `kernels.format`
-    <base>.idx   := INDEX_HEADER INDEX_ENTRY*          derived: rebuilt from the log at need
-    <base>.tidx  := INDEX_HEADER TIME_ENTRY*           derived, too
+    <base>.idx   := INDEX_HEADER INDEX_ENTRY*          derived: rebuilt from the log when needed
+    <base>.tidx  := INDEX_HEADER TIME_ENTRY*           derived as well
     manifest.bin := MANIFEST_HEADER MANIFEST MANIFEST_SEGMENT* [start_offset u64]
     durable_end  := DURABLE_END
     <base>.producers := PRODUCERS_HEADER PRODUCER_RUN*
     checkpoint   := CHECKPOINT_HEADER INDEX_ENTRY* TIME_ENTRY* PRODUCER_RUN*
     commit.bin   := COMMIT_HEADER application batch*
 
-The headers block of a record is laid out in `headers`.
+The module `headers` describes the headers block of a record.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = [
 
 
 class RecordFlags(IntFlag):
-    """Of a record; bits that are not named here are kept and shown."""
+    """The flags of a record. Unknown bits are preserved and passed to readers."""
 
     TOMBSTONE = 1  # the key was deleted
-    CONTROL = 2  # not a message: readers of messages do not see it
-    BATCH = 4  # the payload is one record batch, and `offset` that of its first message
-    SCHEDULED = 8  # it has the header `lakebed-not-before-ms`
+    CONTROL = 2  # not a message: hidden from readers of messages
+    BATCH = 4  # the payload is one record batch, and `offset` is that of its first message
+    SCHEDULED = 8  # the message has the header `lakebed-not-before-ms`
 
 
 class ManifestHeader(NamedTuple):
@@ -52,33 +52,33 @@ class ManifestHeader(NamedTuple):
     version: u16  # 1
     flags: u16  # bit 0: the start offset follows the segments
     header_length: u32  # 20
-    crc32c: u32  # over everything behind this field
+    crc32c: u32  # over everything after this field
 
 
 class Manifest(NamedTuple):
-    """What a partition is: replaced as a whole, never changed in place."""
+    """Describes a partition. The file is replaced as a whole, never changed in place."""
 
-    created_ms: u64  # since 1970, of the partition
+    created_ms: u64  # when the partition was created, since 1970
     segment_bytes_max: u64
     index_stride_bytes: u32
     open_segments_max: u16
     reserved: u16  # 0
     active_base_offset: u64
-    next_offset: u64  # of the next message, when this was written
-    segment_count: u32  # sealed segments listed behind
+    next_offset: u64  # the next offset to assign, when this was written
+    segment_count: u32  # the number of sealed segments that follow
 
 
 class ManifestSegment(NamedTuple):
-    """One sealed segment, in the manifest."""
+    """One sealed segment in the manifest."""
 
     base_offset: u64
-    last_offset: u64  # of its last message
+    last_offset: u64  # the offset of its last message
     log_bytes: u64  # the size of its `.log`
     index_bytes: u64  # the size of its `.idx`
 
 
 class StartOffset(NamedTuple):
-    """Ends a manifest whose flags say so: messages before it were removed."""
+    """Ends a manifest with flag bit 0 set: messages before this offset were removed."""
 
     start_offset: u64
 
@@ -112,40 +112,41 @@ class IndexHeader(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """Where one record begins."""
+    """The position of one record in the `.log`."""
 
-    relative_offset: u32  # its offset less the segment's base
+    relative_offset: u32  # the record's offset minus the segment's base offset
     reserved: u32  # 0
     position: u64  # of the record's magic, in the `.log`
 
 
 class TimeEntry(NamedTuple):
-    """How late it was when one record had been written."""
+    """The largest timestamp of a segment's records up to one of them."""
 
-    timestamp_ms: u64  # the largest of all records up to and with this one
-    relative_offset: u32  # its offset less the segment's base
+    timestamp_ms: u64  # the largest of all records up to and including this one
+    relative_offset: u32  # the record's offset minus the segment's base offset
     reserved: u32  # 0
 
 
 class DurableEnd(NamedTuple):
-    """The file `durable_end`: how far readers in other processes may read.
+    """The file `durable_end`: up to where readers in other processes may read.
 
-    Written after each sync and not synced itself. With another boot id it is only a lower bound.
+    It is written after each sync, and is not synced itself. If its boot id is not the current one,
+    it is only a lower bound.
     """
 
     magic: Annotated[bytes, Raw(8)]  # "KDUREND", zero
     version: u16  # 1
     flags: u16  # 0
-    boot_id: Annotated[bytes, Raw(16)]  # of the machine's boot that wrote it
-    writer_epoch: u64  # counts the openings of the partition
-    base_offset: u64  # of the segment that was written last
+    boot_id: Annotated[bytes, Raw(16)]  # the machine's boot id when this was written
+    writer_epoch: u64  # counts how often the partition was opened for writing
+    base_offset: u64  # of the active segment
     position: u64  # the durable end in that segment's file
-    next_offset: u64  # the high watermark: behind the last durable message
+    next_offset: u64  # the high watermark: the offset after the last durable message
     crc32c: u32  # over everything before this field
 
 
 class ProducersHeader(NamedTuple):
-    """Starts a `.producers`: what producers had written before `base_offset`."""
+    """Starts a `.producers`: the producers' runs of messages before `base_offset`."""
 
     magic: Annotated[bytes, Raw(8)]  # "KPROD", zeros
     version: u16  # 1
@@ -157,19 +158,19 @@ class ProducersHeader(NamedTuple):
 
 
 class ProducerRun(NamedTuple):
-    """Messages of one producer that follow one another in both numbers."""
+    """Messages of one producer with consecutive sequences and consecutive offsets."""
 
     producer_id: u64
     epoch: u16
     reserved: u16  # 0
     first_sequence: u32
     message_count: u64
-    base_offset: u64  # of the first
-    timestamp_ms: u64  # when the last was written, whatever its own timestamp says
+    base_offset: u64  # the offset of the first message
+    timestamp_ms: u64  # when the last message was written, not the message's own timestamp
 
 
 class CheckpointHeader(NamedTuple):
-    """Starts `checkpoint`: what is known of the active segment's records before `position`."""
+    """Starts `checkpoint`: describes the active segment's records before `position`."""
 
     magic: Annotated[bytes, Raw(8)]  # "KCHECKP", zero
     version: u16  # 1
@@ -177,32 +178,32 @@ class CheckpointHeader(NamedTuple):
     header_length: u32  # 88
     base_offset: u64  # of the segment
     created_ms: u64  # since 1970, as in the log's header
-    position: u64  # behind the last record that counts, durable
-    last_position: u64  # of that record
-    next_offset: u64  # behind its last message
+    position: u64  # the end of the last record covered; everything before it is durable
+    last_position: u64  # the start of that record
+    next_offset: u64  # the offset after that record's last message
     timestamp_ms_max: u64  # of all records before `position`
-    indexed_end: u64  # behind the last record with an index entry
+    indexed_end: u64  # the end of the last record with an index entry
     entry_count: u32  # of each index
     run_count: u32
     reserved: u32  # 0
-    crc32c: u32  # over everything behind the header, then over everything before this field
+    crc32c: u32  # over everything after the header, then over everything before this field
 
 
 class CommitHeader(NamedTuple):
-    """Starts `commit.bin`: batches that were handed over, and may not all be in the log yet."""
+    """Starts `commit.bin`: the batches of a commit that may not all be in the log yet."""
 
     magic: Annotated[bytes, Raw(8)]  # "KCOMMIT", zero
     version: u16  # 1
     flags: u16  # 0
     header_length: u32  # 72
-    producer_id: u64  # of all its batches, and of nothing else; their epoch is 0
-    application_version: u64  # what the application counts
+    producer_id: u64  # the producer of all its batches and of no others; their epoch is 0
+    application_version: u64  # chosen by the application, rising with each commit
     created_ms: u64  # since 1970
-    application_bytes: u32  # of its name, UTF-8, which follows
+    application_bytes: u32  # the length of the application's name, UTF-8, which follows
     batch_count: u32
     message_count: u64
     batches_bytes: u64
-    body_crc32c: u32  # over everything behind this header
+    body_crc32c: u32  # over everything after this header
     crc32c: u32  # over everything before this field
 
 
@@ -231,13 +232,13 @@ COMMIT_MAGIC = b"KCOMMIT\0"
 VERSION = 1  # of all of these
 
 HAS_START_OFFSET = 1  # in a manifest's flags
-RECORDS_START = LOG_HEADER.size  # of a log that is written here; see `LogBytes.records_start`
-HEADER_BYTES_MAX = 4096  # of a file's header that has more fields than are known
+RECORDS_START = LOG_HEADER.size  # in logs of this version; see `LogBytes.records_start`
+HEADER_BYTES_MAX = 4096  # of a file header that has additional, unknown fields
 RECORD_OVERHEAD = KERATIN_RECORD.size + KERATIN_TRAILER.size
 RELATIVE_OFFSET_MAX = (1 << 32) - 1
-OFFSET_MAX = (1 << 63) - 1  # what clients of the wire can count to
+OFFSET_MAX = (1 << 63) - 1  # the largest signed 64-bit integer, as in Kafka's protocol
 
 
 def record_bytes(headers_bytes: int, payload_bytes: int) -> int:
-    """What a record takes in a log."""
+    """Returns the size of a record in a log."""
     return RECORD_OVERHEAD + headers_bytes + payload_bytes

@@ -5,7 +5,7 @@
     producer := id u64, epoch u16, sequence u32                    flags bit 1
     header   := name length u16, name (UTF-8), value length u32 (all ones: null), value
 
-An empty block has none of these. Big-endian.
+An empty block has no key, no producer and no headers. All numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Header = tuple[str, bytes | None]
 
 
 class HeadersBlock(NamedTuple):
-    """What a block says."""
+    """The decoded contents of a headers block."""
 
     key: bytes | None = None
     producer: Producer | None = None
@@ -70,9 +70,9 @@ VERSION = KERATIN_BLOCK_VERSION
 HAS_KEY = KERATIN_HAS_KEY
 HAS_PRODUCER = KERATIN_HAS_PRODUCER
 NULL_LENGTH = KERATIN_NULL_LENGTH
-HEADERS_COUNT_MAX = 10_000  # that a message may be given
-STORED_HEADERS_COUNT_MAX = 0xFFFF  # that a block can count
-SEQUENCE_COUNT = PRODUCER_SEQUENCE_COUNT  # they count up to here, and start over at 0
+HEADERS_COUNT_MAX = 10_000  # of a message that a caller appends
+STORED_HEADERS_COUNT_MAX = 0xFFFF  # that the format can store
+SEQUENCE_COUNT = PRODUCER_SEQUENCE_COUNT  # sequences are below this, then start over at 0
 
 _EMPTY = HeadersBlock()
 _NO_HEADERS = HEADER_COUNT.pack(HeaderCount(0))
@@ -85,7 +85,7 @@ def encode_headers(
     *,
     count_max: int = HEADERS_COUNT_MAX,
 ) -> bytes:
-    """The block; empty if there is nothing to say."""
+    """Encodes a headers block; it is empty without a key, a producer and headers."""
     if key is None and producer is None and not headers:
         return b""
     flags = (HAS_KEY if key is not None else 0) | (HAS_PRODUCER if producer is not None else 0)
@@ -107,7 +107,10 @@ def encode_headers(
 def encode_plain_blocks(
     keys: Iterable[bytes | None], producer: Producer | None, *, count: int
 ) -> list[bytes]:
-    """`encode_headers` for `count` messages that follow one another and have no headers."""
+    """Encodes the blocks of `count` consecutive messages that have no headers.
+
+    The result is the same as from `encode_headers`. `producer` has the first message's sequence.
+    """
     length_of = KEY_LENGTH.pack_values
     if producer is None:
         start = BLOCK_START.pack(BlockStart(VERSION, HAS_KEY))
@@ -117,15 +120,17 @@ def encode_plain_blocks(
         ]
     keyless = BLOCK_START.pack(BlockStart(VERSION, HAS_PRODUCER))
     keyed = BLOCK_START.pack(BlockStart(VERSION, HAS_KEY | HAS_PRODUCER))
-    pack, (producer_id, epoch, first) = PRODUCER.pack_values, producer
-    ends = [pack(producer_id, epoch, (first + n) % SEQUENCE_COUNT) for n in range(count)]
+    pack, (producer_id, epoch, first_sequence) = PRODUCER.pack_values, producer
+    producers = [
+        pack(producer_id, epoch, (first_sequence + n) % SEQUENCE_COUNT) for n in range(count)
+    ]
     return [
         b"".join(
-            (keyless, end, _NO_HEADERS)
+            (keyless, encoded_producer, _NO_HEADERS)
             if key is None
-            else (keyed, length_of(len(key)), key, end, _NO_HEADERS)
+            else (keyed, length_of(len(key)), key, encoded_producer, _NO_HEADERS)
         )
-        for key, end in zip(keys, ends, strict=False)
+        for key, encoded_producer in zip(keys, producers, strict=False)
     ]
 
 
@@ -133,9 +138,9 @@ def _encode_header(name: str, value: bytes | None) -> list[Buffer]:
     try:
         encoded = name.encode()
     except UnicodeEncodeError:
-        raise InputError(f"header name {name[:40]!r}: not text") from None
+        raise InputError(f"header name {name[:40]!r}: cannot be encoded as UTF-8") from None
     if len(encoded) > 0xFFFF:
-        raise TooLarge("a header's name", size=len(encoded), limit=0xFFFF)
+        raise TooLarge("the length of a header name, in bytes,", size=len(encoded), limit=0xFFFF)
     if value is None:
         return [
             NAME_LENGTH.pack(NameLength(len(encoded))),
@@ -151,19 +156,25 @@ def _encode_header(name: str, value: bytes | None) -> list[Buffer]:
 
 
 def decode_headers(block: Buffer) -> HeadersBlock:
-    """`Corrupt` if it is not a block: its record's checksum is right, so it was written so."""
+    """Decodes a headers block.
+
+    A malformed block is always `Corrupt`, never `Torn`: the checksum of its record is right, so the
+    record was written completely.
+    """
     if not block:
         return _EMPTY
     try:
         return _decode(block)
     except (Torn, UnicodeDecodeError) as error:
-        raise Corrupt(f"a headers block that is none ({error})") from None
+        raise Corrupt(f"the headers block is malformed ({error})") from None
 
 
 def _decode(block: Buffer) -> HeadersBlock:
     start = BLOCK_START.unpack(block)
     if start.version > VERSION:
-        raise UnknownVersion("headers block", expected=VERSION, found=start.version)
+        raise UnknownVersion(
+            "unsupported headers block version", expected=VERSION, found=start.version
+        )
     position = BLOCK_START.size
     key = producer = None
     if start.flags & HAS_KEY:
@@ -185,12 +196,17 @@ def _decode(block: Buffer) -> HeadersBlock:
             value, position = _take(block, position, length)
         headers.append((name.decode(), value))
     if position != len(block):
-        raise Torn("bytes behind the last header", offset=position)
+        raise Torn("unexpected bytes after the last header", offset=position)
     return HeadersBlock(key, producer, tuple(headers))
 
 
 def _take(block: Buffer, position: int, length: int) -> tuple[bytes, int]:
     end = position + length
     if end > len(block):
-        raise Torn("cut short", offset=position, expected=length, found=len(block) - position)
+        raise Torn(
+            "the headers block is cut short",
+            offset=position,
+            expected=length,
+            found=len(block) - position,
+        )
     return bytes(block[position:end]), end

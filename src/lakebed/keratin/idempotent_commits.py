@@ -1,21 +1,21 @@
-"""Batches that are appended to a partition once, recognised by their application and version.
+"""Commits batches to a partition exactly once, identified by application and version.
 
     with partition.commits.turn():
         if partition.commits.find("query 7", version=41) is None:
             new = partition.commits.stage("query 7", batches, version=41)
             partition.commits.commit(new)
 
-A commit is written to `commit.bin` first; its batches are appended; the ledger takes it down; and
-the file is removed. What a crash or a full disk interrupted is completed when the topic is opened,
-or before the partition's next commit. Which batches are in the log already, the writer knows: they
-have a producer of their own, who is not forgotten while the file is there, and nothing else goes
-by that name. So no sequence is carried from one commit to the next.
+A commit has four steps: write `commit.bin`, append its batches, record the version in the ledger,
+remove `commit.bin`. A commit that a crash or a full disk interrupted is completed when the topic is
+opened, or before the partition's next commit. Each commit has its own producer id, which the writer
+remembers while `commit.bin` exists. The messages of that producer show which batches are already in
+the log, so no sequence is carried from one commit to the next.
 
 Invariants:
-- once `commit.bin` is durable all of it will be in the log, once; before, nothing is;
-- the ledger has a version only after all of it is durable in the log, and `commit.bin` goes only
-  after the ledger is durable;
-- readers see all of a commit at once if it fits into a segment; others who write wait meanwhile.
+- once `commit.bin` is durable, all its batches will be in the log exactly once; before that, none;
+- a version is in the ledger only after all its batches are durable in the log, and `commit.bin` is
+  removed only after the ledger is durable;
+- readers see all of a commit at once if it fits into one segment; other appends wait until then.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ _log = logging.getLogger(__name__)
 
 
 class IdempotentCommits:
-    """Of one partition. Thread-safe; but for `turn`, `resume` and `close` within a turn alone."""
+    """The commits of one partition.
+
+    `turn`, `resume` and `close` are thread-safe. All other methods must be called within a turn.
+    """
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
@@ -64,25 +67,28 @@ class IdempotentCommits:
         self._reserve = SpaceReserve(
             partition.disk, partition.paths.folder, reserve_bytes=partition.config.reserve_bytes
         )
-        self._ledger: Ledger | None = None  # not read yet
-        self._is_interrupted = True  # there is a `commit.bin`, as far as is known
+        self._ledger: Ledger | None = None  # None until it is read
+        self._is_interrupted = True  # whether a `commit.bin` may exist
         self._process = fork_guard.generation()
         self._mutex = partition.runner.mutex()
         self._busy: Event | None = None  # set when the turn is over; guarded by _mutex
-        self._is_closed = False  # guarded by _mutex, too
+        self._is_closed = False  # guarded by _mutex
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """One at a time commits, the others wait; `Closed` if the partition is."""
+        """Waits until no other thread commits, and keeps others waiting until the block ends.
+
+        Raises `Closed` if the partition is closed.
+        """
         fork_guard.check(self._process, self._paths.folder)
-        mine = self._partition.runner.event()
+        turn_ended = self._partition.runner.event()
         while True:
             with self._mutex:
                 if self._is_closed:
-                    raise Closed(f"{self._paths.name}: closed")
+                    raise Closed(f"{self._paths.name}: the partition is closed")
                 busy = self._busy
                 if busy is None:
-                    self._busy = mine
+                    self._busy = turn_ended
                     break
             busy.wait()
         try:
@@ -90,10 +96,10 @@ class IdempotentCommits:
         finally:
             with self._mutex:
                 self._busy = None
-            mine.set()
+            turn_ended.set()
 
     def close(self) -> None:
-        """Wait for the one whose turn it is, and refuse all others. Idempotent."""
+        """Waits for the current turn to end, and refuses further ones. Idempotent."""
         while True:
             with self._mutex:
                 self._is_closed = True
@@ -103,9 +109,9 @@ class IdempotentCommits:
             busy.wait()
 
     def resume(self) -> None:
-        """Complete what was interrupted, before anybody else has the partition.
+        """Completes an interrupted commit, before the partition is available to callers.
 
-        If that cannot be done now, it is left to the next commit; nothing else needs it.
+        If that fails, the next commit tries again. Nothing else depends on it.
         """
         with self.turn():
             try:
@@ -114,9 +120,10 @@ class IdempotentCommits:
                 self._note(f"{self._paths.name}: an interrupted commit was not completed: {error}")
 
     def find(self, application: str, *, version: int) -> Committed | None:
-        """What became of that version; None if it is new. What was interrupted is completed first.
+        """Returns the outcome of that version, or None if it was not committed.
 
-        Of a version before the last one nobody knows more than that it was committed.
+        Completes an interrupted commit first. For a version before the application's last one, the
+        outcome has no offset and no message count, because the ledger keeps only the last version.
         """
         self._complete()
         last = self._load_ledger().get(application)
@@ -125,9 +132,10 @@ class IdempotentCommits:
         return last if last.version == version else Committed(version, None, 0, last.committed_ms)
 
     def stage(self, application: str, batches: Iterable[bytes], *, version: int) -> NewCommit:
-        """Write down a new version: batches that were checked.
+        """Writes the batches, which must have been checked, to a temporary commit file.
 
-        Nothing is changed yet. Whatever comes of it, `discard` is called in the end.
+        The partition is not changed yet. The caller must call `discard` on the result in the end,
+        whether it is committed or not.
         """
         new = NewCommit(
             self._disk,
@@ -149,19 +157,21 @@ class IdempotentCommits:
         return new
 
     def commit(self, new: NewCommit) -> Committed:
-        """Append all of it. Once it is published it stays so: if this raises, then the next who
-        commits completes it."""
+        """Publishes the commit file and appends its batches.
+
+        If this raises after the file was published, the next commit completes this one.
+        """
         self._is_interrupted = True
         new.publish()
         with load_commit(self._disk, self._paths.commit) as commit:
             return self._finish(commit)
 
     def commit_nothing(self, application: str, *, version: int) -> Committed:
-        """A version that has no messages for this partition."""
-        here = self._partition.high_watermark()
-        return self._take_down(application, self._committed(version, here, 0))
+        """Records a version that has no messages for this partition."""
+        offset = self._partition.high_watermark()
+        return self._record_in_ledger(application, self._committed(version, offset, 0))
 
-    # What was interrupted.
+    # Completing an interrupted commit.
 
     def _complete(self) -> None:
         if not self._is_interrupted:
@@ -179,18 +189,18 @@ class IdempotentCommits:
     def _redo(self, commit: Commit) -> None:
         producer_id = commit.header.producer_id
         self._partition.change(lambda writer: writer.keep_producer(producer_id))
-        # It may have been renamed, and no more than that.
+        # A crash may have followed the rename, before the folder was synced.
         self._disk.sync_folder(self._paths.folder)
         last = self._load_ledger().get(commit.application)
         if last is None or last.version < commit.version:
             self._finish(commit)
         else:
-            # The ledger may have been renamed, and no more than that: so again.
+            # The crash may have come before the ledger's rename was durable: save it again.
             save_ledger(self._disk, self._paths.ledger, self._load_ledger())
             self._end(commit)
 
     def _set_aside(self, error: DataError) -> None:
-        """It was durable, and is not what was written: what can be done is to say so."""
+        """Moves a damaged commit file to the quarantine and records the loss."""
         path, folder = self._paths.commit, self._paths.quarantine
         make_folders(self._disk, folder)
         name = f"keratin-{self._paths.name}-commit-{self._partition.now_ms()}.bin"
@@ -201,8 +211,8 @@ class IdempotentCommits:
                 name=self._paths.topic,
                 partition=self._paths.number,
                 path=path,
-                problem=f"{error.problem}: an interrupted commit is lost, in part or as a whole, "
-                f"and set aside as {name}",
+                problem=f"{error.problem}: an interrupted commit is lost, partly or completely; "
+                f"its file was moved to the quarantine as {name}",
                 saved=(target,),
             )
         )
@@ -211,7 +221,8 @@ class IdempotentCommits:
         self._disk.sync_folder(self._paths.folder)
         self._is_interrupted = False
         self._note(
-            f"{error}; a commit that was interrupted is lost in part or as a whole: {target}"
+            f"{error}; an interrupted commit is lost, partly or completely; its file was moved to "
+            f"{target}"
         )
 
     def _note(self, problem: str) -> None:
@@ -224,7 +235,7 @@ class IdempotentCommits:
         base_offset = self._partition.change(lambda writer: self._append(writer, commit))
         assert base_offset is None or isinstance(base_offset, int)
         committed = self._committed(commit.version, base_offset, commit.header.message_count)
-        self._take_down(commit.application, committed)
+        self._record_in_ledger(commit.application, committed)
         self._end(commit)
         event(
             _log,
@@ -238,14 +249,17 @@ class IdempotentCommits:
         return committed
 
     def _append(self, writer: PartitionWriter, commit: Commit) -> int | None:
-        """All that is not there yet, durable when it returns; where the first message is."""
+        """Appends the batches that are not in the log yet, and makes them durable.
+
+        Returns the offset of the commit's first message, or None if it is not known.
+        """
         header = commit.header
-        known = _known_count(writer.keep_producer(header.producer_id))
-        if known < header.message_count:
+        appended_count = _appended_count(writer.keep_producer(header.producer_id))
+        if appended_count < header.message_count:
             writer.make_room(log_bytes(header))
         piece: list[Append] = []
         size = 0
-        for append in _rest(commit, known):
+        for append in _missing_appends(commit, appended_count):
             if piece and size + append.size > self._partition.config.batch_bytes_max:
                 writer.append(piece, is_durable=False)
                 piece, size = [], 0
@@ -258,20 +272,24 @@ class IdempotentCommits:
     def _committed(self, version: int, base_offset: int | None, count: int) -> Committed:
         return Committed(version, base_offset, count, self._partition.now_ms())
 
-    def _take_down(self, application: str, committed: Committed) -> Committed:
+    def _record_in_ledger(self, application: str, committed: Committed) -> Committed:
         ledger = with_commit(self._load_ledger(), application, committed)
         save_ledger(self._disk, self._paths.ledger, ledger)
         self._ledger = ledger
         return committed
 
     def _end(self, commit: Commit) -> None:
-        """All of it is in the log and in the ledger."""
+        """Removes the commit file; the commit is in the log and in the ledger."""
         try:
             self._disk.unlink(self._paths.commit)
             self._is_interrupted = False
         except LakebedError as error:
-            _log.warning("%s: left behind for now: %s", self._paths.commit, error)
-        with contextlib.suppress(LakebedError):  # the rest is done; it will be forgotten anyway
+            _log.warning(
+                "%s: the finished commit file could not be removed yet: %s",
+                self._paths.commit,
+                error,
+            )
+        with contextlib.suppress(LakebedError):  # the producer is forgotten later anyway
             self._partition.change(lambda writer: writer.drop_producer(commit.header.producer_id))
 
     def _load_ledger(self) -> Ledger:
@@ -280,8 +298,11 @@ class IdempotentCommits:
         return self._ledger
 
     def _new_producer(self, application: str, version: int) -> int:
-        """An id that no message has. Not even those of the same version, if the ledger forgot
-        that: there were fewer messages then."""
+        """Chooses a producer id that no message of the partition has.
+
+        The next offset is part of the hash, so the id differs even from that of an earlier commit
+        of the same version that the ledger has forgotten.
+        """
 
         def choose(writer: PartitionWriter) -> int:
             salt = writer.next_offset
@@ -292,27 +313,27 @@ class IdempotentCommits:
                     return producer_id
                 salt += 1
 
-        found = self._partition.change(choose)
-        assert isinstance(found, int)
-        return found
+        producer_id = self._partition.change(choose)
+        assert isinstance(producer_id, int)
+        return producer_id
 
 
-def _known_count(runs: tuple[ProducerRun, ...]) -> int:
-    """How many messages of a commit are in the log: they were written in their order."""
+def _appended_count(runs: tuple[ProducerRun, ...]) -> int:
+    """Returns how many messages of a commit are in the log; they are appended in order."""
     return runs[-1].first_sequence + runs[-1].message_count if runs else 0
 
 
-def _rest(commit: Commit, known: int) -> Iterator[Append]:
-    """What is not in the log."""
-    end = 0  # in sequence
+def _missing_appends(commit: Commit, appended_count: int) -> Iterator[Append]:
+    """Yields the batches that are not in the log yet."""
+    end = 0  # the sequence after the batch
     for batch in commit.batches():
         append = build_staged_append(batch)
         start, end = end, end + append.message_count
-        if start < known < end or (known > end == commit.header.message_count):
+        if start < appended_count < end or (appended_count > end == commit.header.message_count):
             raise Corrupt(
-                "the log has another commit's messages",
-                expected=f"{start} or {end} of this one's",
-                found=known,
+                "the log holds an unexpected number of this commit's messages",
+                expected=f"{start} or {end}",
+                found=appended_count,
             )
-        if known <= start:
+        if appended_count <= start:
             yield append

@@ -1,10 +1,10 @@
-"""`topic.json`: what a topic is: how many partitions it has, and its settings.
+"""The file `topic.json`: a topic's id, its number of partitions and its settings.
 
     {"format": "lakebed topic", "version": 1, "topic_id": "32 hex digits", "partitions": 3,
      "config": {"retention_ms": 3600000}}
 
-`config` has only what differs from the store's own settings. The file makes the topic; what a
-folder without it is, `topic_folder` decides.
+`config` has only the settings that differ from the store's. A topic exists if this file does; see
+`topic_folder` for a folder without it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TopicIdentity:
-    """What `topic.json` says."""
+    """The contents of `topic.json`."""
 
     topic_id: str
     partition_count: int
     settings: Mapping[str, Value] = field(default_factory=dict)
 
     def config(self, defaults: TopicConfig) -> TopicConfig:
-        """The topic's settings, on top of the store's."""
+        """Returns the store's settings, overridden by the topic's own."""
         return replace(defaults, **self.settings)  # type: ignore[arg-type]
 
 
@@ -50,19 +50,21 @@ def new_identity(
 
 
 def check_partition_count(count: int, *, count_max: int = PARTITIONS_CREATED_MAX) -> None:
-    """Of a new topic, unless it says more."""
     if not 1 <= count <= count_max:
-        raise InputError(f"{count} partitions: allowed are 1 to {count_max}")
+        raise InputError(f"{count} partitions: a topic must have 1 to {count_max}")
 
 
 def checked_settings(settings: Mapping[str, object]) -> dict[str, Value]:
-    """Sizes and durations may be text, as in a configuration file; `BadConfig` if one is wrong."""
+    """Validates the settings and returns them parsed; raises `BadConfig` if one is wrong.
+
+    Sizes and durations may be strings, as in a configuration file.
+    """
     loaded = load(TopicConfig, settings, where="the topic's settings")
     return {name: getattr(loaded, name) for name in field_names(TopicConfig) if name in settings}
 
 
 def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
-    """`NotFound` if there is no such topic; `Corrupt` if it has lost the file."""
+    """Raises `NotFound` if there is no such topic, and `Corrupt` if its `topic.json` is missing."""
     path = paths.identity
     check_topic_folder(disk, paths)
     data = read_file(disk, path, size_max=MIB)
@@ -72,7 +74,9 @@ def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
             raise ValueError
         version = document["version"]
         if isinstance(version, int) and version > VERSION:
-            raise UnknownVersion("topic", path=path, expected=VERSION, found=version)
+            raise UnknownVersion(
+                "unsupported topic.json version", path=path, expected=VERSION, found=version
+            )
         topic_id, count = document["topic_id"], document["partitions"]
         settings = checked_settings(document.get("config", {}))
         are_kinds_right = isinstance(topic_id, str) and type(count) is int
@@ -80,24 +84,30 @@ def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
             raise ValueError
         check_partition_count(count, count_max=PARTITIONS_MAX)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise Corrupt("not what says which topic this is", path=path) from None
+        raise Corrupt("not a valid topic.json file", path=path) from None
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from error
     except InputError as error:
-        raise Corrupt(f"not a topic: {error}", path=path) from None
+        raise Corrupt(f"not a valid topic.json file: {error}", path=path) from None
     return TopicIdentity(topic_id=topic_id, partition_count=count, settings=settings)
 
 
 def rebuilt_identity(disk: Disk, paths: TopicPaths, random: Random) -> TopicIdentity:
-    """For a topic that has lost the file: by its folders, with a new id and no settings."""
+    """Makes a new identity for a topic whose `topic.json` is missing.
+
+    The number of partitions comes from its folders. It has a new id and default settings.
+    """
     numbers = paths.partitions(disk) if disk.is_folder(paths.folder) else []
     if not numbers:
-        raise Corrupt("the file is lost, and there is no partition's folder", path=paths.identity)
+        raise Corrupt(
+            "the file is missing, and cannot be rebuilt because there is no partition folder",
+            path=paths.identity,
+        )
     return new_identity(numbers[-1] + 1, {}, random)
 
 
 def save_identity(disk: Disk, paths: TopicPaths, identity: TopicIdentity) -> None:
-    """Durable when it returns."""
+    """Replaces `topic.json`. It is durable when this returns."""
     replace_atomically(disk, paths.identity, encode_identity(identity))
 
 

@@ -1,7 +1,7 @@
-"""The two indexes of a segment: `.idx` leads to a record's place, `.tidx` to a moment.
+"""The two indexes of a segment: `.idx` finds records by offset, `.tidx` by timestamp.
 
-Both are derived from the log, have no checksum but that of their header, and are rebuilt from the
-log wherever they do not fit it. So whoever is led by one looks whether it led to a record.
+Both are derived from the log and are rebuilt from it if they do not match. Only their headers have
+a checksum. So a reader must verify that an index entry leads to the expected record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Entry = TypeVar("Entry", IndexEntry, TimeEntry)
 
 
 class Indexes(NamedTuple):
-    """Of one segment: the entries, oldest first."""
+    """The index entries of one segment, oldest first."""
 
     places: Sequence[IndexEntry]
     times: Sequence[TimeEntry]
@@ -59,25 +59,28 @@ def encode_index_header(magic: bytes, *, base_offset: int, created_ms: int) -> b
 
 
 def encode_index(entries: Sequence[IndexEntry], *, base_offset: int, created_ms: int) -> bytes:
-    """All of an `.idx`."""
+    """Returns the contents of an `.idx` file."""
     header = encode_index_header(INDEX_MAGIC, base_offset=base_offset, created_ms=created_ms)
     return b"".join([header, *map(INDEX_ENTRY.pack, entries)])
 
 
 def encode_time_index(entries: Sequence[TimeEntry], *, base_offset: int, created_ms: int) -> bytes:
-    """All of a `.tidx`."""
+    """Returns the contents of a `.tidx` file."""
     header = encode_index_header(TIME_INDEX_MAGIC, base_offset=base_offset, created_ms=created_ms)
     return b"".join([header, *map(TIME_ENTRY.pack, entries)])
 
 
 def load_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[IndexEntry]:
-    """The entries in their order, up to the first that is none; `Corrupt` if it is no index."""
+    """Returns the entries in order, up to the first invalid one.
+
+    Raises `Corrupt` if the file is not an index of this segment.
+    """
     data = read_file(disk, path, size_max=INDEX_BYTES_MAX)
     return decode_index(data, path=path, base_offset=base_offset)
 
 
 def load_time_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[TimeEntry]:
-    """As `load_index`, of a `.tidx`."""
+    """Does the same as `load_index` for a `.tidx`."""
     data = read_file(disk, path, size_max=INDEX_BYTES_MAX)
     return decode_time_index(data, path=path, base_offset=base_offset)
 
@@ -87,7 +90,7 @@ def decode_index(data: Buffer, *, path: PathLike, base_offset: int) -> list[Inde
     good: list[IndexEntry] = []
     last = IndexEntry(-1, 0, RECORDS_START - 1)
     for entry in entries:
-        # Zeros behind the end, or what a crash left: order is what tells.
+        # Zeros after the last entry, or leftovers of a crash, are recognized by the order.
         if entry.relative_offset <= last.relative_offset or entry.position <= last.position:
             break
         good.append(entry)
@@ -108,13 +111,13 @@ def decode_time_index(data: Buffer, *, path: PathLike, base_offset: int) -> list
 
 
 def position_for(places: Sequence[IndexEntry], relative_offset: int) -> int:
-    """Where to begin to look for a message: at a record that is not behind it."""
+    """Returns the position of the last indexed record at or before that offset."""
     index = bisect_right(places, relative_offset, key=lambda entry: entry.relative_offset)
     return places[index - 1].position if index else RECORDS_START
 
 
 def time_entry_before(times: Sequence[TimeEntry], timestamp_ms: int) -> TimeEntry | None:
-    """The last by which every record up to its own is older than that."""
+    """Returns the last entry up to which every record is older than `timestamp_ms`."""
     index = bisect_left(times, timestamp_ms, key=lambda entry: entry.timestamp_ms)
     return times[index - 1] if index else None
 
@@ -123,19 +126,23 @@ def _entries(
     data: Buffer, magic: bytes, layout: Layout[Entry], *, path: PathLike, base_offset: int
 ) -> list[Entry]:
     if len(data) < INDEX_HEADER.size:
-        raise Corrupt("an index without its header", path=path, offset=0, found=len(data))
+        raise Corrupt("the index is shorter than its header", path=path, offset=0, found=len(data))
     header = INDEX_HEADER.unpack(data)
     crc = crc32c(data[:_CHECKED_BYTES])
     start = header.header_length
-    if INDEX_HEADER.size < start <= HEADER_BYTES_MAX:  # with fields that are not known here
+    if INDEX_HEADER.size < start <= HEADER_BYTES_MAX:  # it has additional, unknown fields
         crc = crc32c(data[INDEX_HEADER.size : start], crc)
     is_sound = crc == header.crc32c
     if header.magic == magic and header.version > VERSION and is_sound:
-        raise UnknownVersion("index", path=path, expected=VERSION, found=header.version)
+        raise UnknownVersion(
+            "unsupported index version", path=path, expected=VERSION, found=header.version
+        )
     expected = (magic, base_offset, layout.size)
-    found = (header.magic, header.base_offset, header.entry_length)
+    actual = (header.magic, header.base_offset, header.entry_length)
     is_length_right = INDEX_HEADER.size <= start <= min(HEADER_BYTES_MAX, len(data))
-    if found != expected or not is_length_right or not is_sound:
-        raise Corrupt("not this segment's index", path=path, expected=expected, found=found)
+    if actual != expected or not is_length_right or not is_sound:
+        raise Corrupt(
+            "not a valid index of this segment", path=path, expected=expected, found=actual
+        )
     whole = (len(data) - start) // layout.size * layout.size
     return list(layout.iter_unpack(data[start : start + whole]))

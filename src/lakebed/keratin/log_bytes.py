@@ -1,7 +1,6 @@
-"""The records in the bytes of one `.log`, by their place: walked while they are good, and found
-again behind damage.
+"""Finds the records in the bytes of one `.log`: scans good records, and searches after damage.
 
-Nothing here knows how far a file may be read: whoever asks says where to end.
+This module does not know how far a file may be read: the caller passes the end.
 """
 
 from __future__ import annotations
@@ -29,42 +28,45 @@ from lakebed.kernels import Stop, crc32c, keratin_scan
 
 _FIND_BYTES = 1 * MIB
 FIND_COST_BYTES_MAX = 8 * GIB
-"""Bytes summed in vain, of one search: a payload full of false starts must not cost hours."""
+"""The most bytes that one search may checksum without finding a record.
+
+It keeps a payload full of false record starts from costing hours.
+"""
 
 _START_BYTES = KERATIN_RECORD.offset_of("flags")
 _START = re.compile(
     re.escape(KERATIN_MAGIC.to_bytes(2, "big")) + rb"(?=\0[\1-\xff])", re.DOTALL
-)  # the magic and a version, ours or a newer one
+)  # the magic and a version, this program's or a newer one
 
 PROBLEMS = {
     Stop.END: "zeros where a record should be",
-    Stop.CUT: "a record longer than what is left",
-    Stop.BAD_HEADER: "not a record",
-    Stop.BAD_CHECKSUM: "a record with a wrong checksum",
+    Stop.CUT: "a record is longer than the rest of the file",
+    Stop.BAD_HEADER: "these bytes are not a record",
+    Stop.BAD_CHECKSUM: "a record has a wrong checksum",
 }
-OUT_OF_ORDER = "a record whose offset is out of order"
+OUT_OF_ORDER = "a record's offset is out of order"
 
 
 class LogBytes:
-    """Thread-safe, until it is closed."""
+    """The bytes of one log. Thread-safe until it is closed."""
 
     def __init__(self, source: ByteSource, *, path: PathLike, base_offset: int) -> None:
         self.path = path
         self.base_offset = base_offset
         self._source = source
-        self._records_start: int | None = None  # known at the first look
+        self._records_start: int | None = None  # None until the header is read
 
     @property
     def size(self) -> int:
         return self._source.size
 
     def bytes_at(self, start: int, end: int) -> memoryview:
-        """Exactly those, as far as the file has them."""
+        """Returns the bytes `[start, end)`, or fewer if the file ends earlier."""
         buffer, origin = self._source.window(start, end)
         return buffer[start - origin : max(start, end) - origin]
 
     def header(self) -> LogHeader:
-        """`Torn` or `Corrupt` if it is not this segment's."""
+        """Raises `Torn` or `Corrupt` if the log does not begin with this segment's header."""
         data = self.bytes_at(0, min(self.size, HEADER_BYTES_MAX))
         return decode_log_header(data, path=self.path, base_offset=self.base_offset)
 
@@ -77,7 +79,7 @@ class LogBytes:
 
     @property
     def records_start(self) -> int:
-        """Where the first record stands: behind the header, as long as that says it is."""
+        """The position of the first record: the end of the header, whose length may vary."""
         if self._records_start is None:
             try:
                 self._records_start = self.header().header_length
@@ -88,56 +90,56 @@ class LogBytes:
     def scan(
         self, position: int, end: int, *, bytes_max: int, count_max: int | None = None
     ) -> Run | Stop:
-        """Good records from `position` on and below `end`; why not, if there is none.
+        """Returns the good records from `position` up to `end`, or the reason why there is none.
 
-        About `bytes_max` at most, but always one record if there is a good one. `UnknownVersion`
-        if a whole record of a newer version stands there.
+        Reads about `bytes_max`, but always at least one record if it is good. Raises
+        `UnknownVersion` if there is a whole record of a newer version at `position`.
         """
         window_end = min(end, position + max(bytes_max, RECORD_OVERHEAD))
         try:
-            found = self._scan(position, window_end, count_max)
+            scanned = self._scan(position, window_end, count_max)
         except DiskError:
             if not bytes_max:
                 raise
-            # What stands before the place that cannot be read is good: record by record.
+            # Read record by record, to return the records before the unreadable bytes.
             return self.scan(position, end, bytes_max=0, count_max=1)
-        if found is Stop.CUT and window_end < end:
-            # The record is longer than the window: this time exactly that record, if it can be.
+        if scanned is Stop.CUT and window_end < end:
+            # The record is longer than the window: scan exactly that record.
             record_end = self._record_end(position, end)
             if record_end is not None and window_end < record_end:
-                found = self._scan(position, record_end, 1)
-        if found is Stop.BAD_HEADER:
+                scanned = self._scan(position, record_end, 1)
+        if scanned is Stop.BAD_HEADER:
             self._refuse_newer(position, end)
-        return found
+        return scanned
 
     def find(self, position: int, end: int, *, least_offset: int, limit_offset: int) -> Run | None:
-        """Behind damage: the first whole record from `position` on, alone.
+        """Searches for the first whole record at or after `position`, to continue after damage.
 
-        Its offset must be one that can follow: `least_offset` to below `limit_offset`.
-        `UnknownVersion` if it is of a newer version.
+        Returns a run of that one record, or None. Its offset must be in
+        `[least_offset, limit_offset)`. Raises `UnknownVersion` if it has a newer version.
         """
         cost_bytes = 0
         while position + RECORD_OVERHEAD <= end:
             window_end = min(end, position + _FIND_BYTES)
             data = bytes(self.bytes_at(position, window_end))
             for match in _START.finditer(data):
-                here = position + match.start()
-                record_end = self._record_end(here, end, least_offset, limit_offset)
+                candidate = position + match.start()
+                record_end = self._record_end(candidate, end, least_offset, limit_offset)
                 if record_end is not None:
-                    found = self._scan(here, record_end, 1)
-                    if isinstance(found, Run):
-                        return found
-                    if found is Stop.BAD_HEADER:
-                        self._refuse_newer(here, end)
-                    cost_bytes += record_end - here
+                    scanned = self._scan(candidate, record_end, 1)
+                    if isinstance(scanned, Run):
+                        return scanned
+                    if scanned is Stop.BAD_HEADER:
+                        self._refuse_newer(candidate, end)
+                    cost_bytes += record_end - candidate
                     if cost_bytes > FIND_COST_BYTES_MAX:
                         return None
-            # A start may lie across two windows.
+            # The start of a record may span two windows.
             position = window_end if window_end == end else window_end - _START_BYTES + 1
         return None
 
     def end_of_bytes(self, start: int, end: int) -> int:
-        """Behind the last byte of `[start, end)` that is not zero; `start` if all are."""
+        """Returns the end of the last nonzero byte in `[start, end)`; `start` if all are zero."""
         for window_end in range(end, start, -_FIND_BYTES):
             window_start = max(start, window_end - _FIND_BYTES)
             used = len(bytes(self.bytes_at(window_start, window_end)).rstrip(b"\0"))
@@ -153,14 +155,16 @@ class LogBytes:
         first, last = position - origin, min(end - origin, len(buffer))
         if first >= last:
             return Stop.CUT
-        # Never reached: no record takes less.
+        # This limit is never reached: a record takes at least RECORD_OVERHEAD bytes.
         limit = last // RECORD_OVERHEAD + 1 if count_max is None else count_max
         scan = keratin_scan(buffer, first, last, count_max=limit)
         return run_of(scan, buffer, origin) if len(scan.positions) else scan.stop
 
     def _refuse_newer(self, position: int, end: int) -> None:
-        """`UnknownVersion` if a record stands there that only a newer program can have written:
-        whole by its checksum, which every version has in the same place."""
+        """Raises `UnknownVersion` if there is a whole record of a newer version at `position`.
+
+        Its checksum must be right; every version has the checksum in the same place.
+        """
         record_end = self._record_end(position, end)
         if record_end is None:
             return
@@ -169,10 +173,10 @@ class LogBytes:
         if header.magic != KERATIN_MAGIC or header.version <= KERATIN_VERSION:
             return
         trailer = len(record) - KERATIN_TRAILER.size
-        checked = crc32c(record[KERATIN_RECORD.offset_of("version") : trailer])
-        if checked == KERATIN_TRAILER.unpack(record, trailer).crc32c:
+        crc = crc32c(record[KERATIN_RECORD.offset_of("version") : trailer])
+        if crc == KERATIN_TRAILER.unpack(record, trailer).crc32c:
             raise UnknownVersion(
-                "record",
+                "unsupported record version",
                 path=self.path,
                 offset=position,
                 expected=KERATIN_VERSION,
@@ -182,7 +186,10 @@ class LogBytes:
     def _record_end(
         self, position: int, end: int, least_offset: int = 0, limit_offset: int = 1 << 64
     ) -> int | None:
-        """Where the record there ends by its header, if that may be one of a record."""
+        """Returns the end of the record at `position` by its header, or None if it is implausible.
+
+        It is plausible if the record ends by `end` and its offset is within the limits.
+        """
         if position + RECORD_OVERHEAD > end:
             return None
         head = self.bytes_at(position, position + KERATIN_RECORD.size)
@@ -190,11 +197,11 @@ class LogBytes:
             return None
         header = KERATIN_RECORD.unpack(head)
         record_end = position + record_bytes(header.header_length, header.payload_length)
-        is_possible = least_offset <= header.offset < limit_offset and record_end <= end
-        return record_end if is_possible else None
+        is_plausible = least_offset <= header.offset < limit_offset and record_end <= end
+        return record_end if is_plausible else None
 
 
 def open_log(disk: Disk, path: str, *, base_offset: int, is_sealed: bool) -> LogBytes:
-    """`NotFound` if it is gone."""
+    """Opens a log for reading; raises `NotFound` if the file does not exist."""
     source = open_source(disk.open(path), is_sealed=is_sealed)
     return LogBytes(source, path=path, base_offset=base_offset)

@@ -1,7 +1,7 @@
-"""The header of a `.log`.
+"""The header of a `.log` file.
 
-One that is longer than ours, of our version, has more fields behind those we know: its checksum
-covers them too, and records begin behind it.
+A header of the current version may be longer than `LOG_HEADER`: it then has additional fields at
+its end. Its checksum covers them too, and records begin after them.
 """
 
 from __future__ import annotations
@@ -32,31 +32,44 @@ def encode_log_header(*, base_offset: int, created_ms: int) -> bytes:
 
 
 def decode_log_header(data: Buffer, *, path: PathLike, base_offset: int) -> LogHeader:
-    """`Torn` if it is cut short, `Corrupt` if it is not the header of the segment of that name.
+    """Decodes the header of the segment that begins at `base_offset`.
 
-    `data` has `HEADER_BYTES_MAX` bytes, or all there are.
+    `data` holds the first `HEADER_BYTES_MAX` bytes of the file, or all of them if there are fewer.
+    Raises `Torn` if the header is cut short, and `Corrupt` if it is not the header of this segment.
     """
     if len(data) < LOG_HEADER.size:
-        raise Torn("a log without its header", path=path, offset=0, found=len(data))
+        raise Torn("the log is shorter than its header", path=path, offset=0, found=len(data))
     header = LOG_HEADER.unpack(data)
     if header.magic != LOG_MAGIC:
-        raise Corrupt("not a log", path=path, offset=0, expected=LOG_MAGIC, found=header.magic)
+        raise Corrupt(
+            "not a log: its magic number is wrong",
+            path=path,
+            offset=0,
+            expected=LOG_MAGIC,
+            found=header.magic,
+        )
     crc = crc32c(data[:_CHECKED_BYTES])
     if LOG_HEADER.size < header.header_length <= HEADER_BYTES_MAX:
         crc = crc32c(data[LOG_HEADER.size : header.header_length], crc)
     if header.version > VERSION and (
         crc == header.crc32c or header.header_length != LOG_HEADER.size
     ):
-        # Not one flipped bit: its checksum is right, or not where ours is.
-        raise UnknownVersion("log", path=path, expected=VERSION, found=header.version)
+        # A flipped bit in the version would leave the length as ours and the checksum wrong.
+        raise UnknownVersion(
+            "unsupported log version", path=path, expected=VERSION, found=header.version
+        )
     if crc != header.crc32c:
         raise Corrupt(
-            "the header's checksum", path=path, offset=0, expected=header.crc32c, found=crc
+            "the checksum of the log header is wrong",
+            path=path,
+            offset=0,
+            expected=header.crc32c,
+            found=crc,
         )
     is_length_right = LOG_HEADER.size <= header.header_length <= min(HEADER_BYTES_MAX, len(data))
     if not is_length_right or header.base_offset != base_offset:
         raise Corrupt(
-            "the header is not this segment's",
+            "the log header has the wrong length or base offset",
             path=path,
             offset=0,
             expected=(LOG_HEADER.size, base_offset),

@@ -1,15 +1,15 @@
-"""Judging one `.log`, all of its bytes, without changing it.
+"""Inspects every byte of one `.log` without changing it, and decides if it is whole.
 
-- Sealed (its length is known from the manifest): everything must be a whole record, in order, up to
-  that length and not beyond. What does not match is corrupt.
-- Not sealed: bytes behind the last good record with nothing valid behind them are torn, unless they
-  lie below the confirmed end; bad bytes with good records behind them are corrupt. Zeros behind the
-  last record are the end.
-- A header that is damaged is corrupt if records follow it, and torn if none do.
-- A version that is not ours is an error, never a guess.
+- A sealed log, whose length is known from the manifest, must consist of whole records in order, and
+  must end exactly at that length. Anything else is corrupt.
+- In an unsealed log, bad bytes followed by good records are corrupt. Bad bytes with no good record
+  after them are torn, unless they lie below the confirmed end; then they are corrupt. Zeros after
+  the last record are the end of the log.
+- A damaged header is corrupt if records follow it, and torn if none do.
+- An unsupported version is always an error.
 
-A payload that itself holds whole records with fitting offsets cannot be told from those once its
-own header is damaged.
+Limit: if the header of a record is damaged, and its payload itself contains whole records with
+plausible offsets, those are taken for records of the log.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from lakebed.keratin.run_decoder import open_batch
 from lakebed.kernels import Stop
 
 DAMAGES_COUNT_MAX = 1000
-"""Searched past at most so often: each search may look at all that is left of the file."""
+"""The most bad places after which a search is made; each may read the whole rest of the file."""
 
 _WINDOW_BYTES = 4 * MIB
 _KNOWN_FLAGS = sum(map(int, RecordFlags))
 
 
 class LogDamage(NamedTuple):
-    """Bytes `[start, end)` that are not what they must be.
+    """Damaged bytes `[start, end)` of a log.
 
-    Messages with offsets in `[first_offset, next_offset)` may have stood there.
+    Messages with offsets in `[first_offset, next_offset)` may have been there.
     """
 
     start: int
@@ -47,7 +47,7 @@ class LogDamage(NamedTuple):
 
 
 class GoodRange(NamedTuple):
-    """Whole records, one behind the other, in `[start, end)` of the file."""
+    """Contiguous whole records in bytes `[start, end)` of the file."""
 
     start: int
     end: int
@@ -58,23 +58,23 @@ class GoodRange(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LogInspection:
-    """One log file."""
+    """The result of inspecting one log file."""
 
     verdict: Verdict
     header_error: DataError | None
     good_ranges: tuple[GoodRange, ...]
-    damages: tuple[LogDamage, ...]  # with good records behind them, or in a sealed log
-    tail: LogDamage | None  # the bad stretch with nothing valid behind it, of an unsealed log
+    damages: tuple[LogDamage, ...]  # followed by good records, or in a sealed log
+    tail: LogDamage | None  # bad bytes of an unsealed log with no good record after them
     record_count: int
     control_count: int
     batch_count: int  # batch records
-    unknown_flags_count: int  # records with flags that have no name here
+    unknown_flags_count: int  # records with flags unknown to this version
     timestamp_ms_max: int
-    end: int  # behind the last good record
-    next_offset: int  # behind its last message
+    end: int  # the end of the last good record
+    next_offset: int  # the offset after its last message
 
     def require_whole(self, path: str) -> None:
-        """`Torn` or `Corrupt`, with the first bad place, unless the file is whole."""
+        """Raises `Torn` or `Corrupt`, with the first bad position, unless the file is whole."""
         if self.verdict is Verdict.WHOLE:
             return
         kind = Torn if self.verdict is Verdict.TORN else Corrupt
@@ -92,11 +92,12 @@ def inspect_log(
     confirmed_end: int = 0,
     judged_end: int | None = None,
 ) -> LogInspection:
-    """All that a file's bytes say.
+    """Inspects all bytes of a log.
 
-    `sealed_end` is the length that a sealed log must have; `next_offset` what follows its last
-    message, if that is known; `confirmed_end` the place up to which an unsealed one is durable.
-    Nothing behind `judged_end` is looked at: somebody may be writing there.
+    `sealed_end` is the length that a sealed log must have, and None for an unsealed log.
+    `next_offset` is the offset after its last message, if known. `confirmed_end` is the position up
+    to which an unsealed log is durable. Bytes after `judged_end` are ignored, because a writer may
+    be writing there.
     """
     header_error = log.header_error()
     if isinstance(header_error, UnknownVersion):
@@ -110,7 +111,7 @@ def inspect_log(
         damages = [*damages, *_sealed_damages(survey, sealed_end, next_offset)]
         tail = None
     elif tail is None and survey.end < confirmed_end:
-        problem = f"the records end below the durable end, {confirmed_end}"
+        problem = f"the records end before the durable end at byte {confirmed_end}"
         tail = LogDamage(survey.end, survey.end, survey.next_offset, survey.next_offset, problem)
     is_lost = tail is not None and tail.start < confirmed_end
     is_header_lost = header_error is not None and (
@@ -138,7 +139,7 @@ def inspect_log(
 
 
 class _Survey:
-    """The records of a log, around damage."""
+    """Walks the records of a log, continuing after damage, and collects what it finds."""
 
     def __init__(self, log: LogBytes, *, size: int, limit_offset: int) -> None:
         self._log = log
@@ -155,21 +156,21 @@ class _Survey:
     def walk(self) -> None:
         position = self.end
         while position < self._size:
-            found = self._log.scan(position, self._size, bytes_max=_WINDOW_BYTES)
-            problem = PROBLEMS[found] if isinstance(found, Stop) else OUT_OF_ORDER
-            if isinstance(found, Run):
-                good = found.in_order_count(self.next_offset, self._limit_offset)
-                if good:
-                    self._take(found.part(0, good))
+            scanned = self._log.scan(position, self._size, bytes_max=_WINDOW_BYTES)
+            problem = PROBLEMS[scanned] if isinstance(scanned, Stop) else OUT_OF_ORDER
+            if isinstance(scanned, Run):
+                good_count = scanned.in_order_count(self.next_offset, self._limit_offset)
+                if good_count:
+                    self._take(scanned.part(0, good_count))
                     position = self.end
                     continue
-            following = self._resume_after(position, problem)
-            if following is None:
+            next_position = self._resume_after(position, problem)
+            if next_position is None:
                 return
-            position = following
+            position = next_position
 
     def _resume_after(self, position: int, problem: str) -> int | None:
-        """Where good records go on behind a bad place, which is noted."""
+        """Notes a bad place, and returns where good records continue; None if there are none."""
         used_end = self._log.end_of_bytes(position, self._size)
         if used_end == position:
             return None
@@ -182,7 +183,7 @@ class _Survey:
                 limit_offset=self._limit_offset,
             )
         else:
-            problem += "; so much is damaged that the rest was not looked at"
+            problem += "; the rest was not inspected because there are too many damaged places"
         if following is None:
             self.tail = LogDamage(position, used_end, self.next_offset, self.next_offset, problem)
             return None
@@ -230,15 +231,17 @@ class _Survey:
 
 
 def _sealed_damages(survey: _Survey, sealed_end: int, next_offset: int | None) -> list[LogDamage]:
-    """What is wrong with the end of a log that must end there."""
-    behind = survey.next_offset if next_offset is None else max(next_offset, survey.next_offset)
+    """Returns the damage at the end of a log that must end exactly at `sealed_end`."""
+    expected_offset = (
+        survey.next_offset if next_offset is None else max(next_offset, survey.next_offset)
+    )
     if survey.tail is not None:
-        return [survey.tail._replace(next_offset=behind)]
+        return [survey.tail._replace(next_offset=expected_offset)]
     if survey.end < sealed_end:
-        problem = f"the records end below the end of the log, {sealed_end}"
+        problem = f"the records end before the end of the sealed log at byte {sealed_end}"
         end = max(survey.end, sealed_end)
-        return [LogDamage(survey.end, end, survey.next_offset, behind, problem)]
+        return [LogDamage(survey.end, end, survey.next_offset, expected_offset, problem)]
     if survey.end > sealed_end:
-        problem = f"records behind the end of the log, {sealed_end}"
-        return [LogDamage(sealed_end, survey.end, behind, behind, problem)]
+        problem = f"there are records after the end of the sealed log at byte {sealed_end}"
+        return [LogDamage(sealed_end, survey.end, expected_offset, expected_offset, problem)]
     return []

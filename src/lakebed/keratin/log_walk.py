@@ -1,7 +1,7 @@
-"""Walks the records of a log to see what is there: while they are whole and in order.
+"""Walks the records of a log for recovery, as long as they are whole and in order.
 
-Where a walk stops is the end, something torn, or damage: what it is the caller decides, who knows
-how far the file was confirmed.
+A walk stops at the end of the log, at a torn write or at damage. The caller decides which one it
+is, because it knows how far the file is confirmed to be durable.
 """
 
 from __future__ import annotations
@@ -24,34 +24,37 @@ _ZEROS = bytes(_ZERO_WINDOW_BYTES)
 class LogWalk(NamedTuple):
     """Where a walk stopped."""
 
-    end: int  # behind the last good record
-    next_offset: int  # behind its last message
+    end: int  # the end of the last good record
+    next_offset: int  # the offset after its last message
     stop: Stop
 
 
 def walk(
     log: LogBytes, start: int, end: int, *, next_offset: int, on_run: Callable[[Run], None]
 ) -> LogWalk:
-    """Good records of `[start, end)` whose offsets are `next_offset` at least, and rise."""
+    """Calls `on_run` with the good records in bytes `[start, end)`, and returns where it stopped.
+
+    Offsets must rise, from `next_offset` at least.
+    """
     while start < end:
-        found = log.scan(start, end, bytes_max=WINDOW_BYTES)
-        if not isinstance(found, Run):
-            return LogWalk(start, next_offset, found)
-        good = found.in_order_count(next_offset, OFFSET_MAX)
-        if good:
-            run = found.part(0, good)
+        scanned = log.scan(start, end, bytes_max=WINDOW_BYTES)
+        if not isinstance(scanned, Run):
+            return LogWalk(start, next_offset, scanned)
+        good_count = scanned.in_order_count(next_offset, OFFSET_MAX)
+        if good_count:
+            run = scanned.part(0, good_count)
             on_run(run)
             start, next_offset = run.end, run.next_offset
-        if good < len(found.positions):
+        if good_count < len(scanned.positions):
             return LogWalk(start, next_offset, Stop.BAD_HEADER)
     return LogWalk(start, next_offset, Stop.END)
 
 
 def last_byte(file: File, start: int, end: int) -> int:
-    """Behind the last byte in `[start, end)` that is not zero; `start` if all are."""
+    """Returns the end of the last nonzero byte in `[start, end)`, or `start` if all are zero."""
     for window_end in range(end, start, -_ZERO_WINDOW_BYTES):
         window_start = max(start, window_end - _ZERO_WINDOW_BYTES)
         data = file.pread(window_start, window_end - window_start)
-        if data != _ZEROS[: len(data)]:  # at the speed of memory; stripping takes a byte at a time
+        if data != _ZEROS[: len(data)]:  # much faster than rstrip, which goes byte by byte
             return window_start + len(data.rstrip(b"\0"))
     return start

@@ -1,6 +1,7 @@
-"""`manifest.bin`: what a partition is, replaced as a whole.
+"""The file `manifest.bin`: the sealed segments, offsets and settings of a partition.
 
-It is a shortcut, not the truth: records are. Without it everything is found by scanning.
+It is always replaced as a whole. It is only a shortcut: the records in the logs are authoritative,
+and without a manifest recovery finds everything by scanning them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MANIFEST_BYTES_MAX = 256 * MIB
 
 
 class PartitionManifest(NamedTuple):
-    """What it says."""
+    """The contents of a manifest."""
 
     created_ms: int
     segment_bytes_max: int
@@ -68,30 +69,47 @@ def encode_manifest(manifest: PartitionManifest) -> bytes:
 
 
 def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
-    """`Torn` or `Corrupt` if it is not one: it is replaced atomically, so both are damage."""
+    """Decodes a manifest; raises `Torn` or `Corrupt` if it is not one.
+
+    The file is replaced atomically, so even `Torn` means damage, not an unfinished write.
+    """
     if len(data) < MANIFEST_HEADER.size + MANIFEST.size:
-        raise Torn("a manifest that is cut short", path=path, offset=0, found=len(data))
+        raise Torn("the manifest is cut short", path=path, offset=0, found=len(data))
     header = MANIFEST_HEADER.unpack(data)
     if header.magic != MANIFEST_MAGIC:
-        raise Corrupt("not a manifest", path=path, expected=MANIFEST_MAGIC, found=header.magic)
+        raise Corrupt(
+            "not a manifest: its magic number is wrong",
+            path=path,
+            expected=MANIFEST_MAGIC,
+            found=header.magic,
+        )
     if header.version > VERSION:
-        raise UnknownVersion("manifest", path=path, expected=VERSION, found=header.version)
+        raise UnknownVersion(
+            "unsupported manifest version", path=path, expected=VERSION, found=header.version
+        )
     crc = crc32c(data[MANIFEST_HEADER.size :])
     is_ours = header.version == VERSION and MANIFEST_HEADER.size <= header.header_length <= len(
         data
     )
     if crc != header.crc32c or not is_ours:
-        raise Corrupt("the manifest's checksum", path=path, expected=header.crc32c, found=crc)
-    # A longer header has fields that are not known here; the payload follows it.
+        raise Corrupt(
+            "the manifest's checksum or header is wrong",
+            path=path,
+            expected=header.crc32c,
+            found=crc,
+        )
+    # A longer header has additional, unknown fields; the payload follows it.
     start = header.header_length + MANIFEST.size
     if len(data) < start:
-        raise Corrupt("the manifest's length", path=path, expected=start, found=len(data))
+        raise Corrupt("the manifest has a wrong length", path=path, expected=start, found=len(data))
     payload = MANIFEST.unpack(data, header.header_length)
     end = start + payload.segment_count * MANIFEST_SEGMENT.size
     has_start = header.flags & HAS_START_OFFSET
     expected = end + (START_OFFSET.size if has_start else 0)
     if len(data) != expected:
-        raise Corrupt("the manifest's length", path=path, expected=expected, found=len(data))
+        raise Corrupt(
+            "the manifest has a wrong length", path=path, expected=expected, found=len(data)
+        )
     return PartitionManifest(
         created_ms=payload.created_ms,
         segment_bytes_max=payload.segment_bytes_max,
@@ -105,7 +123,7 @@ def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
 
 
 def load_manifest(disk: Disk, path: PathLike) -> PartitionManifest:
-    """`NotFound` if there is none, a `DataError` if it cannot be read."""
+    """Raises `NotFound` if there is no manifest, and a `DataError` if it is damaged."""
     data = read_file(disk, path, size_max=MANIFEST_BYTES_MAX)
     return decode_manifest(data, path=path)
 

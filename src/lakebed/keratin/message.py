@@ -1,4 +1,4 @@
-"""A message as its readers get it."""
+"""A message as readers receive it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.headers import Header
 
-NOT_BEFORE_HEADER = "lakebed-not-before-ms"  # decimal digits: groups do not deliver it before
+NOT_BEFORE_HEADER = "lakebed-not-before-ms"  # decimal ms: consumer groups deliver it only then
 
 
 class Message(NamedTuple):
-    """One message, with bytes of its own. `value` is None for a tombstone or a null value."""
+    """One message with its own copy of the bytes. A tombstone or a null value has `value` None."""
 
     offset: int
     timestamp_ms: int
@@ -26,7 +26,7 @@ class Message(NamedTuple):
 
     @property
     def not_before_ms(self) -> int:
-        """Groups deliver it at that moment at the earliest; 0 if at any time."""
+        """The earliest time at which consumer groups deliver the message; 0 if there is none."""
         for name, value in self.headers:
             if name == NOT_BEFORE_HEADER and value is not None and value.isdigit():
                 return int(value[:20])

@@ -1,7 +1,7 @@
-"""Messages as readers get them, many at a time: columns over the bytes they stand in.
+"""Batches of messages as readers receive them: columns over the bytes that were read.
 
-A batch is a run of plain records, or the messages of one batch record. Either way it has no control
-records, and iterating over it gives `Message`s.
+A batch is a run of plain records, or the messages of one batch record. It never contains control
+records. Iterating over it yields `Message` objects.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ _NO_HEADERS = bytes(HEADER_COUNT.size)
 _PRODUCER_ALONE = BLOCK_START.pack(BlockStart(VERSION, HAS_PRODUCER))
 _PRODUCER_ALONE_BYTES = BLOCK_START.size + PRODUCER.size + HEADER_COUNT.size
 _NO_BLOCK = HeadersBlock()
-_COLUMNS = Run._fields.index("positions")  # from there on a run is columns
-_TOMBSTONE = int(RecordFlags.TOMBSTONE)  # a plain number: flags of an enumeration are slow
+_COLUMNS = Run._fields.index("positions")  # the fields of a run from here on are columns
+_TOMBSTONE = int(RecordFlags.TOMBSTONE)  # a plain number: operations on enum flags are slow
 _MAKE: Callable[[tuple[object, ...]], Message] = partial(tuple.__new__, Message)
 
 
 class MessageBatch(ABC):
-    """Consecutive messages, verified; at least one. A column has one item a message.
+    """One or more consecutive messages whose checksums were verified.
 
-    - `offsets` (u64), `timestamps_ms` (u64, or i64 in a batch record), `flags` (u16);
-    - `values()` and `keys()` are views of what was read or inflated, which they keep
-      alive, whatever is closed.
+    - `offsets` (u64), `timestamps_ms` (u64, or i64 in a batch record) and `flags` (u16) are columns
+      with one item per message;
+    - `values()` and `keys()` yield views of the bytes read or inflated. The views stay valid after
+      the reader is closed.
     """
 
     __slots__ = ("flags", "offsets", "timestamps_ms")
@@ -62,13 +63,13 @@ class MessageBatch(ABC):
 
     @property
     def next_offset(self) -> int:
-        """Behind the last message."""
+        """The offset after the last message."""
         return int(self.offsets[-1]) + 1
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bytes of all keys, values and headers, as they stand in the log or the batch."""
+        """The size in bytes of all keys, values and headers, as stored in the log or the batch."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Message]: ...
@@ -78,21 +79,21 @@ class MessageBatch(ABC):
 
     @abstractmethod
     def values(self) -> Iterator[memoryview | None]:
-        """The views of all values; None for a tombstone."""
+        """Yields a view of each value; None for a tombstone."""
 
     @abstractmethod
     def keys(self) -> Iterator[memoryview | None]:
-        """The views of all keys; None for a message without one."""
+        """Yields a view of each key; None for a message without a key."""
 
     @abstractmethod
     def part(self, first: int, last: int) -> MessageBatch:
-        """The messages `[first, last)`, of which there must be one; no copy."""
+        """Returns the messages `[first, last)` without copying. The range must not be empty."""
 
 
 class PlainMessages(MessageBatch):
-    """Of plain records: `run` has where each value and each headers block stands.
+    """The messages of plain records. `run` holds the position of each value and headers block.
 
-    A headers block is decoded when it is asked for: `Corrupt` then, if it is none.
+    Headers blocks are decoded on access, which raises `Corrupt` if a block is malformed.
     """
 
     __slots__ = ("_path", "run")
@@ -109,7 +110,7 @@ class PlainMessages(MessageBatch):
         return sum(self.run.payload_lengths) + sum(self.run.header_lengths)
 
     def __iter__(self) -> Iterator[Message]:
-        """Made column by column: a third of the time of `message` for each."""
+        """Builds messages column by column, in a third of the time that `message` takes."""
         if not _is_zero(self.run.header_lengths) or not _is_zero(self.flags):
             return self._with_headers()
         values = map(bytes, self._payloads())
@@ -174,7 +175,7 @@ class PlainMessages(MessageBatch):
             yield _MAKE((offset, timestamp_ms, key, value, headers, flags))
 
     def _block(self, index: int) -> HeadersBlock:
-        """But for its producer."""
+        """Decodes the headers block. The producer may be missing from the result."""
         block = bytes(self.run.headers(index))
         key = _key_alone(block)
         return self._decoded(block, index) if key is None else HeadersBlock(key)
@@ -183,8 +184,8 @@ class PlainMessages(MessageBatch):
         try:
             return decode_headers(block)
         except Corrupt as error:
-            place = self.run.origin + int(self.run.positions[index])
-            raise Corrupt(error.problem, path=self._path, offset=place) from None
+            position = self.run.origin + int(self.run.positions[index])
+            raise Corrupt(error.problem, path=self._path, offset=position) from None
 
     def _key(self, index: int) -> memoryview | None:
         view = self.run.headers(index)
@@ -196,7 +197,7 @@ class PlainMessages(MessageBatch):
 
 
 class PackedMessages(MessageBatch):
-    """`[first, last)` of the messages of one batch record, inflated."""
+    """The messages `[first, last)` of one batch record, after decompression."""
 
     __slots__ = ("_first", "batch")
 
@@ -206,10 +207,10 @@ class PackedMessages(MessageBatch):
         self._first = first
         self.offsets = batch.columns.offsets[first:last]
         self.timestamps_ms = batch.columns.timestamps_ms[first:last]
-        nulls = int(batch.record_flags | RecordFlags.TOMBSTONE)
-        others = int(batch.record_flags)
+        null_flags = int(batch.record_flags | RecordFlags.TOMBSTONE)
+        other_flags = int(batch.record_flags)
         lengths = batch.columns.value_lengths[first:last]
-        flags = array("H", [nulls if length < 0 else others for length in lengths])
+        flags = array("H", [null_flags if length < 0 else other_flags for length in lengths])
         self.flags = memoryview(flags).toreadonly()
 
     @property
@@ -225,14 +226,14 @@ class PackedMessages(MessageBatch):
         return map(self.message, range(len(self)))
 
     def message(self, index: int) -> Message:
-        batch, place = self.batch, self._first + index
-        key, value = batch.key(place), batch.value(place)
+        batch, batch_index = self.batch, self._first + index
+        key, value = batch.key(batch_index), batch.value(batch_index)
         return Message(
             self.offsets[index],
             self.timestamps_ms[index],
             None if key is None else bytes(key),
             None if value is None else bytes(value),
-            batch.headers(place),
+            batch.headers(batch_index),
             self.flags[index],
         )
 
@@ -243,19 +244,22 @@ class PackedMessages(MessageBatch):
         return map(self.batch.key, range(self._first, self._first + len(self)))
 
     def part(self, first: int, last: int) -> PackedMessages:
-        assert 0 <= first < last <= len(self), "an empty part of a batch"
+        assert 0 <= first < last <= len(self), "a part of a batch must not be empty"
         return PackedMessages(self.batch, self._first + first, self._first + last)
 
 
 def key_of_block(block: memoryview | bytes) -> bytes | None:
-    """The key in a headers block, quickly where there is nothing else; `Corrupt` if it is none."""
+    """Returns the key in a headers block; raises `Corrupt` if the block is malformed.
+
+    This is fast if the block has no headers.
+    """
     data = bytes(block)
     key = _key_alone(data)
     return decode_headers(data).key if key is None else key
 
 
 def _key_alone(block: bytes) -> bytes | None:
-    """The key of a block without headers, as most are; None for all others."""
+    """Returns the key of a block that has a key and no headers, as most have; otherwise None."""
     if block.endswith(_NO_HEADERS):
         for start, key_end in _starts_of_key_alone(len(block)):
             if block.startswith(start):
@@ -265,15 +269,17 @@ def _key_alone(block: bytes) -> bytes | None:
 
 @lru_cache(maxsize=1024)
 def _starts_of_key_alone(block_bytes: int) -> list[tuple[bytes, int]]:
-    """How a block of that length begins if it has a key, perhaps a producer, and nothing else; and
-    where the key ends then."""
-    found = []
+    """Returns the possible beginnings of a block of that length that has a key and no headers.
+
+    Each comes with the end of the key. There is one without and one with a producer.
+    """
+    starts = []
     for flags, producer_bytes in ((HAS_KEY, 0), (HAS_KEY | HAS_PRODUCER, PRODUCER.size)):
         key_end = block_bytes - HEADER_COUNT.size - producer_bytes
         if key_end >= _KEY_AT:
             start = BLOCK_START.pack(BlockStart(VERSION, flags))
-            found.append((start + KEY_LENGTH.pack(KeyLength(key_end - _KEY_AT)), key_end))
-    return found
+            starts.append((start + KEY_LENGTH.pack(KeyLength(key_end - _KEY_AT)), key_end))
+    return starts
 
 
 def _is_producer_alone(block: bytes) -> bool:
@@ -285,5 +291,5 @@ def _is_producer_alone(block: bytes) -> bool:
 
 
 def _is_zero(column: Column) -> bool:
-    """Whether all of its items are: at the speed of memory."""
+    """Returns whether all items are zero, by one memory comparison."""
     return column.tobytes() == bytes(column.nbytes)

@@ -1,9 +1,9 @@
-"""One partition, open for writing: its writer, its readers and its upkeep, joined.
+"""One partition that is open for writing. It joins the writer, the reader and the upkeep.
 
     partition.append_batch([b"..."]).result()      (base offset, count), when acknowledged
     for message in partition.scan_from(0): ...
 
-Whoever opens a partition holds the lock of its store.
+The caller that opens a partition must hold the lock of its store.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Partition:
-    """Thread-safe. A `PartitionView` of itself."""
+    """A partition that is open for writing. Thread-safe. It implements `PartitionView`."""
 
     def __init__(
         self,
@@ -64,10 +64,11 @@ class Partition:
         is_pinned: IsPinned | None = None,
         damage: DamageLedger | None = None,
     ) -> None:
-        """Open it, which repairs what a crash left.
+        """Opens the partition and repairs it if a crash left it unfinished or damaged.
 
-        `wake` asks for `flush_step` soon, `wake_upkeep` for `upkeep_step`; `is_pinned` tells what
-        retention must leave alone. What is lost is put on record in `damage` before it is repaired.
+        `wake` schedules `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned`
+        returns whether retention must keep a segment. Losses are recorded in `damage` before the
+        repair.
         """
         self._damage = damage
         self._disk = disk
@@ -151,7 +152,7 @@ class Partition:
             duration_ns=duration_ns,
         )
 
-    # What it is.
+    # Properties.
 
     @property
     def name(self) -> str:
@@ -167,18 +168,18 @@ class Partition:
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why it takes no more writes until it is opened again; None as long as it does."""
+        """The error since which writes are refused until the partition is reopened, or None."""
         return self._barrier.failure or self._filler.failure
 
     def segments(self) -> Sequence[PartitionSegment]:
         return self._state.segments()
 
     def start_offset(self) -> int:
-        """The first message that may be read."""
+        """The first offset that may be read."""
         return self._state.start_offset()
 
     def high_watermark(self) -> int:
-        """Behind the last durable message."""
+        """The offset after the last durable message."""
         return self._state.durable_offset
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
@@ -204,11 +205,11 @@ class Partition:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendFuture:
-        """Append messages, which get offsets that follow one another.
+        """Queues messages, which get consecutive offsets, and returns their future.
 
         A payload of None deletes its key. With a `producer`, which has the sequence of the first
-        message, what was appended before is not appended again. It waits only for room in the
-        queue: `Busy` if the seconds of `timeout` passed first.
+        message, messages that are already in the log are not appended again. This waits only for
+        room in the queue, and raises `Busy` after `timeout` seconds.
         """
         append = self.prepare(
             payloads,
@@ -232,7 +233,7 @@ class Partition:
         not_before_ms: int = 0,
         ack: Ack | None = None,
     ) -> Append:
-        """An append that is checked and not queued: see `append_batch`, and `submit`."""
+        """Validates an append without queueing it. See `append_batch`, and `submit`."""
         return build_append(
             payloads,
             config=self.config,
@@ -247,9 +248,9 @@ class Partition:
     def append_copy(
         self, value: bytes | None, *, key: bytes | None, headers: Sequence[Header]
     ) -> AppendFuture:
-        """Append a copy of a message that a topic took: the limits of this one do not apply.
+        """Appends a copy of a message that a topic accepted; the limits of this one do not apply.
 
-        It is on the device when it is acknowledged, whatever the topic's `ack` is.
+        It is acknowledged after a sync, even if the topic's `ack` is `after_write`.
         """
         append = build_append(
             [value],
@@ -264,37 +265,37 @@ class Partition:
     def append_record_batch(
         self, batch: Buffer, *, ack: Ack | None = None, timeout: float | None = None
     ) -> AppendFuture:
-        """Append one record batch as Kafka's clients send it, all of it or nothing."""
+        """Appends one Kafka record batch, as a whole or not at all."""
         ack = ack or self.config.ack_level
         append = build_batch_append(batch, config=self.config, ack=ack)
         return AppendFuture(self.submit(append, timeout=timeout), partition=self.number)
 
     def sync(self) -> None:
-        """Make durable what was acknowledged after its write alone."""
+        """Makes durable the messages that were acknowledged after their write only."""
         self._barrier.commit(SYNC, size=0)
 
     def seal(self) -> bool:
-        """Begin a new segment; False if the active one is empty."""
+        """Seals the active segment and begins a new one; returns False if there is no record."""
         return bool(self.change(lambda writer: writer.roll()))
 
     def truncate_before(self, before: int) -> int:
-        """Remove all messages before that offset; how many segments went with them."""
+        """Removes all messages before that offset; returns the number of segments removed."""
         if before < 0:
-            raise InputError(f"{self.name}: offset {before}: allowed are 0 and more")
+            raise InputError(f"{self.name}: offset {before}: must be 0 or more")
         offset = min(before, self.high_watermark())
-        gone = self.change(lambda writer: writer.remove_before(offset))
-        return len(cast("list[PartitionSegment]", gone))
+        removed = self.change(lambda writer: writer.remove_before(offset))
+        return len(cast("list[PartitionSegment]", removed))
 
     def change(self, apply: Callable[[PartitionWriter], object]) -> object:
-        """Have something done by the writer, between two commits."""
+        """Runs `apply` with the writer, between two commits, and returns its result."""
         return self._barrier.commit(Change(apply), size=0)
 
     def exchange(self, rewritten: RewrittenSegment) -> None:
-        """A sealed segment's file was replaced by a smaller one: read that from now on."""
+        """Switches readers to the smaller file that replaced a sealed segment's file."""
         self.change(lambda writer: writer.exchange(rewritten))
 
     def _repair(self, info: PartitionSegment) -> None:
-        """Before anybody else sees the partition: leave out what is damaged, and say so."""
+        """Removes the damaged bytes of a sealed segment, before the partition is in use."""
         repaired = repair_segment(
             self._disk,
             self.paths,
@@ -310,7 +311,7 @@ class Partition:
             _log.error("%s", self.problems[-1])
 
     def record_loss(self, *losses: Loss) -> None:
-        """Put them on record, if there is one: durable when it returns."""
+        """Records the losses durably in the damage ledger, if there is one."""
         if self._damage is not None:
             self._damage.record(*losses)
 
@@ -323,11 +324,14 @@ class Partition:
     def submit(
         self, append: Append, *, timeout: float | None = None, is_awaited: bool = False
     ) -> Ticket[Appended]:
-        """Queue what was prepared. `is_awaited`: somebody waits for it without a thread, so it
-        waits for no others."""
+        """Queues a prepared append.
+
+        `is_awaited` means that the caller waits without a thread, so the commit does not linger for
+        further appends.
+        """
         ticket = self._barrier.submit(
             append,
-            size=min(append.size, self._queue_bytes_max),  # a larger copy has the queue to itself
+            size=min(append.size, self._queue_bytes_max),  # a larger copy takes the whole queue
             count=append.message_count,
             timeout=timeout,
             is_awaited=is_awaited,
@@ -339,7 +343,7 @@ class Partition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """The messages from that offset on, one by one."""
+        """Yields the messages from that offset on."""
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(
@@ -351,7 +355,7 @@ class Partition:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """The messages of `[start, end)` as columns; all there are by default."""
+        """Yields the messages of `[start, end)` as columns; by default all messages."""
         return self._reader.read_batches(
             start,
             end,
@@ -363,28 +367,31 @@ class Partition:
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """The messages of `[start, end)`, one by one."""
+        """Yields the messages of `[start, end)`."""
         return self._reader.read(start, end, skip_damage=skip_damage)
 
     def follow(self, start: int | None = None) -> Follower:
-        """The messages from there on, waiting for more when there are none."""
+        """Returns an iterator over the messages from `start` on that waits for new ones."""
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Raw records from that offset on, as they stand in the log."""
+        """Returns raw records from that offset on, as they are stored in the log."""
         return self._reader.fetch(offset, max_bytes)
 
     def get(self, offset: int) -> Message:
         return self._reader.get(offset)
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first message at or behind that moment; the high watermark if there is none."""
+        """Returns the offset of the first message at or after that time.
+
+        Returns the high watermark if there is none.
+        """
         return self._reader.offset_for_time(timestamp_ms)
 
     # Upkeep.
 
     def flush_step(self) -> int | None:
-        """Commit what is due; ns until more is, or None."""
+        """Commits what is due; returns the ns until the next step is due, or None."""
         delay_ns = self._barrier.step()
         since_ns = self._writer.unsynced_since_ns
         if since_ns is None:
@@ -394,7 +401,9 @@ class Partition:
             try:
                 self.sync()
             except LakebedError as error:
-                _log.warning("%s: what was written is not durable: %s", self.name, error)
+                _log.warning(
+                    "%s: sync failed, written messages are not durable: %s", self.name, error
+                )
             return delay_ns
         return left_ns if delay_ns is None else min(left_ns, delay_ns)
 
@@ -403,32 +412,35 @@ class Partition:
         self._wake_upkeep()
 
     def upkeep_step(self) -> int | None:
-        """What can wait: retention and the like; ns until it is due again, or None."""
+        """Runs retention and other background work.
+
+        Returns the ns until the next step is due, or None.
+        """
         return self._upkeep.step()
 
     @property
     def producer_count(self) -> int:
-        """How many producers are remembered."""
+        """The number of producers that the partition remembers."""
         return self._writer.producer_count
 
     def forget_producers(self) -> int:
-        """Let go of producers that wrote nothing for `producer_ms`; how many."""
+        """Forgets producers that wrote nothing for `producer_ms`; returns their number."""
         return cast("int", self.change(lambda writer: writer.forget_producers()))
 
     def checkpoint_if_due(self) -> None:
-        """Save what the next opening then need not read, if much was written since the last time.
+        """Saves a checkpoint if enough was written since the last one.
 
-        Only the copy is made between two commits; it is written here, while appends go on.
+        The checkpoint is copied between two commits, and then written while appends continue.
         """
         if self._writer.is_checkpoint_due:
             try:
                 checkpoint = cast("Checkpoint", self.change(lambda writer: writer.checkpoint()))
                 save_checkpoint(self._disk, self.paths.checkpoint, checkpoint)
             except LakebedError as error:
-                _log.warning("%s: no checkpoint was saved: %s", self.name, error)
+                _log.warning("%s: the checkpoint could not be saved: %s", self.name, error)
 
     def close(self) -> None:
-        """Finish or refuse what is queued, and close every file. Idempotent."""
+        """Finishes or refuses the queued appends, and closes every file. Idempotent."""
         self.commits.close()
         self._barrier.close()
         self._state.close()

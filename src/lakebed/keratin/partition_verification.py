@@ -1,11 +1,11 @@
-"""Judging a whole partition, without changing it: manifest, logs, indexes and how they fit.
+"""Verifies a whole partition without changing it: its manifest, logs and indexes.
 
-A log decides: a manifest or an index that does not fit is a problem that opening the partition
-mends, not a loss. Beside a live writer the newest segment is judged up to the durable end alone:
-what is behind that may be half written.
+The logs are authoritative. A manifest or an index that does not match them is a problem that
+opening the partition fixes, not a loss. While a writer is running, the newest segment is verified
+only up to the durable end, because later bytes may be half written.
 
-It is done in three steps, which may be apart: `plan_partition` lists what there is to check,
-`check_segment` checks one segment, `join_partition` makes one judgement of all.
+Verification has three steps, which may run at different times: `plan_partition` lists the segments,
+`check_segment` checks one of them, and `join_partition` combines the results.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from lakebed.keratin.manifest import PartitionManifest, load_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.run import Run
 
-_INDEX_PROBLEMS_MAX = 10  # told of one index
+_INDEX_PROBLEMS_MAX = 10  # reported for the indexes of one segment
 
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentVerification:
-    """One segment: `inspection` is None if its log is missing."""
+    """The result for one segment. `inspection` is None if its log is missing."""
 
     base_offset: int
     path: str
@@ -46,44 +46,44 @@ class SegmentVerification:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Oddities that no rule forbids."""
-        unknown = self.inspection.unknown_flags_count if self.inspection else 0
-        return (f"{self.path}: {unknown} records with unknown flags",) if unknown else ()
+        """Observations that are not problems."""
+        count = self.inspection.unknown_flags_count if self.inspection else 0
+        return (f"{self.path}: {count} records with unknown flags",) if count else ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionVerification:
-    """What was found. `problems` are mended when the partition is opened: nothing is lost."""
+    """The result for a partition. Opening the partition fixes `problems` without loss."""
 
     name: str
     start_offset: int
     next_offset: int
     segments: tuple[SegmentVerification, ...]
     problems: tuple[str, ...]
-    notes: tuple[str, ...]  # oddities that no rule forbids
-    is_missing: bool = False  # its folder, and so all of its messages
+    notes: tuple[str, ...]  # observations that are not problems
+    is_missing: bool = False  # the folder is missing, and with it all messages
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all segments."""
+        """The worst verdict of all segments."""
         if self.is_missing:
             return Verdict.CORRUPT
-        found = {segment.verdict for segment in self.segments}
+        verdicts = {segment.verdict for segment in self.segments}
         for verdict in (Verdict.CORRUPT, Verdict.TORN):
-            if verdict in found:
+            if verdict in verdicts:
                 return verdict
         return Verdict.WHOLE
 
     @property
     def lost_offsets(self) -> tuple[tuple[int, int], ...]:
-        """Ranges `[first, next)` in which messages are lost, as far as the neighbours tell."""
+        """The ranges `[first, next)` of offsets in which messages may be lost."""
         ranges: list[tuple[int, int]] = []
         for index, segment in enumerate(self.segments):
             if segment.inspection is not None:
                 ranges += [
-                    (one.first_offset, one.next_offset)
-                    for one in segment.inspection.damages
-                    if one.first_offset < one.next_offset
+                    (damage.first_offset, damage.next_offset)
+                    for damage in segment.inspection.damages
+                    if damage.first_offset < damage.next_offset
                 ]
             elif index + 1 < len(self.segments):
                 ranges.append((segment.base_offset, self.segments[index + 1].base_offset))
@@ -91,45 +91,47 @@ class PartitionVerification:
 
 
 class SegmentPiece(NamedTuple):
-    """One segment, and what the rest of the partition says of it: all that its check needs."""
+    """One segment to check, with everything from the rest of the partition that the check needs."""
 
     base_offset: int
-    listed: ManifestSegment | None  # as the manifest has it, if it is sealed
+    listed: ManifestSegment | None  # its manifest entry; None if it is not sealed
     published: DurableEnd | None
-    is_live: bool  # somebody may be writing it
+    is_live: bool  # whether a writer may be running
 
 
 class PartitionPlan(NamedTuple):
-    """What there is to check, and what was found before any segment was read."""
+    """The segments to check, and the problems that were found before reading them."""
 
     name: str
     start_offset: int
-    next_offset: int  # as the manifest has it
+    next_offset: int  # according to the manifest
     segments: tuple[SegmentPiece, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
-    is_missing: bool = False  # its folder, and so all of its messages
+    is_missing: bool = False  # the folder is missing, and with it all messages
 
 
 def verify_partition(
     disk: Disk, paths: PartitionPaths, *, is_live: bool = False
 ) -> PartitionVerification:
-    """Every byte of it; `is_live` if somebody may be writing it."""
+    """Verifies every byte of a partition. `is_live` means that a writer may be running."""
     plan = plan_partition(disk, paths, is_live=is_live)
     return join_partition(plan, [check_segment(disk, paths, piece) for piece in plan.segments])
 
 
 def plan_partition(disk: Disk, paths: PartitionPaths, *, is_live: bool = False) -> PartitionPlan:
     if not disk.is_folder(paths.segments):
-        problem = f"{paths.segments}: the folder is missing: all messages are lost"
+        problem = f"{paths.segments}: the folder is missing, so all messages are lost"
         return PartitionPlan(paths.name, 0, 0, (), (problem,), (), is_missing=True)
     published = load_durable_end(disk, paths.durable_end)
     problems: list[str] = []
     manifest = _manifest(disk, paths, problems)
     bases = paths.bases(disk)
-    listed = {one.base_offset: one for one in manifest.segments} if manifest else {}
+    listed = {entry.base_offset: entry for entry in manifest.segments} if manifest else {}
     if manifest is not None and manifest.active_base_offset not in bases:
-        problems.append(f"the active segment {manifest.active_base_offset} is missing")
+        problems.append(
+            f"the active segment with base offset {manifest.active_base_offset} is missing"
+        )
     return PartitionPlan(
         name=paths.name,
         start_offset=manifest.start_offset if manifest else min(bases, default=0),
@@ -140,7 +142,7 @@ def plan_partition(disk: Disk, paths: PartitionPaths, *, is_live: bool = False) 
         ),
         problems=tuple(problems),
         notes=tuple(
-            f"{paths.segments}: {name} was left by an interrupted replacement"
+            f"{paths.segments}: {name} is a leftover of an interrupted file replacement"
             for name in disk.names(paths.segments)
             if name.endswith(TEMPORARY_SUFFIX)
         ),
@@ -150,8 +152,11 @@ def plan_partition(disk: Disk, paths: PartitionPaths, *, is_live: bool = False) 
 def join_partition(
     plan: PartitionPlan, segments: Sequence[SegmentVerification]
 ) -> PartitionVerification:
-    """`segments` in the order of the plan; some may have gone meanwhile."""
-    ends = [one.inspection.next_offset for one in segments if one.inspection]
+    """Combines the results of the plan's segments, in order.
+
+    Segments that were removed after the plan was made may be left out.
+    """
+    ends = [segment.inspection.next_offset for segment in segments if segment.inspection]
     return PartitionVerification(
         name=plan.name,
         start_offset=plan.start_offset,
@@ -166,13 +171,13 @@ def join_partition(
 def verify_segment(
     disk: Disk, paths: PartitionPaths, segment: ManifestSegment
 ) -> SegmentVerification:
-    """One sealed segment."""
+    """Verifies one sealed segment."""
     piece = SegmentPiece(segment.base_offset, segment, None, is_live=False)
     return check_segment(disk, paths, piece)
 
 
 def check_segment(disk: Disk, paths: PartitionPaths, piece: SegmentPiece) -> SegmentVerification:
-    """Every byte of it, and its indexes."""
+    """Verifies every byte of a segment, and its indexes."""
     base, is_sealed = piece.base_offset, piece.listed is not None
     path = paths.segment(base, SegmentFile.LOG)
     inspection, problems = None, []
@@ -187,7 +192,7 @@ def check_segment(disk: Disk, paths: PartitionPaths, piece: SegmentPiece) -> Seg
             problems = _index_problems(disk, paths, base, log, inspection)
         finally:
             log.close()
-        problems += [f"{path}: cannot be read: {bad}" for bad in source.unreadable]
+        problems += [f"{path}: cannot be read: {stretch}" for stretch in source.unreadable]
     return SegmentVerification(
         base_offset=base,
         path=path,
@@ -198,7 +203,7 @@ def check_segment(disk: Disk, paths: PartitionPaths, piece: SegmentPiece) -> Seg
 
 
 def inspect_piece(log: LogBytes, piece: SegmentPiece) -> LogInspection:
-    """What its bytes say, wherever they are from."""
+    """Inspects a segment's bytes, which need not come from the partition's own disk."""
     listed, published = piece.listed, piece.published
     if listed is not None:
         return inspect_log(log, sealed_end=listed.log_bytes, next_offset=listed.last_offset + 1)
@@ -224,17 +229,19 @@ def _manifest(disk: Disk, paths: PartitionPaths, problems: list[str]) -> Partiti
 def _index_problems(
     disk: Disk, paths: PartitionPaths, base: int, log: LogBytes, inspection: LogInspection
 ) -> list[str]:
-    """What does not fit the log; a log that is damaged itself is no measure."""
+    """Returns the index entries that do not match the log."""
     problems: list[str] = []
     path = paths.segment(base, SegmentFile.INDEX)
     try:
         for entry in load_index(disk, path, base_offset=base):
             offset = base + entry.relative_offset
-            # Any bytes can be read as an entry: one that leads out of the log is not followed.
+            # Entries have no checksum: one that points outside the log is not followed.
             is_inside = entry.position < log.size
-            found = log.scan(entry.position, log.size, bytes_max=0, count_max=1) if is_inside else 0
-            if not isinstance(found, Run) or found.offsets[0] != offset:
-                problems.append(f"{path}: offset {offset} is not at byte {entry.position}")
+            run = log.scan(entry.position, log.size, bytes_max=0, count_max=1) if is_inside else 0
+            if not isinstance(run, Run) or run.offsets[0] != offset:
+                problems.append(
+                    f"{path}: offset {offset} is not at byte {entry.position} of the log"
+                )
     except UnknownVersion:
         raise
     except LakebedError as error:
@@ -244,9 +251,11 @@ def _index_problems(
         for time_entry in load_time_index(disk, path, base_offset=base):
             offset = base + time_entry.relative_offset
             if offset >= max(inspection.next_offset, base + 1):
-                problems.append(f"{path}: an entry for offset {offset}, behind the last message")
+                problems.append(f"{path}: an entry for offset {offset} is after the last message")
             if time_entry.timestamp_ms > inspection.timestamp_ms_max:
-                problems.append(f"{path}: {time_entry.timestamp_ms} ms is later than any message")
+                problems.append(
+                    f"{path}: the timestamp {time_entry.timestamp_ms} ms is later than any message"
+                )
     except UnknownVersion:
         raise
     except LakebedError as error:

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: murmur2, as Kafka's Java client has it, so that both agree."""
+"""Maps keys to partitions with murmur2, the same way as Kafka's Java client."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ _WITHOUT_SIGN = 0x7FFFFFFF
 
 
 def partition_of(key: Buffer, partition_count: int) -> int:
-    """The key's partition: the hash without its sign, modulo their number."""
+    """Returns the key's partition: its hash without the sign bit, modulo the partition count."""
     return (murmur2(key) & _WITHOUT_SIGN) % partition_count
 
 
 def divided(
     keys: Iterable[Buffer | None], partition_count: int, next_partition: Callable[[], int]
 ) -> list[tuple[int, list[int]]]:
-    """The indexes of the messages that go to each partition, by partition.
+    """Groups message indexes by the partition that each message goes to, sorted by partition.
 
-    Those without a key go to the next one in turn, together.
+    All messages without a key go to one partition, chosen by `next_partition`.
     """
     indexes: dict[int, list[int]] = {}
-    turn: int | None = None
+    keyless_partition: int | None = None
     for index, key in enumerate(keys):
         if key is None:
-            turn = number = next_partition() if turn is None else turn
+            keyless_partition = number = (
+                next_partition() if keyless_partition is None else keyless_partition
+            )
         else:
             number = partition_of(key, partition_count)
         indexes.setdefault(number, []).append(index)

@@ -1,4 +1,4 @@
-"""The folders of a topic and its partitions, and the names in them.
+"""The paths and file names of a topic and its partitions.
 
 <root>/topics/<topic>/topic.json
 <root>/topics/<topic>/<partition>/{manifest.bin, durable_end, checkpoint, …, segments/}
@@ -17,8 +17,8 @@ from lakebed.base.files import Disk, PathLike, make_folders
 TOPICS_NAME = "topics"
 IDENTITY_NAME = "topic.json"
 SEGMENTS_NAME = "segments"
-PARTITIONS_MAX = 10_000  # of a topic that can be read
-PARTITIONS_CREATED_MAX = 1000  # of a new one: each takes descriptors and time to open
+PARTITIONS_MAX = 10_000  # of an existing topic
+PARTITIONS_CREATED_MAX = 1000  # of a new topic: each takes descriptors and time to open
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _SEGMENT = re.compile(r"(\d{20})\.(log|idx|tidx|producers)", re.ASCII)
@@ -26,7 +26,7 @@ _PARTITION = re.compile(r"0|[1-9]\d{0,4}", re.ASCII)
 
 
 class SegmentFile(Enum):
-    """The files of a segment, by what follows the dot."""
+    """The files of a segment, by their file name extension."""
 
     LOG = "log"
     INDEX = "idx"
@@ -35,7 +35,7 @@ class SegmentFile(Enum):
 
 
 class TopicPaths:
-    """`<root>/topics/<topic>/…`"""
+    """The paths below `<root>/topics/<topic>/`."""
 
     def __init__(self, root: PathLike, topic: str) -> None:
         check_topic_name(topic)
@@ -48,13 +48,13 @@ class TopicPaths:
         return PartitionPaths(self, number)
 
     def partitions(self, disk: Disk) -> list[int]:
-        """The numbers of the partitions that have a folder, sorted."""
+        """Returns the sorted numbers of the partitions that have a folder."""
         names = [name for name in disk.names(self.folder) if _PARTITION.fullmatch(name)]
         return sorted(int(name) for name in names)
 
 
 class PartitionPaths:
-    """`<root>/topics/<topic>/<partition>/…`"""
+    """The paths below `<root>/topics/<topic>/<partition>/`."""
 
     def __init__(self, topic: TopicPaths, number: int) -> None:
         check_partition(number)
@@ -75,17 +75,17 @@ class PartitionPaths:
         return os.path.join(self.segments, f"{base_offset:020}.{file.value}")
 
     def files(self, disk: Disk) -> list[tuple[int, SegmentFile]]:
-        """Of all segments, by base offset; whatever else is there is not ours."""
-        found = (_SEGMENT.fullmatch(name) for name in disk.names(self.segments))
-        files = [(int(match[1]), SegmentFile(match[2])) for match in found if match]
+        """Lists the files of all segments with their base offsets; ignores other files."""
+        matches = (_SEGMENT.fullmatch(name) for name in disk.names(self.segments))
+        files = [(int(match[1]), SegmentFile(match[2])) for match in matches if match]
         return [(base, file) for base, file in files if base < 1 << 63]
 
     def bases(self, disk: Disk) -> list[int]:
-        """The base offsets of all logs there are, sorted."""
+        """Returns the sorted base offsets of all segments that have a log."""
         return sorted(base for base, file in self.files(disk) if file is SegmentFile.LOG)
 
     def ensure(self, disk: Disk) -> None:
-        """Create the folders, durably."""
+        """Creates the partition's folders, durably."""
         make_folders(disk, self.segments)
 
 
@@ -94,24 +94,24 @@ def is_topic_name(name: str) -> bool:
 
 
 def check_topic_name(name: str) -> None:
-    """The rule of Kafka, so that every client's topics can be had."""
+    """Applies Kafka's rule for topic names, so that its clients' topics are all accepted."""
     if not is_topic_name(name):
         raise BadName(
-            f"topic name {name[:60]!r}: letters, digits, '.', '_' and '-', 249 at most, "
+            f"topic name {name[:60]!r}: must be 1 to 249 letters, digits, '.', '_' or '-', "
             "and neither '.' nor '..'"
         )
 
 
 def check_partition(number: int) -> None:
     if not 0 <= number < PARTITIONS_MAX:
-        raise InputError(f"partition {number}: allowed are 0 to {PARTITIONS_MAX - 1}")
+        raise InputError(f"partition {number}: must be 0 to {PARTITIONS_MAX - 1}")
 
 
 def index_path(log_path: str) -> str:
-    """The `.idx` beside a `.log`."""
+    """Returns the path of the `.idx` that belongs to a `.log`."""
     return log_path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value
 
 
 def time_index_path(log_path: str) -> str:
-    """The `.tidx` beside a `.log`."""
+    """Returns the path of the `.tidx` that belongs to a `.log`."""
     return log_path.removesuffix(SegmentFile.LOG.value) + SegmentFile.TIME_INDEX.value

@@ -1,4 +1,4 @@
-"""Finds in the records themselves what producers wrote."""
+"""Finds the producers' runs by reading the records themselves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from lakebed.kernels import keratin_producers
 
 
 def note_producers(producers: Producers, run: Run, *, now_ms: int) -> None:
-    """Add every message that names its producer, as written now: when it was is not known."""
-    found = keratin_producers(
+    """Adds every message of the run that has a producer, with `now_ms` as its write time.
+
+    The real write time is not stored in the record.
+    """
+    columns = keratin_producers(
         run.buffer,
         run.positions,
         run.offsets,
@@ -18,7 +21,9 @@ def note_producers(producers: Producers, run: Run, *, now_ms: int) -> None:
         run.header_lengths,
         run.payload_lengths,
     )
-    for producer_id, message_count, base_offset, first_sequence, epoch in zip(*found, strict=True):
+    for producer_id, message_count, base_offset, first_sequence, epoch in zip(
+        *columns, strict=True
+    ):
         producers.add(
             ProducerRun(producer_id, epoch, 0, first_sequence, message_count, base_offset, now_ms)
         )

@@ -1,11 +1,11 @@
-"""What each producer wrote last, so that what it sends again is recognised: pure.
+"""The last messages of each producer, to recognise messages that it sends again. No I/O.
 
-Messages of a producer that follow one another in sequence and in offset are a *run*; the last
-few runs of each producer are known. A message that lies in a run was written before. Sequences
-count to 2^31 and start over, as Kafka's do.
+Messages of a producer with consecutive sequences and consecutive offsets are a *run*. The last few
+runs of each producer are remembered. A message that falls into a run is already in the log.
+Sequences count to 2^31 and start over, as in Kafka.
 
-Invariant: a message is taken exactly once, if its producer sends again what was not acknowledged
-before it sends anything else.
+Invariant: each message is stored exactly once, provided that its producer resends unacknowledged
+messages before it sends new ones.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from lakebed.kernels import crc32c
 from lakebed.kernels.format import PRODUCER_RUN_COUNT_MAX
 
 PRODUCERS_MAX = 100_000  # of a partition
-RUNS_MAX = 5  # a producer is known by: as many appends as Kafka's clients have under way
+RUNS_MAX = 5  # remembered per producer: the most requests in flight of Kafka's clients
 _CHECKED_BYTES = PRODUCERS_HEADER.offset_of("crc32c")
 
 Runs = tuple[ProducerRun, ...]
 
 
 class Verdict(NamedTuple):
-    """Of messages that a producer sent: the first `known_count` are there, from `base_offset`."""
+    """How many of a producer's messages are already in the log.
+
+    The first `known_count` of them are, and their offsets start at `base_offset`.
+    """
 
     known_count: int
     base_offset: int
@@ -47,17 +50,18 @@ NEW = Verdict(0, 0)
 
 
 def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
-    """Which of the messages from the producer's sequence on are there already.
+    """Returns which of the `count` messages from `producer.sequence` on are already in the log.
 
-    `ProducerFenced` if its epoch is over, `OutOfOrderSequence` if messages before are missing.
+    Raises `ProducerFenced` if the producer's epoch has ended, and `OutOfOrderSequence` if earlier
+    messages are missing.
     """
     if not runs:
-        return NEW  # never seen, or so long ago that it was forgotten
+        return NEW  # an unknown producer, or one that was forgotten
     last = runs[-1]
     if producer.epoch < last.epoch:
         raise ProducerFenced(
-            f"producer {producer.producer_id}: epoch {producer.epoch} is over, "
-            f"{last.epoch} writes now"
+            f"producer {producer.producer_id}: epoch {producer.epoch} has ended, "
+            f"epoch {last.epoch} writes now"
         )
     if producer.epoch > last.epoch:
         if producer.sequence:
@@ -76,10 +80,10 @@ def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
 
 
 def extended(runs: Runs, new: ProducerRun) -> Runs:
-    """The producer's runs with one more; joined to the last if it continues that."""
+    """Returns the producer's runs with one more, joined to the last run if it continues it."""
     last = runs[-1] if runs else None
     if last is None or (last.epoch, _next_sequence(last)) != (new.epoch, new.first_sequence):
-        return (new,)  # it began anew, or had been forgotten
+        return (new,)  # the producer started a new epoch, or had been forgotten
     message_count = last.message_count + new.message_count
     is_near = last.base_offset + last.message_count == new.base_offset
     if is_near and message_count <= PRODUCER_RUN_COUNT_MAX:
@@ -89,7 +93,7 @@ def extended(runs: Runs, new: ProducerRun) -> Runs:
 
 
 class Producers:
-    """All producers of a partition. Belongs to its writer."""
+    """All producers of a partition. Only the partition's writer uses it."""
 
     def __init__(self, runs: Iterable[ProducerRun] = ()) -> None:
         self._runs: dict[int, Runs] = {}
@@ -118,12 +122,15 @@ class Producers:
     def forget_before(
         self, timestamp_ms: int, *, kept: Collection[int] = (), count_max: int = PRODUCERS_MAX
     ) -> int:
-        """Let go of those that wrote nothing since, and beyond `count_max` of those that were quiet
-        longest, but for the `kept`; how many went."""
+        """Forgets the producers that wrote nothing since `timestamp_ms`; returns their number.
+
+        If more than `count_max` are left, those that have been quiet longest are forgotten too. The
+        producers in `kept` are never forgotten.
+        """
         count = len(self._runs)
         surplus: set[int] = set()
         if count > count_max:
-            # Found by a scan, all have one timestamp: then those that were found first go.
+            # Producers found by a scan all have the same timestamp: those found first go first.
             by_age = sorted(self._runs, key=lambda key: self._runs[key][-1].timestamp_ms)
             surplus.update(by_age[: count - count_max])
         self._runs = {
@@ -151,28 +158,43 @@ def encode_producers(runs: Iterable[ProducerRun], *, base_offset: int) -> bytes:
 
 
 def decode_producers(data: Buffer, *, path: PathLike, base_offset: int) -> list[ProducerRun]:
-    """`Torn` or `Corrupt` if it is not what was written: it is replaced atomically."""
+    """Decodes a `.producers` file; raises `Torn` or `Corrupt` if it is damaged.
+
+    The file is replaced atomically, so even `Torn` means damage, not an unfinished write.
+    """
     if len(data) < PRODUCERS_HEADER.size:
-        raise Torn("producers without their header", path=path, offset=0, found=len(data))
+        raise Torn(
+            "the producers file is shorter than its header", path=path, offset=0, found=len(data)
+        )
     header = PRODUCERS_HEADER.unpack(data)
     body = data[PRODUCERS_HEADER.size :]
     crc = crc32c(data[:_CHECKED_BYTES], crc32c(body))
     is_sound = crc == header.crc32c
     is_ours = header.header_length == PRODUCERS_HEADER.size
     if header.magic == PRODUCERS_MAGIC and header.version > VERSION and (is_sound or not is_ours):
-        # Not one flipped bit: its checksum is right, or not where ours is.
-        raise UnknownVersion("producers", path=path, expected=VERSION, found=header.version)
+        # A flipped bit in the version would leave the length as ours and the checksum wrong.
+        raise UnknownVersion(
+            "unsupported producers file version", path=path, expected=VERSION, found=header.version
+        )
     expected = (PRODUCERS_MAGIC, base_offset, header.run_count * PRODUCER_RUN.size)
     if (header.magic, header.base_offset, len(body)) != expected:
-        raise Corrupt("not this segment's producers", path=path, offset=0)
+        raise Corrupt("not a producers file of this segment", path=path, offset=0)
     if not is_sound or not is_ours:
-        raise Corrupt("the producers' checksum", path=path, expected=header.crc32c, found=crc)
+        raise Corrupt(
+            "the checksum of the producers file is wrong",
+            path=path,
+            expected=header.crc32c,
+            found=crc,
+        )
     return list(PRODUCER_RUN.iter_unpack(body))
 
 
 def _length_from(runs: Runs) -> int:
-    """Of all these, which follow one another in sequence: an append may lie in two of them, if a
-    crash cut it and others wrote before it was sent again."""
+    """Returns the number of messages in the runs, whose sequences are consecutive.
+
+    An append may span two runs, if a crash cut it and other messages were appended before it was
+    sent again.
+    """
     return sum(run.message_count for run in runs)
 
 
@@ -183,5 +205,5 @@ def _next_sequence(run: ProducerRun) -> int:
 def _out_of_order(producer: Producer, *, expected: int) -> OutOfOrderSequence:
     return OutOfOrderSequence(
         f"producer {producer.producer_id}, epoch {producer.epoch}: sequence {producer.sequence} "
-        f"came where {expected} was expected"
+        f"is out of order, expected {expected}"
     )

@@ -1,6 +1,6 @@
-"""Raw records that came from elsewhere, as `PartitionReader.fetch` gave them: opened again.
+"""Decodes raw records, as returned by `PartitionReader.fetch`, that came from another process.
 
-Nothing about them is believed: every checksum is verified, and that their offsets rise.
+They are not trusted: every checksum is verified, and offsets must rise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _STRICT = DamagePolicy(skip=False)
 
 
 def run_in(data: Buffer, *, name: str) -> Run | None:
-    """Whole records, one behind the other; None if there are no bytes. `Corrupt` otherwise."""
+    """Returns the records in `data`, or None if it is empty; `name` is for errors.
+
+    Raises `Corrupt` if the bytes are not contiguous whole records.
+    """
     view = memoryview(data).toreadonly().cast("B")
     if not len(view):
         return None
@@ -36,7 +39,7 @@ def run_in(data: Buffer, *, name: str) -> Run | None:
 
 
 def batches_in(data: Buffer, *, start: int, end: int, name: str) -> Iterator[MessageBatch]:
-    """The messages in them with offsets in `[start, end)`. `name` is for errors."""
+    """Yields the messages in `data` with offsets in `[start, end)`. `name` is for errors."""
     run = run_in(data, name=name)
     if run is not None:
         yield from batches_of(run, start=start, end=end, path=name, policy=_STRICT)

@@ -1,18 +1,18 @@
-"""A partition that is only read, from its files. Writes nothing: no repair, no lock.
+"""A read-only partition, read from its files. It takes no lock and repairs nothing.
 
     partition = ReadOnlyPartition(paths, disk=disk, runner=runner)
     for message in partition.scan_from(0): ...
 
-How far it may be read is what the writer published in `durable_end`, if the machine was not
-started anew since: exactly that far, for messages behind it may vanish and their offsets be given
-out again. After a restart of the machine, or without such a file, the partition ends before its
-first bad record, and not before what the file says. A writer publishes when it opens the partition,
-before it appends; so bytes that are not durable are never taken for messages.
+The partition may be read up to the end that its writer published in `durable_end`, and no further:
+later messages may vanish in a crash, and their offsets may be assigned again. If the machine was
+restarted since, or without that file, the partition ends before its first bad record, but never
+before the published end. A writer publishes the end when it opens the partition, before it appends,
+so bytes that are not durable are never taken for messages.
 
-Which segments there are is told by the manifest; those that it does not know (yet, or because it
-is damaged) are found in the folder and read up to their first bad record.
+The manifest lists the segments. Segments that it does not list (because they are newer, or because
+it is damaged) are found in the folder and read up to their first bad record.
 
-Nobody wakes a reader in another process: waiting is looking at `durable_end` again.
+A writer in another process cannot wake a reader, so waiting means polling `durable_end`.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ class Listing(NamedTuple):
 
 
 class ReadOnlyPartition:
-    """Thread-safe. A `PartitionView` of itself: it sees what is durable, which grows while a writer
-    appends."""
+    """A partition that is only read. Thread-safe. It implements `PartitionView`.
+
+    It sees the durable messages, also those that a writer adds in the meantime.
+    """
 
     def __init__(self, paths: PartitionPaths, *, disk: Disk, runner: Runner) -> None:
-        """`NotFound` if there is no such partition."""
+        """Raises `NotFound` if there is no such partition."""
         if not disk.is_folder(paths.segments):
-            raise NotFound(f"{paths.segments}: there is no such partition")
+            raise NotFound(f"{paths.segments}: the partition does not exist")
         self.paths = paths
         self.number = paths.number
         self._disk = disk
@@ -68,13 +70,14 @@ class ReadOnlyPartition:
         self._is_closed = False
         self._manifest: tuple[bytes, PartitionManifest | None] = (b"", None)  # guarded by _mutex
         self._published: DurableEnd | None = None
-        self._listed: tuple[object, Listing] | None = None  # by what it follows from; _mutex
+        # The last listing and the inputs it was made from; guarded by _mutex.
+        self._listed: tuple[object, Listing] | None = None
         self._poll = Poll(
             f"look at the end of {paths.name}", runner=runner, look=self.high_watermark
         )
         self._reader = PartitionReader(self)
 
-    # What it is.
+    # Properties.
 
     @property
     def name(self) -> str:
@@ -95,7 +98,7 @@ class ReadOnlyPartition:
         return self._damage.lost_offsets(self.paths.topic, self.paths.number)
 
     def start_offset(self) -> int:
-        """The first message that may be read."""
+        """The first offset that may be read."""
         return self._listing().start_offset
 
     def high_watermark(self) -> int:
@@ -106,11 +109,11 @@ class ReadOnlyPartition:
         return self._listing().high_watermark
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """See `PartitionView`; it polls."""
+        """See `PartitionView`. This polls."""
         return poll_until(self._runner, lambda: self.high_watermark() > offset, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `PartitionView`; a task of the runner polls while anybody is subscribed."""
+        """See `PartitionView`. A task of the runner polls while there are subscribers."""
         self._check_open()
         return self._poll.subscribe(callback)
 
@@ -119,7 +122,7 @@ class ReadOnlyPartition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """The messages from that offset on, one by one."""
+        """Yields the messages from that offset on."""
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(
@@ -131,7 +134,7 @@ class ReadOnlyPartition:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """The messages of `[start, end)` as columns; all there are by default."""
+        """Yields the messages of `[start, end)` as columns; by default all messages."""
         return self._reader.read_batches(
             start,
             end,
@@ -143,26 +146,29 @@ class ReadOnlyPartition:
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """The messages of `[start, end)`, one by one."""
+        """Yields the messages of `[start, end)`."""
         return self._reader.read(start, end, skip_damage=skip_damage)
 
     def follow(self, start: int | None = None) -> Follower:
-        """The messages from there on, waiting for more when there are none."""
+        """Returns an iterator over the messages from `start` on that waits for new ones."""
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Raw records from that offset on, as they stand in the log."""
+        """Returns raw records from that offset on, as they are stored in the log."""
         return self._reader.fetch(offset, max_bytes)
 
     def get(self, offset: int) -> Message:
         return self._reader.get(offset)
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first message at or after that moment; the high watermark if there is none."""
+        """Returns the offset of the first message at or after that time.
+
+        Returns the high watermark if there is none.
+        """
         return self._reader.offset_for_time(timestamp_ms)
 
     def close(self) -> None:
-        """Close its files and wake every waiting reader. Idempotent."""
+        """Closes the files and wakes every waiting reader. Idempotent."""
         self._is_closed = True
         self._reader.close()
         self._poll.close()
@@ -175,7 +181,7 @@ class ReadOnlyPartition:
         self.close()
 
     def _load_published(self) -> DurableEnd | None:
-        """What the writer published; None if nothing that can be read."""
+        """Returns the end that the writer published, or None if there is no readable one."""
         self._check_open()
         path = self.paths.durable_end
 
@@ -185,44 +191,44 @@ class ReadOnlyPartition:
             )
 
         try:
-            # Damaged for good: what it said last is still true, if it was read before.
+            # If the file stays damaged, the end that was read before is still valid.
             self._published = read_overwritten(self._runner, read) or self._published
         except NotFound:
             return None
         return self._published
 
     def _load_manifest(self) -> tuple[bytes, PartitionManifest | None]:
-        """Its bytes and what they say; None if it is missing or damaged."""
+        """Returns the manifest's bytes and contents; the contents are None if it is unusable."""
         path = self.paths.manifest
         try:
             data = read_file(self._disk, path, size_max=MANIFEST_BYTES_MAX)
             with self._mutex:
-                known = self._manifest
-            if data != known[0]:
-                known = (data, decode_manifest(data, path=path))
+                manifest = self._manifest
+            if data != manifest[0]:
+                manifest = (data, decode_manifest(data, path=path))
         except UnknownVersion:
             raise
         except (NotFound, DataError):
-            known = (b"", None)
+            manifest = (b"", None)
         with self._mutex:
-            self._manifest = known
-        return known
+            self._manifest = manifest
+        return manifest
 
     def _listing(self) -> Listing:
-        # The end first: the manifest that is read after it knows of its segment, or a later one.
+        # The published end is read first: the manifest read after it is at least as new.
         published = self._load_published()
         data, manifest = self._load_manifest()
         is_current = published is not None and published.boot_id == self._boot_id
         bases = []
         if not is_current or manifest is None or _has_rolled(manifest, published):
             bases = self.paths.bases(self._disk)
-        cause = (published, data, bases)
+        inputs = (published, data, bases)
         with self._mutex:
-            if self._listed is not None and self._listed[0] == cause:
+            if self._listed is not None and self._listed[0] == inputs:
                 return self._listed[1]
         listing = self._list(manifest, published, bases, is_current=is_current)
         with self._mutex:
-            self._listed = (cause, listing)
+            self._listed = (inputs, listing)
         return listing
 
     def _list(
@@ -234,18 +240,18 @@ class ReadOnlyPartition:
         is_current: bool,
     ) -> Listing:
         listed = () if manifest is None else manifest.segments
-        segments = [self._sealed(one) for one in listed]
+        segments = [self._sealed(entry) for entry in listed]
         unlisted = _unlisted(manifest, published, bases, is_current=is_current)
         for index, base in enumerate(unlisted):
             is_last = index + 1 == len(unlisted)
             if is_current and published is not None and base >= published.base_offset:
-                is_here = base == published.base_offset
-                end = published.position if is_here else RECORDS_START
+                is_published = base == published.base_offset
+                end = published.position if is_published else RECORDS_START
                 segments.append(self._unsealed(base, max(base, published.next_offset), end))
                 continue
             end, next_offset, stop = self._scan(base, published)
             if not is_last and (stop is Stop.END or is_current):
-                # Whatever it lost, the offsets up to the next one were its own.
+                # All offsets up to the next segment belong to this one, even if some are lost.
                 segments.append(self._unsealed(base, unlisted[index + 1], end))
                 continue
             segments.append(self._unsealed(base, next_offset, end))
@@ -254,7 +260,7 @@ class ReadOnlyPartition:
         if is_current and published is not None:
             high_watermark = published.next_offset
         start_offset = segments[0].base_offset if segments else high_watermark
-        if manifest is not None:  # what is missing before the first segment is lost
+        if manifest is not None:  # messages missing before the first segment count as lost
             start_offset = manifest.start_offset
         return Listing(tuple(segments), min(start_offset, high_watermark), high_watermark)
 
@@ -269,7 +275,10 @@ class ReadOnlyPartition:
         return PartitionSegment(base, next_offset, path, end, is_sealed=False)
 
     def _scan(self, base: int, published: DurableEnd | None) -> tuple[int, int, Stop]:
-        """Behind the last record before a bad one, its next offset, and why it is the last."""
+        """Scans an unlisted segment up to its first bad record.
+
+        Returns the end of the last good record, the offset after it, and why the scan stopped.
+        """
         start, next_offset = RECORDS_START, base
         if published is not None and published.base_offset == base:
             start, next_offset = published.position, published.next_offset
@@ -296,22 +305,25 @@ class ReadOnlyPartition:
 
 
 def scan_end(log: LogBytes, position: int, next_offset: int) -> tuple[int, int, Stop]:
-    """From a record's start: behind the last good one, the next offset, and what stops it."""
+    """Scans good records from `position`, which must be the start of a record.
+
+    Returns the end of the last good record, the offset after it, and why the scan stopped.
+    """
     size = log.size
     while position < size:
-        found = log.scan(position, size, bytes_max=_WINDOW_BYTES)
-        if isinstance(found, Stop):
-            return position, next_offset, found
-        good = found.in_order_count(next_offset, 1 << 63)
-        if not good:
+        scanned = log.scan(position, size, bytes_max=_WINDOW_BYTES)
+        if isinstance(scanned, Stop):
+            return position, next_offset, scanned
+        good_count = scanned.in_order_count(next_offset, 1 << 63)
+        if not good_count:
             return position, next_offset, Stop.BAD_HEADER
-        run = found.part(0, good)
+        run = scanned.part(0, good_count)
         position, next_offset = run.end, run.next_offset
     return position, next_offset, Stop.END
 
 
 def _has_rolled(manifest: PartitionManifest, published: DurableEnd | None) -> bool:
-    """Whether segments were begun that the manifest does not know of."""
+    """Returns whether the writer has begun segments that the manifest does not list."""
     return published is not None and published.base_offset > manifest.active_base_offset
 
 
@@ -322,15 +334,15 @@ def _unlisted(
     *,
     is_current: bool,
 ) -> list[int]:
-    """The segments behind those that the manifest lists as sealed, in order."""
-    found = set(bases)
+    """Returns the base offsets of the segments after the manifest's sealed ones, in order."""
+    candidates = set(bases)
     least = 0
     if manifest is not None:
-        found.add(manifest.active_base_offset)
+        candidates.add(manifest.active_base_offset)
         least = manifest.segments[-1].last_offset + 1 if manifest.segments else 0
     if is_current and published is not None:
         limit = published.base_offset
         if manifest is not None:
             limit = max(limit, manifest.active_base_offset)
-        found = {base for base in found if base <= limit} | {published.base_offset}
-    return sorted(base for base in found if base >= least)
+        candidates = {base for base in candidates if base <= limit} | {published.base_offset}
+    return sorted(base for base in candidates if base >= least)

@@ -2,15 +2,15 @@
 
 Invariants:
 
-- nothing at or behind the high watermark is ever returned; a read that is under way keeps the one
-  it began with;
-- every record was checked against its checksum;
-- messages come in the order of their offsets, none twice and none left out, unless damage is
-  skipped by request; offsets without a message are passed over, control records too;
-- memory is bounded by a batch's bytes, the longest record or an inflated batch record, whichever
-  is largest;
-- a wrong or missing `.idx` costs time and nothing else. A `.tidx` is believed where the record
-  that it leads to is not older than it says.
+- no message at or after the high watermark is returned; a read uses the high watermark of its
+  start;
+- the checksum of every record is verified;
+- messages are returned in the order of their offsets, without duplicates or omissions, unless the
+  caller requests to skip damage; offsets without a message and control records are skipped;
+- memory is bounded by the batch size, the longest record or one inflated batch record, whichever is
+  largest;
+- a wrong or missing `.idx` only costs time. An entry of a `.tidx` is used only if the record that
+  it leads to exists and is not newer than the entry.
 """
 
 from __future__ import annotations
@@ -35,20 +35,23 @@ from lakebed.keratin.walk import Walk
 
 HANDLES_MAX = 64
 WINDOW_BYTES = 2 * MIB
-_GET_BYTES = 4 * KIB  # what is read for a record whose length is not known yet
+_GET_BYTES = 4 * KIB  # read first for a record whose length is not known yet
 _NONE = memoryview(b"")
 
 
 class FetchedRecords(NamedTuple):
-    """Whole records, one behind the other, as they stand in the log."""
+    """Contiguous whole records as they are stored in the log."""
 
-    data: memoryview  # a view of the map, where the segment is sealed
-    base_offset: int  # of the first record: a batch may begin before what was asked for
-    next_offset: int  # from where to fetch on
+    data: memoryview
+    base_offset: int  # of the first record: a batch may begin before the requested offset
+    next_offset: int  # the offset to fetch next
 
 
 class PartitionReader:
-    """Thread-safe; an iterator it gave belongs to one thread. Close it to close its files."""
+    """Reads one partition, and keeps its segments' files open until it is closed.
+
+    Thread-safe, but each iterator that it returns must be used by one thread only.
+    """
 
     def __init__(
         self,
@@ -65,17 +68,17 @@ class PartitionReader:
 
     @property
     def open_count(self) -> int:
-        """Segments kept open now."""
+        """The number of segments that are open now."""
         return len(self._handles)
 
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """The durable messages with that offset and larger ones, in order.
+        """Yields the durable messages from `offset` on, in order.
 
-        Ends before the keys and values together would be longer than `max_bytes`, but not before
-        the first message, and after `max_messages`. `OffsetOutOfRange`, at once, if the offset is
-        before the partition's start or behind its high watermark.
+        Stops after `max_messages`, or before the keys and values together exceed `max_bytes`; the
+        first message is always returned. Raises `OffsetOutOfRange` immediately if the offset is
+        before the partition's start or after its high watermark.
         """
         window_bytes = self._window_bytes
         if max_bytes is not None:
@@ -98,11 +101,11 @@ class PartitionReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """The durable messages with offsets in `[start, end)` as columns, in order.
+        """Yields the durable messages with offsets in `[start, end)` as columns, in order.
 
-        From the partition's start, and to the high watermark of now, unless said otherwise; an
-        `end` behind that is that. `OffsetOutOfRange` as for `scan_from`. `Corrupt` at damage, or
-        with `skip_damage` a call of `on_skipped` for each range that was passed over.
+        The defaults are the partition's start and its current high watermark, which also limits
+        `end`. Raises `OffsetOutOfRange` like `scan_from`, and `Corrupt` at damage. With
+        `skip_damage`, calls `on_skipped` for each damaged range instead.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         bounds = self._bounds(start, end)
@@ -116,26 +119,26 @@ class PartitionReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[Message]:
-        """The durable messages with offsets in `[start, end)`, in order; see `read_batches`."""
+        """Yields the durable messages with offsets in `[start, end)`; see `read_batches`."""
         batches = self.read_batches(start, end, skip_damage=skip_damage, on_skipped=on_skipped)
         return (message for batch in batches for message in batch)
 
     def get(self, offset: int) -> Message:
-        """The message with that offset.
+        """Returns the message with that offset.
 
-        `OffsetOutOfRange` as for `scan_from`, and `NotFound` if there is none any more (or never
-        was one); `Corrupt` if it is damaged.
+        Raises `OffsetOutOfRange` like `scan_from`, `NotFound` if no message has that offset (it was
+        compacted away, or never existed), and `Corrupt` if it is damaged.
         """
         start, end = self._bounds(offset, offset + 1)
         for batch in self._batches(start, end, _STRICT, _GET_BYTES):
             return batch.message(0)
-        raise NotFound(f"{self._view.name}: there is no message with offset {offset}")
+        raise NotFound(f"{self._view.name}: no message has offset {offset}")
 
     def fetch(self, offset: int, max_bytes: int) -> FetchedRecords:
-        """Whole records as bytes, from the one that holds `offset` on, and from one segment.
+        """Returns whole records as bytes, from the record that holds `offset`, all of one segment.
 
-        `max_bytes` at most, but always one record if there is one; none at the high watermark.
-        Control records are there, too. `OffsetOutOfRange` as for `scan_from`.
+        Returns at most `max_bytes`, but at least one record, unless `offset` is the high watermark.
+        Control records are included. Raises `OffsetOutOfRange` like `scan_from`.
         """
         start, end = self._bounds(offset, None)
         for run in self._walk(start, end, _STRICT, max_bytes):
@@ -143,9 +146,9 @@ class PartitionReader:
         return FetchedRecords(_NONE, end, end)
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first message, in the order of offsets, whose timestamp is at least that.
+        """Returns the lowest offset of a message whose timestamp is at least `timestamp_ms`.
 
-        The high watermark, if there is none. Timestamps need not be in order.
+        Returns the high watermark if there is none. Timestamps need not be in order.
         """
         start, end = self._bounds(None, None)
         for info in self._view.segments():
@@ -154,17 +157,17 @@ class PartitionReader:
             first = max(start, self._first_not_older(info, timestamp_ms))
             walk = self._walk(first, min(end, info.next_offset), _STRICT, self._window_bytes)
             for run in walk:
-                found = _first_at(run, walk.path, timestamp_ms, start=first, end=end)
-                if found is not None:
-                    return found
+                offset = _first_at(run, walk.path, timestamp_ms, start=first, end=end)
+                if offset is not None:
+                    return offset
         return end
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Until there are messages behind `offset`: see `PartitionView`."""
+        """Waits until the high watermark is greater than `offset`: see `PartitionView`."""
         return self._view.wait_beyond(offset, timeout)
 
     def close(self) -> None:
-        """Idempotent. Batches that were handed out stay valid."""
+        """Closes the files. Idempotent. Batches that were returned stay valid."""
         self._handles.close()
 
     def __enter__(self) -> PartitionReader:
@@ -180,14 +183,14 @@ class PartitionReader:
         return self._handles.lease(info)
 
     def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
-        # The start first: retention only moves it on.
+        # The start is read first, because retention only moves it forward.
         first, limit = self._view.start_offset(), self._view.high_watermark()
         if start is None:
             start = min(first, limit)
         elif not first <= start <= limit:
             raise OffsetOutOfRange(self._view.name, start, start_offset=first, high_watermark=limit)
         if end is not None and end < start:
-            raise InputError(f"the end {end} is before the start {start}")
+            raise InputError(f"{self._view.name}: the end {end} is before the start {start}")
         return start, limit if end is None else min(end, limit)
 
     def _walk(self, start: int, end: int, policy: DamagePolicy, bytes_max: int) -> Walk:
@@ -203,7 +206,10 @@ class PartitionReader:
             yield from batches_of(run, start=start, end=end, path=walk.path, policy=policy)
 
     def _first_not_older(self, info: PartitionSegment, timestamp_ms: int) -> int:
-        """An offset before which all messages of the segment are older, by the `.tidx`."""
+        """Returns an offset before which all messages of the segment are older.
+
+        It comes from the `.tidx`, or is the segment's base offset if that cannot be used.
+        """
         try:
             path = time_index_path(info.path)
             times = load_time_index(self._view.disk, path, base_offset=info.base_offset)
@@ -219,9 +225,9 @@ class PartitionReader:
             run = next(iter(self._walk(offset, offset + 1, _STRICT, 0)), None)
         except LakebedError:
             return info.base_offset
-        # The record that it leads to must be there, and no younger than it says.
-        is_there = run is not None and run.offset_after(0) > offset
-        if run is None or not is_there or run.timestamps_ms[0] > entry.timestamp_ms:
+        # The record must exist, and must not be newer than the entry.
+        exists = run is not None and run.offset_after(0) > offset
+        if run is None or not exists or run.timestamps_ms[0] > entry.timestamp_ms:
             return info.base_offset
         return offset
 
@@ -230,13 +236,13 @@ _STRICT = DamagePolicy(skip=False)
 
 
 def _handle_key(info: PartitionSegment) -> tuple[str, bool, int, int]:
-    # A segment that was sealed or replaced since is opened anew.
+    # The key changes when a segment is sealed or replaced, so that its new file is opened.
     return info.path, info.is_sealed, info.generation, info.end if info.is_sealed else 0
 
 
 def _check_count(name: str, count: int) -> None:
     if count < 0:
-        raise InputError(f"{name} is {count}, it must not be negative")
+        raise InputError(f"{name} {count}: must not be negative")
 
 
 def _limited(
@@ -255,11 +261,11 @@ def _limited(
 
 
 def _first_at(run: Run, path: str, timestamp_ms: int, *, start: int, end: int) -> int | None:
-    """The first message of the run that is not older."""
+    """Returns the offset of the run's first message that is not older, or None."""
     if max(run.timestamps_ms) < timestamp_ms:
         return None
     for batch in batches_of(run, start=start, end=end, path=path, policy=_STRICT):
-        for offset, at in zip(batch.offsets, batch.timestamps_ms, strict=True):
-            if at >= timestamp_ms:
+        for offset, message_ms in zip(batch.offsets, batch.timestamps_ms, strict=True):
+            if message_ms >= timestamp_ms:
                 return int(offset)
     return None

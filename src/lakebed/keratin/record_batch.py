@@ -1,17 +1,17 @@
-"""Record batches (version 2) as Kafka's clients send them: one payload that is many messages.
+"""Record batches (version 2) as Kafka's clients send them: many messages in one payload.
 
-    header = check(payload)                        # what is asked before one is taken
-    payload = rewrite_first_offset(payload, 4711)  # and all that is changed
+    header = check(payload)                        # validates a batch before it is accepted
+    payload = rewrite_first_offset(payload, 4711)  # the only change made to it
     for message in decode(payload):
         message.key, message.value, message.headers
 
     payload = build([b"one", b"two"], timestamps_ms=1_700_000_000_000, compression=Compression.LZ4)
 
-A batch is a header and a section of records, which may be compressed. Its checksum covers what the
-client wrote, and not the first offset, the length and the leader's epoch: so the log can give a
-batch its place. `check` looks at the header and the checksum alone and never opens the records;
-`decode` verifies every length in them. Both refuse whatever is not exactly one batch. A client can
-write wrong records with a right checksum: only `decode` finds that.
+A batch is a header and a section of records, which may be compressed. Its checksum does not cover
+the first offset, the length and the leader epoch, so the log can assign the offset without
+computing the checksum again. `check` verifies the header and the checksum and never decodes the
+records; `decode` also verifies every length in them. Both accept exactly one whole batch. A client
+can send malformed records with a right checksum: only `decode` finds those.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ RECORDS_BYTES_MAX = I32_MAX - RECORD_BATCH.size
 
 _COMPRESSION_BITS = 0b111
 _MAGIC_AT = RECORD_BATCH.offset_of("magic")
-_COUNTED_FROM = RECORD_BATCH.offset_of("leader_epoch")  # by the field `length`
+_COUNTED_FROM = RECORD_BATCH.offset_of("leader_epoch")  # the field `length` counts from here
 _CHECKED_FROM = RECORD_BATCH.offset_of("attributes")
-_NONE = -1  # where a field has no value
+_NONE = -1  # the value of an unset field
 
 _PROBLEMS = {
     BatchStop.CUT: "the records of a batch end too early",
     BatchStop.BAD_NUMBER: "a number in a batch is too long",
     BatchStop.BAD_LENGTH: "a length in a batch is wrong",
-    BatchStop.BAD_OFFSET: "the offsets of a batch do not rise",
-    BatchStop.BAD_TIMESTAMP: "a timestamp of a batch is out of range",
-    BatchStop.LEFT_OVER: "there are bytes behind the last record of a batch",
+    BatchStop.BAD_OFFSET: "the offsets in a batch do not rise",
+    BatchStop.BAD_TIMESTAMP: "a timestamp in a batch is out of range",
+    BatchStop.LEFT_OVER: "there are bytes after the last record of a batch",
 }
 
 
 class BatchAttributes(IntFlag):
-    """The bits beside the compression's; those not named here are kept."""
+    """The attribute bits other than the compression code. Unknown bits are preserved."""
 
     LOG_APPEND_TIME = 8  # every message has the batch's largest timestamp
     TRANSACTIONAL = 16
-    CONTROL = 32  # its messages are marks of a transaction, and not for readers
-    DELETE_HORIZON = 64  # the first timestamp is when its tombstones may go
+    CONTROL = 32  # its messages are transaction markers, hidden from readers
+    DELETE_HORIZON = 64  # the first timestamp is when its tombstones may be removed
 
 
 class _Place(NamedTuple):
-    """Where a batch stands, for errors."""
+    """The file and position of a batch, for errors."""
 
     path: PathLike | None
     start: int
@@ -85,12 +85,12 @@ class _Place(NamedTuple):
 def check(
     batch: Buffer, *, has_gaps: bool = False, path: PathLike | None = None, start: int = 0
 ) -> RecordBatchHeader:
-    """The header of what is exactly one whole batch with a right checksum.
+    """Verifies that `batch` is exactly one whole batch with a right checksum; returns its header.
 
-    A batch as clients send it has a message at each of its offsets; with `has_gaps` some may be
-    missing, or all of them, as compaction leaves it. `path` and `start`, the batch's place there,
-    are for the errors: `Torn` if it is cut short, `UnknownVersion` if it is of another version or
-    compression, `Corrupt` if it is anything else.
+    A batch from a client has a message at each of its offsets. With `has_gaps`, some or all of them
+    may be missing, as compaction leaves them. Raises `Torn` if the batch is cut short,
+    `UnknownVersion` if its version or compression is not supported, and `Corrupt` if it is
+    otherwise wrong. The errors name `path` and the batch's position in it, `start`.
     """
     view = memoryview(batch)
     try:
@@ -113,7 +113,10 @@ def decode(
     path: PathLike | None = None,
     start: int = 0,
 ) -> DecodedBatch:
-    """The messages of a batch, which is checked first; `TooLarge` if it would inflate to more."""
+    """Checks and decodes a batch.
+
+    Raises the errors of `check`, and `TooLarge` if it inflates to more than `inflated_bytes_max`.
+    """
     header = check(batch, has_gaps=has_gaps, path=path, start=start)
     section = memoryview(batch)[RECORD_BATCH.size :]
     try:
@@ -131,7 +134,7 @@ def decode(
 
 
 def rewrite_first_offset(batch: Buffer, offset: int) -> bytes:
-    """The same batch at another place in the log: only that field changes."""
+    """Returns a copy of the batch with another first offset; nothing else changes."""
     header = RECORD_BATCH.unpack(batch)._replace(first_offset=_within("offset", offset, OFFSET_MAX))
     return b"".join((RECORD_BATCH.pack(header), memoryview(batch)[RECORD_BATCH.size :]))
 
@@ -148,29 +151,29 @@ def build(
     attributes: BatchAttributes = BatchAttributes(0),  # noqa: B008
     records_bytes_max: int = RECORDS_BYTES_MAX,
 ) -> bytes:
-    """One batch of all these messages, of which there must be one; `TooLarge` if they are too many.
+    """Encodes one batch of one or more messages; raises `TooLarge` if they do not fit.
 
-    `timestamps_ms` is one for all, or one each; `producer` has the first message's sequence.
-    `records_bytes_max` bounds the records before they are compressed.
+    `timestamps_ms` is one timestamp for all messages, or one per message. `producer` has the first
+    message's sequence. `records_bytes_max` limits the records before compression.
     """
-    taken = tuple(values)
-    if not taken:
-        raise InputError("a record batch must have a message")
+    message_values = tuple(values)
+    if not message_values:
+        raise InputError("a record batch needs at least one message")
     stamps = [timestamps_ms] if isinstance(timestamps_ms, int) else list(timestamps_ms)
     limit = min(records_bytes_max, RECORDS_BYTES_MAX)
     encoded = record_batch_encode(
-        taken,
+        message_values,
         keys,
-        None if headers is None else [header_section(one) for one in headers],
+        None if headers is None else [header_section(header_list) for header_list in headers],
         timestamps_ms=timestamps_ms,
         first_timestamp_ms=stamps[0] if stamps else 0,
         capacity=limit,
     )
-    if encoded.message_count < len(taken):
+    if encoded.message_count < len(message_values):
         raise TooLarge("the size of a record batch, in bytes,", size=limit + 1, limit=limit)
     return pack(
         encoded.data,
-        message_count=len(taken),
+        message_count=len(message_values),
         first_timestamp_ms=stamps[0],
         max_timestamp_ms=max(stamps),
         first_offset=first_offset,
@@ -191,7 +194,7 @@ def pack(
     producer: Producer | None = None,
     attributes: BatchAttributes = BatchAttributes(0),  # noqa: B008
 ) -> bytes:
-    """One batch of records that a kernel encoded: see `lakebed.kernels.record_batch_encode`."""
+    """Builds one batch from records that `lakebed.kernels.record_batch_encode` encoded."""
     producer_fields = (_NONE, _NONE, _NONE) if producer is None else _producer_fields(producer)
     header = RecordBatchHeader(
         _within("first_offset", first_offset, OFFSET_MAX),
@@ -210,7 +213,7 @@ def pack(
 
 
 def with_producer(batch: Buffer, producer: Producer) -> bytes:
-    """The same batch as if `producer` had sent it, with its first message's sequence."""
+    """Returns a copy of the batch with another producer, which has its first message's sequence."""
     producer_id, epoch, sequence = _producer_fields(producer)
     header = RECORD_BATCH.unpack(batch)._replace(
         producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
@@ -219,54 +222,58 @@ def with_producer(batch: Buffer, producer: Producer) -> bytes:
 
 
 def size_of(head: Buffer, *, path: PathLike | None = None, start: int = 0) -> int:
-    """How many bytes a batch has, by its header, which is not checked any further."""
+    """Returns the size of a batch in bytes according to its header; does not check the checksum."""
     view = memoryview(head)
     try:
         if len(view) > _MAGIC_AT and view[_MAGIC_AT] != RECORD_BATCH_MAGIC:
             raise _other_magic(view)
         size = _COUNTED_FROM + RECORD_BATCH.unpack(view).length
         if size < RECORD_BATCH.size:
-            raise Corrupt("a record batch is shorter than its header", found=size)
+            raise Corrupt("a record batch is shorter than a batch header", found=size)
     except (Torn, Corrupt, UnknownVersion) as error:
         raise _Place(path, start).moved(error) from None
     return size
 
 
 def message_count_of(batch: Buffer) -> int:
-    """How many offsets a batch takes, by its header alone: gaps in it count."""
+    """Returns how many offsets a batch takes according to its header, including gaps."""
     return RECORD_BATCH.unpack(batch).last_offset_delta + 1
 
 
 def compression_of(header: RecordBatchHeader) -> Compression:
-    """Of a header that was checked."""
+    """Returns the compression of a batch whose header was checked."""
     return Compression(header.attributes & _COMPRESSION_BITS)
 
 
 def producer_of(header: RecordBatchHeader) -> Producer | None:
-    """Who sent the batch, with its first message's sequence; None if its messages have none."""
+    """Returns the producer with the first message's sequence; None if the batch has no producer."""
     producer = Producer(header.producer_id, header.producer_epoch, header.base_sequence)
     return None if min(producer) < 0 else producer
 
 
 def _other_magic(view: memoryview) -> Corrupt | UnknownVersion:
-    """One flipped bit must not look like another version: that has its checksum elsewhere."""
+    """Returns the error for a wrong magic: `Corrupt` if it is a flipped bit, else `UnknownVersion`.
+
+    Other versions have their checksum elsewhere, so a right checksum in the place of version 2
+    means that only the magic is damaged.
+    """
     magic = view[_MAGIC_AT]
     facts = {"offset": _MAGIC_AT, "expected": RECORD_BATCH_MAGIC, "found": magic}
     if len(view) >= RECORD_BATCH.size:
         header = RECORD_BATCH.unpack(view)
         if header.crc32c == crc32c(view[_CHECKED_FROM:]) or header.length <= 0:
             return Corrupt("the magic of a record batch is damaged", **facts)  # type: ignore[arg-type]
-    return UnknownVersion("a record batch of another version", **facts)  # type: ignore[arg-type]
+    return UnknownVersion("unsupported record batch version", **facts)  # type: ignore[arg-type]
 
 
-def _check_length(header: RecordBatchHeader, found: int) -> None:
+def _check_length(header: RecordBatchHeader, size: int) -> None:
     expected = _COUNTED_FROM + header.length
     if expected < RECORD_BATCH.size:
-        raise Corrupt("a record batch is shorter than its header", found=expected)
-    if expected > found:
-        raise Torn("a record batch is cut short", expected=f"{expected} bytes", found=found)
-    if expected < found:
-        raise Corrupt("there is something behind a record batch", offset=expected)
+        raise Corrupt("a record batch is shorter than a batch header", found=expected)
+    if expected > size:
+        raise Torn("a record batch is cut short", expected=f"{expected} bytes", found=size)
+    if expected < size:
+        raise Corrupt("there are bytes after the end of a record batch", offset=expected)
 
 
 def _check_checksum(header: RecordBatchHeader, view: memoryview) -> None:
@@ -290,17 +297,21 @@ def _check_counts(header: RecordBatchHeader, size: int, *, has_gaps: bool) -> No
         )
     code = header.attributes & _COMPRESSION_BITS
     if code > max(Compression):
-        raise UnknownVersion("a record batch of an unknown compression", found=code)
-    room = size - RECORD_BATCH.size
-    if code == Compression.NONE and count * BATCH_RECORD_BYTES_MIN > room:
+        raise UnknownVersion("unsupported compression of a record batch", found=code)
+    records_bytes = size - RECORD_BATCH.size
+    if code == Compression.NONE and count * BATCH_RECORD_BYTES_MIN > records_bytes:
         raise Corrupt(
-            "a record batch has no room for its messages", expected=count, found=f"{room} bytes"
+            "a record batch is too short for its number of messages",
+            expected=count,
+            found=f"{records_bytes} bytes",
         )
 
 
 def _decode_records(header: RecordBatchHeader, buffer: memoryview) -> BatchRecords:
     if not 0 <= header.first_offset <= OFFSET_MAX - header.last_offset_delta:
-        raise Corrupt("a batch stands at no possible offset", found=header.first_offset)
+        raise Corrupt(
+            "the first offset of a record batch is out of range", found=header.first_offset
+        )
     columns = record_batch_decode(
         buffer,
         0,
@@ -314,8 +325,8 @@ def _decode_records(header: RecordBatchHeader, buffer: memoryview) -> BatchRecor
     if stop is BatchStop.WHOLE and count and columns.offsets[-1] > _last_offset(header):
         stop = BatchStop.BAD_OFFSET
     if stop is not BatchStop.WHOLE:
-        found = f"message {count} of {header.message_count}, byte {columns.end} of the records"
-        raise Corrupt(_PROBLEMS[stop], found=found)
+        position = f"message {count} of {header.message_count}, byte {columns.end} of the records"
+        raise Corrupt(_PROBLEMS[stop], found=position)
     if header.attributes & BatchAttributes.LOG_APPEND_TIME:
         return columns._replace(timestamps_ms=_repeated(header.max_timestamp_ms, count))
     return columns
@@ -330,7 +341,7 @@ def _repeated(timestamp_ms: int, count: int) -> Column:
 
 
 def _assemble(header: RecordBatchHeader, section: Buffer) -> bytes:
-    """The batch: its length and its checksum are put in."""
+    """Joins the header and the records, and fills in the length and the checksum."""
     size = RECORD_BATCH.size + len(section)
     if size > I32_MAX:
         raise TooLarge("the size of a record batch, in bytes,", size=size, limit=I32_MAX)
@@ -349,5 +360,5 @@ def _producer_fields(producer: Producer) -> tuple[int, int, int]:
 
 def _within(what: str, value: int, maximum: int) -> int:
     if not 0 <= value <= maximum:
-        raise InputError(f"{what} is {value}, it must be in [0, {maximum}]")
+        raise InputError(f"{what} {value}: must be 0 to {maximum}")
     return value

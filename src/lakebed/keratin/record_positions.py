@@ -1,8 +1,8 @@
-"""Where some records of a segment begin: told by its `.idx`, and learned while it is read.
+"""The positions of some records of a segment, from its `.idx` and learned while it is read.
 
-An index is derived and has no checksum, so it leads and is never believed: whoever follows it looks
-whether the record is there, and has the place forgotten if it is not. What was learned is true of
-the open file it was learned from.
+An `.idx` has no checksum over its entries, so its positions are only hints: a reader verifies that
+the record is there, and calls `forget` if it is not. Learned positions hold for the open file that
+they were learned from.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakebed.base.runner import Mutex
 from lakebed.base.units import KIB
 from lakebed.keratin.format import RECORDS_START
 
-STRIDE_BYTES = 64 * KIB  # nearer to a known place than that nothing is learned
+STRIDE_BYTES = 64 * KIB  # the least distance between two learned positions
 _ENDS_MAX = 256
 _TRIED_MAX = 3
 
@@ -24,13 +24,15 @@ Place = tuple[int, int]
 
 
 class RecordPositions:
-    """Thread-safe."""
+    """The known record positions of one open segment file. Thread-safe."""
 
     def __init__(self, mutex: Mutex, places: Iterable[Place] = ()) -> None:
         self._mutex = mutex
-        self._offsets: list[int] = []  # guarded by _mutex, as all of these; rising
+        # The mutex guards all of the following.
+        self._offsets: list[int] = []  # rising
         self._positions: list[int] = []  # rising, one for each offset
-        self._ends: OrderedDict[int, int] = OrderedDict()  # where reads ended: others go on there
+        # Where reads ended, by the next offset: the next read often continues there.
+        self._ends: OrderedDict[int, int] = OrderedDict()
         for offset, position in places:
             self._offsets.append(offset)
             self._positions.append(position)
@@ -39,27 +41,27 @@ class RecordPositions:
         return len(self._offsets)
 
     def before(self, offset: int) -> list[Place]:
-        """Some records at or before that offset, the nearest first."""
+        """Returns up to three records at or before that offset, the nearest first."""
         with self._mutex:
             last = bisect_right(self._offsets, offset)
             indexes = range(last - 1, max(last - 1 - _TRIED_MAX, -1), -1)
             return [(self._offsets[index], self._positions[index]) for index in indexes]
 
     def end_at(self, offset: int) -> int | None:
-        """Where a read ended right before that offset."""
+        """Returns where a read that stopped just before `offset` ended, or None."""
         with self._mutex:
             return self._ends.get(offset)
 
     def learn(self, *, offset: int, start: int, next_offset: int, end: int) -> None:
-        """Records from `offset` on stand at `[start, end)`, and were good."""
+        """Remembers that good records from `offset` to `next_offset` are at `[start, end)`."""
         with self._mutex:
             index = bisect_left(self._positions, start)
-            before = self._positions[index - 1] if index else RECORDS_START
-            behind = self._positions[index] if index < len(self._positions) else None
-            is_far = start - before >= STRIDE_BYTES
-            if is_far and (behind is None or behind - start >= STRIDE_BYTES):
+            previous = self._positions[index - 1] if index else RECORDS_START
+            following = self._positions[index] if index < len(self._positions) else None
+            is_far = start - previous >= STRIDE_BYTES
+            if is_far and (following is None or following - start >= STRIDE_BYTES):
                 fits = not index or self._offsets[index - 1] < offset
-                if fits and (behind is None or self._offsets[index] > offset):
+                if fits and (following is None or self._offsets[index] > offset):
                     self._offsets.insert(index, offset)
                     self._positions.insert(index, start)
             self._ends[next_offset] = end
@@ -67,7 +69,7 @@ class RecordPositions:
                 self._ends.popitem(last=False)
 
     def forget(self, place: Place) -> None:
-        """It led nowhere."""
+        """Removes a position at which the expected record was not found."""
         with self._mutex:
             index = bisect_left(self._offsets, place[0])
             if (self._offsets[index : index + 1], self._positions[index : index + 1]) == (

@@ -1,23 +1,23 @@
-"""Opening a partition for writing: what is there, what of it can be trusted, what the tail becomes.
+"""Recovers a partition when it is opened for writing, after a clean close or a crash.
 
-Records are the truth; the manifest tells which sealed segments need not be scanned, and indexes
-are made anew where they do not fit. The steps are always the same:
+The records in the logs are authoritative. The manifest shows which sealed segments need not be
+scanned, and indexes that do not match are rebuilt. The steps are always the same:
 
-1. read the manifest; without a good one everything is scanned;
-2. list the segments by their names; those below the start offset were to be removed: they are;
-3. sealed segments that are as the manifest lists them are believed, the others are scanned;
-4. the active segment is scanned from its checkpoint on, or from its beginning: its good records
-   are written again where they were not confirmed, what stands behind them is wiped, and both are
-   synced;
-5. the next offset is the larger of what the manifest and what the log say.
+1. read the manifest; without a good one, every segment is scanned;
+2. list the segments by their file names, and remove those below the start offset, whose removal was
+   interrupted;
+3. trust the sealed segments that match the manifest, and scan the others;
+4. scan the active segment from its checkpoint, or from its beginning: rewrite the good records that
+   are not confirmed to be durable, overwrite everything after them with zeros, and sync;
+5. take as the next offset the larger one of the manifest's and the log's.
 
-- Bytes behind the last good record of the active segment with nothing valid behind them are torn:
-  cut. If good records stand behind bad ones, all of it is saved in the quarantine first.
-- Below the confirmed end, or in a sealed segment, it is damage: the segment is left as it is, and
-  listed in `damaged` for `repair`, which makes it readable around what is lost. So is one that
-  ends before the next one begins.
+- Bad bytes at the end of the active segment with no good record after them are torn, and are cut.
+  If good records follow them, all these bytes are saved in the quarantine first.
+- Bad bytes below the confirmed end, or in a sealed segment, are damage. So is a segment that ends
+  before the next one begins. Such a segment is left unchanged and listed in `damaged`, for `repair`
+  to make its remaining records readable.
 
-Recovery may itself be cut short anywhere; doing it again gives the same.
+Recovery may be interrupted at any point; running it again gives the same result.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PRODUCERS_BYTES_MAX = 256 * MIB
 
 @dataclass
 class RecoveredPartition:
-    """What an open partition starts from."""
+    """The state from which an opened partition starts."""
 
     active: ActiveSegment
     created_ms: int
@@ -75,8 +75,8 @@ class RecoveredPartition:
     start_offset: int = 0
     writer_epoch: int = 1
     torn_bytes: int = 0
-    checkpoint_end: int = RECORDS_START  # what of the active segment need not be read again
-    scanned_count: int = 0  # segments that were read in full
+    checkpoint_end: int = RECORDS_START  # the part of the active segment before it was not read
+    scanned_count: int = 0  # segments that were read completely
     problems: list[str] = field(default_factory=list)
 
 
@@ -91,7 +91,7 @@ class _ScannedLog:
 
 
 class Recovery:
-    """One opening of one partition."""
+    """One recovery of one partition."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Recovery:
         self._now_ms = now_ms
         self._stride = index_stride_bytes
         self._producers = Producers()
-        self._producers_base = 0  # what producers wrote from here on must be found by scanning
+        self._producers_base = 0  # producers' runs are found by scanning from this offset on
         self._result = RecoveredPartition(self._new_segment(0), now_ms)
 
     def run(self) -> RecoveredPartition:
@@ -128,7 +128,7 @@ class Recovery:
         listed = {entry.base_offset: entry for entry in manifest.segments} if manifest else {}
         sealed, last = (bases[:-1], bases[-1]) if bases else ([], None)
         if last is not None and last in listed:
-            sealed, last = bases, None  # the active one is gone
+            sealed, last = bases, None  # the active segment is missing
         checkpoint = None if last is None else self._load_checkpoint(last)
         if checkpoint is None:
             self._load_producers(bases)
@@ -144,7 +144,7 @@ class Recovery:
                     f"{paths.name}: segment {missing.base_offset} is missing: offsets "
                     f"{missing.base_offset} to {missing.last_offset} are lost"
                 )
-                self._lost(
+                self._record_loss(
                     "a segment is missing",
                     base=missing.base_offset,
                     first_offset=max(missing.base_offset, result.start_offset),
@@ -155,11 +155,11 @@ class Recovery:
         else:
             self._begin_active(manifest)
         result.producers = self._producers
-        if manifest is None and bases:  # otherwise what is missing before the first one is lost
+        if manifest is None and bases:  # otherwise messages missing before the first are lost
             result.start_offset = self._first_base()
         return result
 
-    # What is there.
+    # Finding the files.
 
     def _load_manifest(self) -> PartitionManifest | None:
         try:
@@ -169,42 +169,42 @@ class Recovery:
         except UnknownVersion:
             raise
         except DataError as error:
-            self._problem(f"{error}; rebuilt by scanning")
+            self._problem(f"{error}; the manifest is rebuilt by scanning the segments")
             return None
 
     def _bases(self, manifest: PartitionManifest | None) -> list[int]:
-        """Of the segments; what a removal left behind is removed."""
+        """Returns the base offsets of the segments, after finishing interrupted removals."""
         bases = self._paths.bases(self._disk)
         start = manifest.start_offset if manifest else 0
         # A segment ends where the next one begins, or before.
-        gone = [base for base, behind in pairwise(bases) if behind <= start]
-        for base in gone:
+        removed = [base for base, next_base in pairwise(bases) if next_base <= start]
+        for base in removed:
             remove_segment(self._disk, self._paths, base)
-        kept = set(bases[len(gone) :])
+        kept = set(bases[len(removed) :])
         for base, file in self._paths.files(self._disk):
-            if base not in kept:  # without its log it belongs to nobody
+            if base not in kept:  # its log was removed
                 self._disk.unlink(self._paths.segment(base, file))
-        return bases[len(gone) :]
+        return bases[len(removed) :]
 
     def _load_checkpoint(self, base: int) -> Checkpoint | None:
-        """The checkpoint of the active segment, if there is one and the log goes that far."""
+        """Returns the checkpoint of the active segment, or None if it does not match the log."""
         path = self._paths.segment(base, SegmentFile.LOG)
         try:
             checkpoint = load_checkpoint(self._disk, self._paths.checkpoint)
             if checkpoint.base_offset != base:
-                return None  # of an earlier segment
+                return None  # it belongs to an earlier segment
             with self._disk.open(path) as file:
                 return checkpoint if _goes_on_from(checkpoint, file, path) else None
         except NotFound:
             return None
         except UnknownVersion as error:
-            _log.warning("%s; %s is scanned instead", error, path)
+            _log.warning("%s; all of %s is scanned instead", error, path)
         except DataError as error:
-            self._problem(f"{error}; {path} is scanned instead")
+            self._problem(f"{error}; all of {path} is scanned instead")
         return None
 
     def _load_producers(self, bases: list[int]) -> None:
-        """The newest snapshot that can be read."""
+        """Loads the newest readable `.producers` file."""
         for base in reversed(bases):
             path = self._paths.segment(base, SegmentFile.PRODUCERS)
             try:
@@ -215,7 +215,7 @@ class Recovery:
             except UnknownVersion:
                 raise
             except DataError as error:
-                self._problem(f"{error}; an older one is used")
+                self._problem(f"{error}; an older producers file is used")
                 continue
             self._producers, self._producers_base = Producers(runs), base
             return
@@ -237,16 +237,20 @@ class Recovery:
                 self._add_sealed(listed, path)
                 return
             scanned = self._scan(file, path, base, size)
-            end, found = scanned.walked.end, scanned.walked.next_offset
+            end, found_offset = scanned.walked.end, scanned.walked.next_offset
             has_more = last_byte(file, end, size) > end
         result, segment = self._result, scanned.segment
         result.scanned_count += 1
-        # All of it was durable before the next one began, and that begins where it ends.
-        next_offset = listed.last_offset + 1 if listed else following or found
-        is_short = has_more or found < next_offset
+        # The whole segment was durable before the next one began, and that begins where it ends.
+        next_offset = listed.last_offset + 1 if listed else following or found_offset
+        is_short = has_more or found_offset < next_offset
         if is_short:
-            rest = f"; offsets {found} to {next_offset - 1} are lost" if found < next_offset else ""
-            self._problem(f"{path}: at byte {end}: its records end too early{rest}")
+            lost = (
+                f"; offsets {found_offset} to {next_offset - 1} are lost"
+                if found_offset < next_offset
+                else ""
+            )
+            self._problem(f"{path}: at byte {end}: the records of the segment end too early{lost}")
         segment.next_offset = next_offset
         info = PartitionSegment(base, next_offset, path, size if has_more else end, True)
         if scanned.is_damaged or is_short:
@@ -264,7 +268,10 @@ class Recovery:
         self._result.next_offset = max(self._result.next_offset, info.next_offset)
 
     def _has_index(self, listed: ManifestSegment) -> bool:
-        """Whether both are there, and look like it; readers do not believe their entries anyway."""
+        """Returns whether both indexes exist and have good headers.
+
+        Their entries are not checked, because readers verify them anyway.
+        """
         base = listed.base_offset
         path = self._paths.segment(base, SegmentFile.INDEX)
         time_path = self._paths.segment(base, SegmentFile.TIME_INDEX)
@@ -289,7 +296,7 @@ class Recovery:
         if checkpoint is not None:
             confirmed_end = max(confirmed_end, checkpoint.position)
             result.checkpoint_end = checkpoint.position
-        # What was read from the device, after a reboot, is there.
+        # After a reboot, bytes that can be read come from the device, so they are durable.
         is_rebooted = confirmed is not None and confirmed.boot_id != self._disk.boot_id()
         result.scanned_count += checkpoint is None
         with self._disk.open(path, writable=True) as file:
@@ -310,11 +317,11 @@ class Recovery:
         if result.next_offset > segment.next_offset:
             self._problem(
                 f"{self._paths.name}: offsets {segment.next_offset} to {result.next_offset - 1} "
-                "were given out, and are not in the log"
+                "were assigned, but their messages are not in the log"
             )
             if not scanned.is_damaged:
-                self._lost(
-                    "messages that were given out are not in the log",
+                self._record_loss(
+                    "offsets were assigned, but their messages are not in the log",
                     base=base,
                     start=start,
                     first_offset=segment.next_offset,
@@ -327,7 +334,7 @@ class Recovery:
         if not scanned.is_damaged:
             result.active = segment
             return
-        # Damage among what was acknowledged: it is sealed as it is, and a new one begins.
+        # Acknowledged messages are damaged: the segment is sealed as it is, and a new one begins.
         info = PartitionSegment(
             base, result.next_offset, path, max(start, confirmed_end), is_sealed=True
         )
@@ -340,39 +347,43 @@ class Recovery:
     def _repair_tail(
         self, file: File, path: str, base: int, start: int, size: int, unsure_from: int
     ) -> None:
-        """Make the good records durable, and what is behind them nothing."""
+        """Makes the good records before `start` durable, and zeros everything after them."""
         unsure_from = max(unsure_from, RECORDS_START)
         if unsure_from < start:
-            # In memory alone perhaps, marked clean by a sync that failed: again, the length too.
+            # A failed sync may have left these pages in memory, marked clean but not on the
+            # device. Write them again, and change the length so that it is synced too.
             for position in range(unsure_from, start, WINDOW_BYTES):
                 file.pwrite(position, file.pread(position, min(WINDOW_BYTES, start - position)))
             file.truncate(size + 1)
             file.truncate(size)
-        behind = last_byte(file, start, size)
-        if behind == start:
+        tail_end = last_byte(file, start, size)
+        if tail_end == start:
             return
         log = LogBytes(FileBytes(file), path=path, base_offset=0)
-        if log.find(start, behind, least_offset=0, limit_offset=OFFSET_MAX) is not None:
-            saved = self._save(file, path, start, behind)
-            self._problem(f"{path}: at byte {start}: bad bytes with records behind them: {saved}")
-            self._lost(
+        if log.find(start, tail_end, least_offset=0, limit_offset=OFFSET_MAX) is not None:
+            saved = self._save(file, path, start, tail_end)
+            self._problem(
+                f"{path}: at byte {start}: bad bytes with records after them were cut and saved as "
+                f"{saved}"
+            )
+            self._record_loss(
                 "bad bytes with records after them, past what is known to be acknowledged: cut",
                 base=base,
                 start=start,
-                end=behind,
+                end=tail_end,
                 saved=(saved,),
             )
-        self._result.torn_bytes += behind - start
-        file.zero_fill(start, behind - start)
+        self._result.torn_bytes += tail_end - start
+        file.zero_fill(start, tail_end - start)
 
     def _begin_active(self, manifest: PartitionManifest | None) -> None:
-        """A segment without records, at the next offset."""
+        """Creates an empty active segment at the next offset."""
         result = self._result
         if manifest is not None:
             self._problem(
-                f"{self._paths.name}: the segment {manifest.active_base_offset} is missing"
+                f"{self._paths.name}: the newest segment {manifest.active_base_offset} is missing"
             )
-            self._lost(
+            self._record_loss(
                 "the newest segment is missing",
                 base=manifest.active_base_offset,
                 first_offset=manifest.active_base_offset,
@@ -380,7 +391,7 @@ class Recovery:
             )
         elif not result.sealed and result.next_offset:
             self._problem(f"{self._paths.name}: the manifest and all segments are missing")
-            self._lost(
+            self._record_loss(
                 "the manifest and all segments are missing",
                 base=0,
                 first_offset=0,
@@ -401,10 +412,10 @@ class Recovery:
         confirmed_end: int | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> _ScannedLog:
-        """Walk a log to its end from a checkpoint on, around damage where there is any.
+        """Walks a log to its end, from the checkpoint if there is one, continuing after damage.
 
-        Damage is what is bad with good records behind it, or before `confirmed_end`. Of the
-        active segment (one with a confirmed end) nothing behind that counts as damage.
+        In a sealed segment, bad bytes are damage if good records follow them. In the active segment
+        (which has a `confirmed_end`), bad bytes are damage only before that end.
         """
         if checkpoint is None:
             segment = self._new_segment(base)
@@ -413,12 +424,12 @@ class Recovery:
         header_error = self._read_header(file, path, segment)
         is_damaged = header_error is not None and confirmed_end is None
         if is_damaged or (header_error and size > RECORDS_START):
-            self._problem(str(header_error))  # otherwise it was never written
+            self._problem(str(header_error))  # in a shorter file the header was never written
         limit = size if confirmed_end is None else confirmed_end
 
         def on_run(run: Run) -> None:
             segment.skip(run.start - segment.end)
-            assert not run.positions[0], "windows of a file begin where they were asked to"
+            assert not run.positions[0], "a window of a file must begin at the requested position"
             segment.add(
                 positions=run.positions,
                 offsets=run.offsets,
@@ -435,20 +446,20 @@ class Recovery:
         walked = walk(log, segment.end, size, next_offset=segment.next_offset, on_run=on_run)
         while walked.end < limit:
             end = walked.end
-            found = log.find(
+            following = log.find(
                 walked.end, size, least_offset=walked.next_offset, limit_offset=OFFSET_MAX
             )
-            if found is None and confirmed_end is None:
-                break  # the end, or not: who knows where it should be says so
+            if following is None and confirmed_end is None:
+                break  # the caller knows where the log must end, and reports if it is too short
             is_damaged = True
-            self._problem(f"{path}: at byte {end}: damaged")
-            if found is None:
+            self._problem(f"{path}: at byte {end}: the log is damaged")
+            if following is None:
                 break
-            walked = walk(log, found.start, size, next_offset=walked.next_offset, on_run=on_run)
+            walked = walk(log, following.start, size, next_offset=walked.next_offset, on_run=on_run)
         return _ScannedLog(segment, walked, is_damaged, is_header_bad=header_error is not None)
 
     def _read_header(self, file: File, path: str, segment: ActiveSegment) -> DataError | None:
-        """Take its time; what is wrong with it."""
+        """Takes the creation time from the header; returns the error if the header is bad."""
         data = file.pread(0, HEADER_BYTES_MAX)
         try:
             header: LogHeader = decode_log_header(data, path=path, base_offset=segment.base_offset)
@@ -473,7 +484,7 @@ class Recovery:
         name = f"keratin-{self._paths.name}-{base}-{start}-{crc32c(data):08x}.bin"
         return save_in_quarantine(self._disk, self._paths.quarantine, name, data)
 
-    def _lost(
+    def _record_loss(
         self,
         problem: str,
         *,
@@ -484,7 +495,7 @@ class Recovery:
         next_offset: int = 0,
         saved: tuple[str, ...] = (),
     ) -> None:
-        """Put it on record, before anything is done that hides it."""
+        """Records a loss, before the repair that would hide it."""
         if self._record is None:
             return
         has_messages = first_offset < next_offset
@@ -509,15 +520,15 @@ class Recovery:
 
 
 def _goes_on_from(checkpoint: Checkpoint, file: File, path: str) -> bool:
-    """Whether the checkpoint's last record stands in the log, whole, where the checkpoint says."""
+    """Returns whether the checkpoint's last record is in the log, whole, at its position."""
     log = LogBytes(FileBytes(file), path=path, base_offset=checkpoint.base_offset)
     if log.size < checkpoint.position or log.header().created_ms != checkpoint.created_ms:
         return False
     size = checkpoint.position - checkpoint.last_position
-    found = log.scan(checkpoint.last_position, checkpoint.position, bytes_max=size, count_max=1)
-    if isinstance(found, Stop):
+    scanned = log.scan(checkpoint.last_position, checkpoint.position, bytes_max=size, count_max=1)
+    if isinstance(scanned, Stop):
         return False
-    return (found.end, found.next_offset) == (checkpoint.position, checkpoint.next_offset)
+    return (scanned.end, scanned.next_offset) == (checkpoint.position, checkpoint.next_offset)
 
 
 def recover(
@@ -528,9 +539,9 @@ def recover(
     index_stride_bytes: int,
     record: Callable[[Loss], None] | None = None,
 ) -> RecoveredPartition:
-    """Make the partition ready to be written; everything it says is durable when it returns.
+    """Makes the partition ready for writing; everything in the result is durable.
 
-    `record` is given what is lost before anything is changed that would hide it.
+    `record` is called with each loss, before a repair that would hide it.
     """
     recovery = Recovery(
         disk, paths, now_ms=now_ms, index_stride_bytes=index_stride_bytes, record=record

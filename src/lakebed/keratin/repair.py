@@ -1,8 +1,8 @@
-"""Making damaged sealed segments readable again: what is whole stays, what is bad is saved first.
+"""Repairs damaged sealed segments: keeps the whole records, and saves the bad bytes elsewhere.
 
-The bad bytes are durable in the quarantine before a log without them takes the old one's place.
-What is lost is stated as ranges of offsets. Records are never made up, and nothing is repaired that
-is not sealed: opening the partition mends its newest segment.
+The bad bytes are durable in the quarantine before a log without them replaces the old one. Losses
+are reported as ranges of offsets. Records are never reconstructed. Only sealed segments are
+repaired here: recovery fixes the newest segment when the partition is opened.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from lakebed.keratin.view import PartitionSegment
 
 
 class RepairedSegment(NamedTuple):
-    """What was done to one segment."""
+    """The result of repairing one segment."""
 
     rewritten: RewrittenSegment
     damages: tuple[LogDamage, ...]  # with the offsets that may be lost
-    saved: tuple[str, ...]  # the files in the quarantine, one for each bad stretch
+    saved: tuple[str, ...]  # the files in the quarantine, one for each bad byte range
 
 
 def repair_segment(
@@ -41,37 +41,40 @@ def repair_segment(
     created_ms: int,
     record: Callable[..., None] | None = None,
 ) -> RepairedSegment | None:
-    """Leave the bad bytes of a sealed segment out; None if it is whole.
+    """Rewrites a sealed segment without its bad bytes; returns None if it is whole.
 
-    `created_ms` is for a log whose header does not tell any more. `record` is given every `Loss`
-    before the log without it takes the old one's place.
+    `created_ms` is used if the log's header is damaged. `record` is called with every `Loss` before
+    the new log replaces the old one.
     """
     if not info.is_sealed:
-        raise InputError(f"{info.path}: not sealed; opening the partition mends it")
+        raise InputError(
+            f"{info.path}: the segment is not sealed; open the partition for writing to repair it"
+        )
     source = SalvagedBytes(disk.open(info.path))
     log = LogBytes(source, path=info.path, base_offset=info.base_offset)
     try:
-        found = inspect_log(log, sealed_end=info.end, next_offset=info.next_offset)
-        if found.verdict is Verdict.WHOLE:
+        inspection = inspect_log(log, sealed_end=info.end, next_offset=info.next_offset)
+        if inspection.verdict is Verdict.WHOLE:
             return None
-        if found.header_error is None:
+        if inspection.header_error is None:
             created_ms = log.header().created_ms
         saved = tuple(
-            _save(disk, paths, log, start, end) for start, end in _bad_stretches(found, log.size)
+            _save(disk, paths, log, start, end)
+            for start, end in _bad_stretches(inspection, log.size)
         )
     finally:
         log.close()
     if record is not None:
-        record(*(_loss(paths, info, damage, saved) for damage in found.damages))
+        record(*(_loss(paths, info, damage, saved) for damage in inspection.damages))
     rewritten = rewrite_ranges(
         disk,
         paths,
         info,
-        _without(found),
+        _without(inspection),
         index_stride_bytes=index_stride_bytes,
         created_ms=created_ms,
     )
-    return RepairedSegment(rewritten, found.damages, saved)
+    return RepairedSegment(rewritten, inspection.damages, saved)
 
 
 def _loss(
@@ -92,18 +95,18 @@ def _loss(
     )
 
 
-def _bad_stretches(found: LogInspection, size: int) -> list[tuple[int, int]]:
-    stretches = [(one.start, min(one.end, size)) for one in found.damages]
-    if found.header_error is not None:
+def _bad_stretches(inspection: LogInspection, size: int) -> list[tuple[int, int]]:
+    stretches = [(damage.start, min(damage.end, size)) for damage in inspection.damages]
+    if inspection.header_error is not None:
         stretches.insert(0, (0, min(RECORDS_START, size)))
     return [(start, end) for start, end in stretches if start < end]
 
 
-def _without(found: LogInspection) -> list[GoodRange]:
-    """The good ranges, less the whole records that are damage by what is in them."""
+def _without(inspection: LogInspection) -> list[GoodRange]:
+    """Returns the good ranges, without whole records whose contents are damaged."""
     ranges: list[GoodRange] = []
-    for good in found.good_ranges:
-        inside = [one for one in found.damages if good.start <= one.start < good.end]
+    for good in inspection.good_ranges:
+        inside = [damage for damage in inspection.damages if good.start <= damage.start < good.end]
         start = good.start
         for damage in sorted(inside):
             if start < damage.start:

@@ -1,8 +1,8 @@
-"""Where a partition begins after retention: decided here, from values alone.
+"""Decides, without I/O, where a partition begins after retention.
 
-The oldest segments go first, and only a run of the oldest: a segment that a reader or a pin needs
-keeps all after it. The active segment always stays. A segment that was sealed while the clock ran
-ahead is as old as the next, so it holds back no other.
+Segments are removed from the oldest on. A segment that a reader or a pin needs keeps all later ones
+too. The active segment is never removed. A segment that was sealed while the clock ran ahead counts
+as old as the next one, so that it does not keep others.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from lakebed.keratin.config import TopicConfig
 
 
 class Candidate(NamedTuple):
-    """A sealed segment, as retention sees it."""
+    """A sealed segment that retention may remove."""
 
     base_offset: int
     next_offset: int
     size: int
-    newest_ms: int | None  # its largest timestamp, if that is known
+    newest_ms: int | None  # its largest timestamp; None if it is not known
     sealed_ms: int
 
 
@@ -36,15 +36,15 @@ def start_after_retention(
     now_ms: int,
     is_needed: Callable[[Candidate], bool],
 ) -> int | None:
-    """The new start offset; None if nothing goes. `segments` are oldest first."""
+    """Returns the new start offset, or None if nothing is removed. `segments` are oldest first."""
     total = active_bytes + sum(segment.size for segment in segments)
     start = None
     all_sealed_ms = believable([segment.sealed_ms for segment in segments], now=now_ms)
     for segment, sealed_ms in zip(segments, all_sealed_ms, strict=True):
-        # Producers choose timestamps: one from the future does not outlast the sealing.
+        # Producers choose timestamps: one in the future must not keep a segment longer.
         latest_ms = sealed_ms if segment.newest_ms is None else min(segment.newest_ms, sealed_ms)
         is_too_old = 0 < config.retention_ms < now_ms - latest_ms
-        # As much is kept as the limit asks for, not less: Kafka's rule.
+        # At least `retention_bytes` are kept, as in Kafka.
         is_too_much = 0 < config.retention_bytes <= total - segment.size
         if not (is_too_old or is_too_much) or is_needed(segment):
             break

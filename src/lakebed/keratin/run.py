@@ -1,6 +1,6 @@
-"""Whole records that stand one behind the other, as the scan found them: columns over bytes.
+"""A run: contiguous whole records of a log, as columns over the bytes that were scanned.
 
-Records, not messages: a control record is here as itself, and a batch record as one.
+A run holds records, not messages: it includes control records, and a batch record counts once.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from lakebed.keratin.format import KERATIN_RECORD, RecordFlags, record_bytes
 from lakebed.kernels.format import RECORD_BATCH
 from lakebed.kernels.results import Column, KeratinScan
 
-_BATCH = int(RecordFlags.BATCH)  # a plain number: flags of an enumeration are slow
+_BATCH = int(RecordFlags.BATCH)  # a plain number: operations on enum flags are slow
 
 
 class Run(NamedTuple):
-    """At least one record, checksums verified. A column has one item a record.
+    """One or more contiguous records with verified checksums. Each column has one item per record.
 
     `buffer` is the part of the file that was read; views of it keep it alive.
     """
 
     buffer: memoryview
-    origin: int  # of `buffer` in the file
+    origin: int  # the position of `buffer` in the file
     positions: Column  # u64, in `buffer`
     offsets: Column  # u64, of the record's first message
     timestamps_ms: Column  # u64
@@ -36,41 +36,44 @@ class Run(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Where the first record begins in the file."""
+        """The position of the first record in the file."""
         return self.origin + int(self.positions[0])
 
     @property
     def end(self) -> int:
-        """Behind the last record, in the file."""
+        """The end of the last record in the file."""
         return self.origin + self._end_in_buffer()
 
     @property
     def next_offset(self) -> int:
-        """Behind the last message."""
+        """The offset after the last message."""
         return self.offset_after(self.record_count - 1)
 
     def offset_after(self, index: int) -> int:
-        """Behind the messages of that record."""
+        """Returns the offset after the last message of the record at `index`."""
         offset = int(self.offsets[index])
         if not self.flags[index] & _BATCH:
             return offset + 1
         payload = self.payload(index)
         if len(payload) < RECORD_BATCH.size:
-            return offset + 1  # not a batch: whoever opens it says so
+            return offset + 1  # not a valid batch: decoding it raises the error
         return offset + max(RECORD_BATCH.unpack(payload).last_offset_delta, 0) + 1
 
     def index_for(self, offset: int) -> int:
-        """The first record with messages at or behind `offset`; `record_count` if there is none."""
+        """Returns the index of the first record with a message at or after `offset`.
+
+        Returns `record_count` if there is none.
+        """
         index = bisect_left(self.offsets, offset)
         if index and self.flags[index - 1] & _BATCH:
             return index - 1 if self.offset_after(index - 1) > offset else index
         return index
 
     def in_order_count(self, least_offset: int, limit_offset: int) -> int:
-        """How many of the records have offsets that rise, within those limits.
+        """Returns how many records, from the first, have rising offsets within the limits.
 
-        Checksums cover offsets, so only whole records in the wrong place can be out of order. Where
-        first and last tell that there is no gap, those between are not looked at.
+        Checksums cover offsets, so only whole records in the wrong place can be out of order. If
+        the first and the last offset show that there is no gap, the others are not checked.
         """
         first, last = self.offsets[0], self.offsets[-1]
         is_inside = least_offset <= first and last < limit_offset
@@ -83,7 +86,7 @@ class Run(NamedTuple):
         return self.record_count
 
     def headers(self, index: int) -> memoryview:
-        """The headers block."""
+        """Returns the headers block of the record at `index`."""
         start = self.positions[index] + KERATIN_RECORD.size
         return self.buffer[start : start + self.header_lengths[index]]
 
@@ -92,12 +95,12 @@ class Run(NamedTuple):
         return self.buffer[start : start + self.payload_lengths[index]]
 
     def raw(self) -> memoryview:
-        """All the records' bytes."""
+        """Returns the bytes of all records."""
         return self.buffer[self.positions[0] : self._end_in_buffer()]
 
     def part(self, first: int, last: int) -> Run:
-        """The records `[first, last)`, of which there must be one; no copy."""
-        assert 0 <= first < last <= self.record_count, "an empty part of a run"
+        """Returns the records `[first, last)` without copying. The range must not be empty."""
+        assert 0 <= first < last <= self.record_count, "a part of a run must not be empty"
         if last - first == self.record_count:
             return self
         columns = (column[first:last] for column in self[2:])
@@ -110,7 +113,7 @@ class Run(NamedTuple):
 
 
 def run_of(scan: KeratinScan, buffer: memoryview, origin: int) -> Run:
-    """The records of a scan that found some."""
+    """Makes a run from a scan that found at least one record."""
     return Run(
         buffer,
         origin,

@@ -1,7 +1,7 @@
-"""The messages in a run of records: plain ones as they stand, those of batch records opened.
+"""Decodes the messages in a run: those of plain records, and those inside batch records.
 
-Control records are not messages. A batch record that cannot be opened is damage, although its own
-checksum is right: somebody wrote it so.
+Control records are not messages. A batch record that cannot be decoded counts as damage, although
+the checksum of the record is right: it was written that way.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lakebed.keratin.message_batch import MessageBatch, PackedMessages, PlainMes
 from lakebed.keratin.record_batch import decode
 from lakebed.keratin.run import Run
 
-_CONTROL = int(RecordFlags.CONTROL)  # plain numbers: flags of an enumeration are slow
+_CONTROL = int(RecordFlags.CONTROL)  # plain numbers: operations on enum flags are slow
 _SPECIAL = _CONTROL | int(RecordFlags.BATCH)
 
 
 def batches_of(
     run: Run, *, start: int, end: int, path: str, policy: DamagePolicy
 ) -> Iterator[MessageBatch]:
-    """The messages of the run with offsets in `[start, end)`."""
+    """Yields the messages of the run with offsets in `[start, end)`."""
     for first, last in _stretches(run):
         flags = run.flags[first]
         batch: MessageBatch | None = None
@@ -39,7 +39,7 @@ def batches_of(
 
 
 def within(batch: MessageBatch, start: int, end: int) -> MessageBatch | None:
-    """The messages with offsets in `[start, end)`; None if there are none."""
+    """Returns the messages with offsets in `[start, end)`, or None if there are none."""
     first, last = 0, len(batch)
     if batch.offsets[0] < start:
         first = bisect_left(batch.offsets, start)
@@ -51,17 +51,17 @@ def within(batch: MessageBatch, start: int, end: int) -> MessageBatch | None:
 
 
 def open_batch(run: Run, index: int, *, path: str) -> DecodedBatch:
-    """The messages of a batch record. `Corrupt` if it is not one that can be opened."""
+    """Decodes the batch record at `index`; raises `Corrupt` if that fails."""
     start = run.origin + int(run.positions[index])
     try:
         batch = decode(run.payload(index), has_gaps=True, path=path, start=start)
     except (DataError, TooLarge) as error:
         raise Corrupt(
-            f"a batch that cannot be opened ({error})", path=path, offset=start
+            f"a batch record cannot be decoded ({error})", path=path, offset=start
         ) from error
     if batch.header.first_offset != run.offsets[index]:
         raise Corrupt(
-            "a batch that belongs elsewhere",
+            "the first offset of a batch does not match its record",
             path=path,
             offset=start,
             expected=int(run.offsets[index]),
@@ -86,7 +86,7 @@ def _opened(run: Run, index: int, path: str, policy: DamagePolicy) -> MessageBat
 
 
 def _stretches(run: Run) -> Iterator[tuple[int, int]]:
-    """Records that are treated alike: each special one alone."""
+    """Yields index ranges of records to decode together; each control or batch record is alone."""
     count = run.record_count
     if not _has_special(run):
         yield 0, count
@@ -106,4 +106,4 @@ def _has_special(run: Run) -> bool:
     flags = run.flags
     if flags.tobytes() == bytes(flags.nbytes):
         return False
-    return any(one & _SPECIAL for one in set(flags))
+    return any(record_flags & _SPECIAL for record_flags in set(flags))

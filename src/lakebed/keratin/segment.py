@@ -1,4 +1,4 @@
-"""The segment that is being written: what is known of it in memory. No I/O here."""
+"""The in-memory state of the active segment, the one that is being written. No I/O."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ Numbers = int | Sequence[int]
 
 
 class ActiveSegment:
-    """Guarded by its partition's mutex; its indexes by whoever writes."""
+    """The offsets, end and index entries of the active segment.
+
+    The partition's mutex guards it, except the index entries, which only the writer uses.
+    """
 
     def __init__(
         self, *, base_offset: int, created_ms: int, index_stride_bytes: int, next_offset: int
     ) -> None:
         self.base_offset = base_offset
         self.created_ms = created_ms
-        self.next_offset = next_offset  # behind its last message
-        self.start = RECORDS_START  # of its first record
-        self.end = RECORDS_START  # behind its last record
+        self.next_offset = next_offset  # the offset after its last message
+        self.start = RECORDS_START  # the position of its first record
+        self.end = RECORDS_START  # the end of its last record
         self.timestamp_ms_max = 0
         self._stride = index_stride_bytes
-        self.last_position = RECORDS_START  # of its last record
-        self.indexed_end = RECORDS_START  # of the last record with an index entry
+        self.last_position = RECORDS_START  # the position of its last record
+        self.indexed_end = RECORDS_START  # the end of the last record with an index entry
         self.places: list[IndexEntry] = []
         self.times: list[TimeEntry] = []
 
@@ -34,7 +37,7 @@ class ActiveSegment:
         return self.end == self.start
 
     def may_take(self, next_offset: int) -> bool:
-        """Whether the indexes can count so far."""
+        """Returns whether the indexes can store offsets up to `next_offset`."""
         return next_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def add(
@@ -46,7 +49,7 @@ class ActiveSegment:
         size: int,
         next_offset: int,
     ) -> None:
-        """Records that were written at `end`; `positions` count from there."""
+        """Adds records that were written at `end`; `positions` are relative to it."""
         if isinstance(timestamps_ms, int):
             self._note_timestamp(timestamps_ms)
         done = 0
@@ -65,29 +68,36 @@ class ActiveSegment:
         self.next_offset = next_offset
 
     def begin_at(self, position: int) -> None:
-        """Behind a header that is longer than ours; before any record is added."""
+        """Starts the records after a header that is longer than `LOG_HEADER`.
+
+        It must be called before any record is added.
+        """
         self.start = self.end = self._mark = position
 
     def skip(self, size: int) -> None:
-        """Bytes that are no records: damage, with records behind it."""
+        """Skips damaged bytes that are followed by records."""
         self.end += size
 
     def finished_times(self) -> list[TimeEntry]:
-        """Of a sealed segment: its last message ends them, so that the largest time is there."""
+        """Returns the time index of a sealed segment.
+
+        Its last entry is for the last message and so holds the segment's largest timestamp.
+        """
         if self.is_empty:
             return self.times
         last = TimeEntry(self.timestamp_ms_max, self.next_offset - 1 - self.base_offset, 0)
         return [*self.times, last]
 
     def _points(self, positions: Column | Sequence[int], size: int) -> Iterator[int]:
-        """The records that get an entry: those that fill a stride since the last that did."""
+        """Yields the indexes of the records that get an index entry: one record per stride."""
         end, stride, count = self.end, self._stride, len(positions)
         first = 0
         while first < count:
-            # The first whose end, which is where the next begins, is a stride after that one's.
-            wanted = self.indexed_end + stride - end
-            following = bisect_left(positions, wanted, first + 1)
-            if following == count and size < wanted:
+            # The first record that ends a stride or more after the last indexed one. Its end is
+            # where the next record begins.
+            stride_end = self.indexed_end + stride - end
+            following = bisect_left(positions, stride_end, first + 1)
+            if following == count and size < stride_end:
                 return
             yield following - 1
             self.indexed_end = end + (positions[following] if following < count else size)

@@ -1,4 +1,4 @@
-"""The three files of the segment that is written: how they begin, grow and are sealed."""
+"""The three files of the active segment: creates them, appends to them and seals them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lakebed.keratin.log_file import encode_log_header
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.segment import ActiveSegment
 
-ENTRIES_AT_ONCE = 64  # written to an index; whoever misses them searches so many strides
+ENTRIES_AT_ONCE = 64  # index entries per write; a reader without them searches that many strides
 
 
 class SegmentFiles:
-    """For one thread at a time: the writer's."""
+    """The open files of the active segment. Only the writer's thread uses it."""
 
     def __init__(self, disk: Disk, paths: PartitionPaths, segment: ActiveSegment) -> None:
-        """Of a segment whose files are there, its records durable and its indexes right."""
+        """Opens the files, which must exist with durable records and matching indexes."""
         base = segment.base_offset
         self._disk = disk
         self._segment = segment
@@ -36,12 +36,15 @@ class SegmentFiles:
             undo.pop_all()
 
     def add_to_indexes(self) -> None:
-        """Write the new entries if they are many: two more writes would be felt at each commit."""
+        """Writes the new index entries once there are many, because each write slows a commit."""
         if len(self._segment.places) >= self._written_count + ENTRIES_AT_ONCE:
             self.write_indexes()
 
     def write_indexes(self) -> None:
-        """The entries since the last time: not synced, for they can be made again."""
+        """Writes the index entries added since the last time.
+
+        They are not synced, because they can be rebuilt from the log.
+        """
         written, self._written_count = self._written_count, len(self._segment.places)
         places, times = self._segment.places[written:], self._segment.times[written:]
         if places:
@@ -49,9 +52,9 @@ class SegmentFiles:
             self._append(2, b"".join(map(TIME_ENTRY.pack, times)), written * TIME_ENTRY.size)
 
     def seal(self) -> int:
-        """Cut the log to its records and complete its indexes, durably; the bytes of the `.idx`.
+        """Truncates the log after its last record and completes its indexes, durably.
 
-        Doing it again is fine.
+        Returns the size of the `.idx` in bytes. Idempotent.
         """
         log = self._files[0]
         if log.size() > self.tail.end:
@@ -64,7 +67,7 @@ class SegmentFiles:
             file.close()
 
     def _append(self, number: int, data: Buffer, bytes_before: int) -> None:
-        with contextlib.suppress(LakebedError):  # whoever misses an entry searches longer
+        with contextlib.suppress(LakebedError):  # without an entry, a search only takes longer
             self._files[number].pwrite(INDEX_HEADER.size + bytes_before, data)
 
 
@@ -72,11 +75,11 @@ _INDEXES = (SegmentFile.INDEX, SegmentFile.TIME_INDEX)
 
 
 def create_segment(disk: Disk, paths: PartitionPaths, segment: ActiveSegment) -> None:
-    """The files of a segment without records; durable when it returns."""
+    """Creates the files of a segment without records. They are durable when this returns."""
     base = segment.base_offset
     for file in (SegmentFile.LOG, *_INDEXES):
         with contextlib.suppress(NotFound):
-            disk.unlink(paths.segment(base, file))  # left by one who was refused half-way
+            disk.unlink(paths.segment(base, file))  # left by an attempt that failed half-way
     header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
     with disk.create(paths.segment(base, SegmentFile.LOG)) as log:
         log.write_and_sync(0, [header])
@@ -88,7 +91,7 @@ def create_segment(disk: Disk, paths: PartitionPaths, segment: ActiveSegment) ->
 
 
 def remove_segment(disk: Disk, paths: PartitionPaths, base_offset: int) -> None:
-    """Its files, the log last: what is found without a log belongs to nobody."""
+    """Removes the files of a segment, the log last; files without a log are removed by recovery."""
     for file in reversed(SegmentFile):
         with contextlib.suppress(NotFound):
             disk.unlink(paths.segment(base_offset, file))
@@ -97,7 +100,7 @@ def remove_segment(disk: Disk, paths: PartitionPaths, base_offset: int) -> None:
 def rebuild_indexes(
     disk: Disk, paths: PartitionPaths, segment: ActiveSegment, *, is_sealed: bool
 ) -> int:
-    """Replace both indexes by what the log says; the bytes of the `.idx`."""
+    """Replaces both indexes with the segment's entries; returns the size of the `.idx` in bytes."""
     names = [paths.segment(segment.base_offset, file) for file in _INDEXES]
     return write_indexes(disk, names, segment, is_sealed=is_sealed)
 

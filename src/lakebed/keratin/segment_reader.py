@@ -1,9 +1,8 @@
-"""One segment, open for reading by offsets.
+"""Reads one open segment by offsets.
 
-Its file is read in windows, the active one's only below the durable end, where its bytes do not
-change. The file may be another one than the list of segments tells of: a
-smaller one that compaction put in its place. So readers go by offsets, and never carry a position
-from one open file to another.
+The file is read in windows. The active segment is read only below the durable end, where its bytes
+do not change. Compaction may have replaced the file with a smaller one since the segments were
+listed. So readers navigate by offsets, and never use a position from one open file in another.
 """
 
 from __future__ import annotations
@@ -24,25 +23,26 @@ _SEEK_BYTES = 64 * KIB
 
 
 class SegmentReader:
-    """Thread-safe, until it is closed."""
+    """An open segment and the known positions of its records. Thread-safe until it is closed."""
 
     def __init__(self, log: LogBytes, places: RecordPositions) -> None:
         self.log = log
         self.places = places
 
     def seek(self, offset: int, end: int, *, limit_offset: int) -> int:
-        """Where the first record with messages at or behind `offset` begins, below `end`.
+        """Returns the position of the first record, before `end`, that reaches `offset`.
 
-        `end` if there is none. If damage stands where it should be: where that begins. Damage
-        before it is passed over: nobody asked for what was there.
+        That is the first record with a message at or after `offset`. Returns `end` if there is
+        none. If the record's place is damaged, returns where the damage begins. Damage before that
+        record is skipped, because the caller does not read there.
         """
         position = self.places.end_at(offset)
         if position is not None:
             return min(position, end)
         position, least_offset = self._place_before(offset, end)
         while position < end:
-            found = self.log.scan(position, end, bytes_max=_SEEK_BYTES)
-            if isinstance(found, Stop):
+            scanned = self.log.scan(position, end, bytes_max=_SEEK_BYTES)
+            if isinstance(scanned, Stop):
                 following = self.log.find(
                     position + 1, end, least_offset=least_offset, limit_offset=limit_offset
                 )
@@ -50,16 +50,16 @@ class SegmentReader:
                     return position
                 position = following.start
                 continue
-            if found.in_order_count(least_offset, limit_offset) < found.record_count:
-                return position  # the walk that follows meets it, and says what is wrong
-            index = found.index_for(offset)
-            if index < found.record_count:
-                return found.origin + int(found.positions[index])
-            position, least_offset = found.end, found.next_offset
+            if scanned.in_order_count(least_offset, limit_offset) < scanned.record_count:
+                return position  # reading from here finds the problem and reports it
+            index = scanned.index_for(offset)
+            if index < scanned.record_count:
+                return scanned.origin + int(scanned.positions[index])
+            position, least_offset = scanned.end, scanned.next_offset
         return end
 
     def learn(self, run: Run) -> None:
-        """A run that was read from here."""
+        """Remembers the position of a run that was read from this file."""
         self.places.learn(
             offset=int(run.offsets[0]),
             start=run.start,
@@ -71,7 +71,10 @@ class SegmentReader:
         self.log.close()
 
     def _place_before(self, offset: int, end: int) -> Place:
-        """A record that is not behind `offset`, and its offset; the segment's start if need be."""
+        """Returns the position and offset of a verified record at or before `offset`.
+
+        Falls back to the first record of the segment.
+        """
         for place in self.places.before(offset):
             if place[1] < end and self._is_at(place, end):
                 return place[1], place[0]
@@ -79,18 +82,18 @@ class SegmentReader:
         return self.log.records_start, self.log.base_offset
 
     def _is_at(self, place: Place, end: int) -> bool:
-        found = self.log.scan(place[1], end, bytes_max=0, count_max=1)
-        return isinstance(found, Run) and found.offsets[0] == place[0]
+        scanned = self.log.scan(place[1], end, bytes_max=0, count_max=1)
+        return isinstance(scanned, Run) and scanned.offsets[0] == place[0]
 
 
 def open_segment(disk: Disk, info: PartitionSegment, *, mutex: Mutex) -> SegmentReader:
-    """`NotFound` if its file is gone."""
+    """Opens a segment for reading; raises `NotFound` if its file does not exist."""
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=info.is_sealed)
     return SegmentReader(log, RecordPositions(mutex, _indexed(disk, info)))
 
 
 def _indexed(disk: Disk, info: PartitionSegment) -> list[Place]:
-    """What the index tells; nothing if there is no good one."""
+    """Returns the record positions in the index, or none if it is missing or damaged."""
     try:
         path = info.path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value
         entries = load_index(disk, path, base_offset=info.base_offset)

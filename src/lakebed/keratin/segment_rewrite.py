@@ -1,11 +1,11 @@
-"""A sealed segment in fewer bytes: some of its records, in a file that takes the old one's place.
+"""Rewrites a sealed segment with only some of its records, and replaces the old file.
 
 The new log is complete and durable before it replaces the old one by a rename; its indexes follow.
-Whatever the moment of a crash, the log is the old one or the new one. Indexes of the other one may
-stand beside it: they are derived, and made again when the partition is opened.
+After a crash at any point, the log is either the old or the new one. The indexes may then belong to
+the other one; they are rebuilt when the partition is opened.
 
-Records keep their offsets. The segment's last offset is always there: where its message is left
-out, an empty control record holds its place, so that the log alone tells where the next begins.
+Records keep their offsets. If the last message of the segment is left out, an empty control record
+takes its offset, so that the log alone shows at which offset the next segment begins.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop, keratin_encode, keratin_scan
 
 Kept = range | Sequence[Message]
-"""Records of a run that stay as they are, by their indexes; or messages, as plain records."""
+"""Index range of a run's records to keep unchanged, or messages to write as plain records."""
 
 Choose = Callable[[Run], Iterable[Kept]]
-"""What of a run stays, in order. Asked twice: it must not change its mind."""
+"""Returns what to keep of a run, in order. It is called twice, and must return the same."""
 
 _WINDOW_BYTES = 1 * MIB
 _CAPACITY_BYTES = (1 << 31) - 1
 
 
 class RewrittenSegment(NamedTuple):
-    """What the new file is, for the partition's list and its manifest."""
+    """Describes the new file, for the partition's segment list and its manifest."""
 
     info: PartitionSegment  # of the next generation
     index_bytes: int
@@ -63,9 +63,10 @@ def rewrite_segment(
     *,
     index_stride_bytes: int,
 ) -> RewrittenSegment | None:
-    """Replace the segment's files; None, and nothing was changed, if that makes it no smaller.
+    """Replaces the segment's files with the chosen records.
 
-    `Corrupt` if the log is damaged: it has to be repaired first.
+    Returns None, and changes nothing, if the segment would not become smaller. Raises `Corrupt` if
+    the log is damaged; it must be repaired first.
     """
     assert info.is_sealed, "only sealed segments are rewritten"
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
@@ -73,11 +74,11 @@ def rewrite_segment(
         log.header()
         if all(_is_all(run, choose(run)) for run in whole_runs(log, info)):
             return None
-        writing = _SegmentRewrite(
+        rewrite = _SegmentRewrite(
             disk, paths, info, index_stride_bytes, created_ms=log.header().created_ms
         )
         pieces = (piece for run in whole_runs(log, info) for piece in _pieces(run, choose(run)))
-        return writing.replace(pieces, bytes_max=info.end - 1)
+        return rewrite.replace(pieces, bytes_max=info.end - 1)
     finally:
         log.close()
 
@@ -91,33 +92,33 @@ def rewrite_ranges(
     index_stride_bytes: int,
     created_ms: int,
 ) -> RewrittenSegment:
-    """Replace the segment's files by those parts of its log alone."""
+    """Replaces the segment's files with the given ranges of its log."""
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
     try:
-        writing = _SegmentRewrite(disk, paths, info, index_stride_bytes, created_ms=created_ms)
-        pieces = (run for one in ranges for run in _range_runs(log, one))
-        rewritten = writing.replace(pieces, bytes_max=None)
-        assert rewritten is not None, "there is no limit to what a repair may take"
+        rewrite = _SegmentRewrite(disk, paths, info, index_stride_bytes, created_ms=created_ms)
+        pieces = (run for good_range in ranges for run in _range_runs(log, good_range))
+        rewritten = rewrite.replace(pieces, bytes_max=None)
+        assert rewritten is not None, "a rewrite without a size limit must succeed"
         return rewritten
     finally:
         log.close()
 
 
 def whole_runs(log: LogBytes, info: PartitionSegment) -> Iterator[Run]:
-    """All the records of a sealed segment; `Corrupt` if it is damaged."""
+    """Yields all records of a sealed segment; raises `Corrupt` if it is damaged."""
     position, next_offset = log.records_start, info.base_offset
     while position < info.end:
-        found = log.scan(position, info.end, bytes_max=_WINDOW_BYTES)
-        if isinstance(found, Stop):
-            raise Corrupt(PROBLEMS[found], path=info.path, offset=position)
-        if found.in_order_count(next_offset, info.next_offset) < found.record_count:
+        scanned = log.scan(position, info.end, bytes_max=_WINDOW_BYTES)
+        if isinstance(scanned, Stop):
+            raise Corrupt(PROBLEMS[scanned], path=info.path, offset=position)
+        if scanned.in_order_count(next_offset, info.next_offset) < scanned.record_count:
             raise Corrupt(OUT_OF_ORDER, path=info.path, offset=position)
-        yield found
-        position, next_offset = found.end, found.next_offset
+        yield scanned
+        position, next_offset = scanned.end, scanned.next_offset
 
 
 class _SegmentRewrite:
-    """One new log, as it grows."""
+    """Writes one new log and replaces the old one with it."""
 
     def __init__(
         self,
@@ -138,10 +139,10 @@ class _SegmentRewrite:
             next_offset=info.base_offset,
         )
         self._waiting: list[Buffer] = []
-        self._written = 0  # bytes of the file; those that wait come behind
+        self._written = 0  # bytes written to the file; the waiting buffers follow
 
     def replace(self, pieces: Iterable[Run], *, bytes_max: int | None) -> RewrittenSegment | None:
-        """None, and the old file stays, if the new one would take more than that."""
+        """Replaces the log; returns None, and keeps the old one, if it exceeds `bytes_max`."""
 
         def build(file: File) -> None:
             self._build(file, pieces, bytes_max)
@@ -167,13 +168,13 @@ class _SegmentRewrite:
         for run in pieces:
             self._add(run)
             if bytes_max is not None and segment.end > bytes_max:
-                raise _TooLong(f"{info.path}: no smaller")
+                raise _TooLong(f"{info.path}: the rewritten log would not be smaller")
             if segment.end - self._written >= _WINDOW_BYTES:
                 self._flush(file)
         if segment.next_offset < info.next_offset:
             self._add(_place_holder(info.next_offset - 1, segment.timestamp_ms_max))
         if bytes_max is not None and segment.end > bytes_max:
-            raise _TooLong(f"{info.path}: no smaller")
+            raise _TooLong(f"{info.path}: the rewritten log would not be smaller")
         self._flush(file)
         file.sync()
 
@@ -197,11 +198,11 @@ class _SegmentRewrite:
 
 
 class _TooLong(LakebedError):
-    """The new log would not be smaller: its file is given up."""
+    """The new log would not be smaller, so it is discarded. Never reaches a caller."""
 
 
 def _is_all(run: Run, kept: Iterable[Kept]) -> bool:
-    """Whether everything stays as it is."""
+    """Returns whether every record of the run is kept unchanged."""
     following = 0
     for piece in kept:
         if not isinstance(piece, range) or piece.start != following:
@@ -222,15 +223,17 @@ def _pieces(run: Run, kept: Iterable[Kept]) -> Iterator[Run]:
 def _range_runs(log: LogBytes, good: GoodRange) -> Iterator[Run]:
     position = good.start
     while position < good.end:
-        found = log.scan(position, good.end, bytes_max=_WINDOW_BYTES)
-        if isinstance(found, Stop):
-            raise Corrupt("the log changed meanwhile", path=log.path, offset=position)
-        yield found
-        position = found.end
+        scanned = log.scan(position, good.end, bytes_max=_WINDOW_BYTES)
+        if isinstance(scanned, Stop):
+            raise Corrupt(
+                "the log changed while it was being repaired", path=log.path, offset=position
+            )
+        yield scanned
+        position = scanned.end
 
 
 def _plain(messages: Sequence[Message]) -> Run:
-    """The messages as plain records. One from before 1970 is stamped with the first moment."""
+    """Encodes messages as plain records. A timestamp before 1970 becomes 0."""
     return _encoded(
         [message.value or b"" for message in messages],
         [encode_headers(message.key, None, message.headers) for message in messages],

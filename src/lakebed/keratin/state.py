@@ -1,4 +1,4 @@
-"""What an open partition is at this moment: its segments, its ends, and who waits for more."""
+"""The current state of an open partition: its segments, its durable end and the waiting readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from lakebed.keratin.view import PartitionSegment
 
 
 class PartitionState:
-    """The mutex guards all of it. Only the writer changes it; everybody may look."""
+    """The segments and the durable end of a partition.
+
+    The mutex guards everything. Only the writer changes it; any thread may read it.
+    """
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class PartitionState:
         self._durable_position = active.end
         self._durable_offset = next_offset
         self._start_offset = start_offset
-        self._moved: Event | None = None  # set, for those who wait, when the durable end moves
+        self._moved: Event | None = None  # set when the durable end moves; readers wait for it
         self._listeners = Listeners(paths.name, runner)
         self._is_closed = False
 
@@ -63,14 +66,14 @@ class PartitionState:
             return (*self._sealed, active)
 
     def move_durable(self, *, position: int, offset: int) -> None:
-        """Tell everybody that more is durable."""
+        """Moves the durable end and wakes the waiting readers."""
         with self._mutex:
             self._durable_position, self._durable_offset = position, offset
             moved, self._moved = self._moved, None
         self._notify(moved)
 
     def begin(self, active: ActiveSegment, sealed: PartitionSegment) -> None:
-        """The active segment was sealed, and another one follows it."""
+        """Adds the sealed segment, and makes `active` the active one."""
         with self._mutex:
             self._sealed = (*self._sealed, sealed)
             self._active = active
@@ -104,7 +107,7 @@ class PartitionState:
         return self._listeners.add(callback)
 
     def close(self) -> None:
-        """Wake whoever waits. Idempotent."""
+        """Wakes the waiting readers, which then raise `Closed`. Idempotent."""
         with self._mutex:
             self._is_closed = True
             moved, self._moved = self._moved, None

@@ -1,7 +1,7 @@
-"""A topic: partitions that share a name and settings, and the choice between them.
+"""A topic: partitions with a common name and settings. It also chooses a message's partition.
 
-Each partition is served as soon as it is open: one that is still recovering, or that cannot be
-opened, delays or fails only what needs it.
+Each partition is usable as soon as it is open. A partition that is still recovering, or cannot be
+opened, delays or fails only the calls that need it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakebed.keratin.segment import Numbers
 
 
 class Topic:
-    """Open for writing. Thread-safe."""
+    """A topic that is open for writing. Thread-safe."""
 
     def __init__(
         self,
@@ -38,12 +38,14 @@ class Topic:
         self.config = config
         self._open_partition = open_partition
         self._opened = OpenRegistry(self._open, name=f"topic {name}", runner=runner)
-        self._partitions: list[Partition | None] = [None] * identity.partition_count  # if open
-        self._turn = 0  # which partition is next; a lost count only changes the turn
+        # None for partitions that are not open.
+        self._partitions: list[Partition | None] = [None] * identity.partition_count
+        # The partition of the last message without a key. Races between threads are harmless.
+        self._turn = 0
 
     @property
     def topic_id(self) -> str:
-        """Another one, if the topic was deleted and created again."""
+        """The unique id of the topic. It changes if the topic is deleted and created again."""
         return self.identity.topic_id
 
     @property
@@ -52,20 +54,20 @@ class Topic:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all partitions are open."""
+        """Whether all partitions are open now."""
         return None not in self._partitions
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """All of them; waits for those that are being opened."""
+        """All partitions. This waits until they are open."""
         return tuple(self._opened.get_all(range(self.partition_count)))
 
     def partition(self, number: int) -> Partition:
-        """Waits until it is open; `NotFound` if there is none of that number."""
+        """Returns a partition, once it is open; raises `NotFound` if there is no such partition."""
         return self.opened_partition(number) or self._opened.get(number)
 
     def opened_partition(self, number: int) -> Partition | None:
-        """The partition if it is open; never waits."""
+        """Returns the partition if it is open, otherwise None; never waits."""
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
@@ -74,11 +76,11 @@ class Topic:
         return [partition for partition in self._partitions if partition is not None]
 
     def open_in_background(self) -> None:
-        """Open what is not open yet. What cannot be opened is tried again when it is needed."""
+        """Starts opening all partitions. A partition that fails is tried again when it is used."""
         self._opened.start_all(range(self.partition_count))
 
     def close(self) -> list[Partition]:
-        """Open nothing more; the partitions that are open, for the caller to close."""
+        """Stops opening partitions, and returns the open ones, which the caller must close."""
         return self._opened.close()
 
     def _open(self, number: int) -> Partition:
@@ -86,11 +88,14 @@ class Topic:
         return partition
 
     def partition_for(self, key: Buffer) -> int:
-        """Where messages with that key go: as Kafka's Java client decides it."""
+        """Returns the partition of that key, the same one as Kafka's Java client chooses."""
         return partition_of(key, self.partition_count)
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """In every partition the first message at or after that moment, or its end."""
+        """Returns for every partition the offset of the first message at or after that time.
+
+        For a partition without such a message, it is the high watermark.
+        """
         return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
     def append_batch(
@@ -106,13 +111,17 @@ class Topic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendFuture:
-        """Append messages to one partition: the one given, or the key's, or the next in turn.
+        """Appends messages to one partition: `partition`, or the key's, or the next one in turn.
 
-        All get the `key`; for a key each see `append_keyed`. The result is (base offset, count).
+        All messages get the same `key`; use `append_keyed` for different keys. The future's result
+        is (base offset, count).
         """
         if partition is None:
             if producer is not None and self.partition_count > 1 and key is None:
-                raise InputError("a producer's messages need a partition or a key")
+                raise InputError(
+                    f"{self.name}: an append with a producer needs a partition or a key, because "
+                    "the topic has several partitions"
+                )
             partition = self.next_partition() if key is None else self.partition_for(key)
         return self.partition(partition).append_batch(
             payloads,
@@ -132,11 +141,10 @@ class Topic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> list[AppendFuture]:
-        """Append pairs of key and payload, each to its key's partition: one append for each.
+        """Appends (key, payload) pairs to their keys' partitions, with one append per partition.
 
-        Those without a key go to the next partition in turn, together. What is wrong with any of
-        them is found before one is appended. `PartlyAppended` if some were, when there was no room
-        for others.
+        All messages without a key go to the next partition in turn. Everything is validated before
+        the first append. Raises `PartlyAppended` if some appends succeeded and others were refused.
         """
         pairs = list(messages)
         prepared = []
@@ -156,7 +164,7 @@ class Topic:
         return futures
 
     def next_partition(self) -> int:
-        """Where messages without a key go: each partition in turn, of those that are open."""
+        """Returns the partition for messages without a key: the open partitions in turn."""
         first = self._turn + 1
         turns = ((first + step) % self.partition_count for step in range(self.partition_count))
         is_open = (number for number in turns if self.opened_partition(number) is not None)

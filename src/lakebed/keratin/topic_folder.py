@@ -1,14 +1,14 @@
-"""The folder of a topic: it appears and disappears with one rename, so it is never half there.
+"""Creates and deletes the folder of a topic atomically, with one rename.
 
-A topic is built as `topics/+creating-<id>` and renamed to its name; a deleted one is renamed to
-`topics/+deleting-<id>` before anything in it is removed. No topic's name has a `+`. What a crash
-leaves under these names is removed when the topics are opened next.
+A new topic is built as `topics/+creating-<id>` and then renamed to its name. A deleted one is
+renamed to `topics/+deleting-<id>` before its files are removed. Topic names never contain a `+`.
+Folders with these names that a crash left are removed when the topics are opened next.
 
-So a folder under a topic's name that holds files, but no `topic.json`, has lost it: nothing may
-create, open or remove that topic as if it were not there. Folders without a file in them are what
-older releases left of a creation that was cut short: no topic.
+So a folder with a topic's name that holds files but no `topic.json` is a damaged topic: it must not
+be treated as nonexistent. A folder without any files is not a topic: older releases left those when
+a creation was interrupted.
 
-A topic's folder is never a symbolic link, and what is removed is never found by following one.
+A topic's folder is never a symbolic link, and removing a folder never follows one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def topic_names(disk: Disk, root: PathLike) -> list[str]:
-    """The topics of a root, sorted; also those whose folder cannot be used as it is."""
+    """Returns the sorted names of a root's topics, including damaged ones."""
     folder = os.path.join(os.fspath(root), TOPICS_NAME)
     if not disk.is_folder(folder):
         return []
@@ -44,19 +44,22 @@ def topic_names(disk: Disk, root: PathLike) -> list[str]:
 
 
 def topic_exists(disk: Disk, paths: TopicPaths) -> bool:
-    """Whether there is a topic, even one that has lost its `topic.json`; `Corrupt` for a link."""
+    """Returns whether there is a topic, even if its `topic.json` is missing.
+
+    Raises `Corrupt` if the folder is a symbolic link.
+    """
     _check_not_linked(disk, paths)
     return disk.exists(paths.identity) or _has_files(disk, paths.folder)
 
 
 def check_topic_folder(disk: Disk, paths: TopicPaths) -> None:
-    """`Corrupt` if the folder is a symbolic link, or has lost its `topic.json`."""
+    """Raises `Corrupt` if the folder is a symbolic link, or if its `topic.json` is missing."""
     _check_not_linked(disk, paths)
     if not disk.exists(paths.identity) and _has_files(disk, paths.folder):
         raise Corrupt(
-            f"the file is missing, and the topic's messages are there: lakebed topic repair "
-            f"{paths.topic} writes it again, with default settings; lakebed topic delete "
-            f"{paths.topic} removes the messages",
+            f"the file is missing, but the topic has messages; run 'lakebed topic repair "
+            f"{paths.topic}' to write it again with default settings, or 'lakebed topic delete "
+            f"{paths.topic}' to remove the messages",
             path=paths.identity,
         )
 
@@ -64,40 +67,49 @@ def check_topic_folder(disk: Disk, paths: TopicPaths) -> None:
 def create_topic_folder(
     disk: Disk, paths: TopicPaths, identity: bytes, *, topic_id: str, partition_count: int
 ) -> None:
-    """All of it or nothing; durable when it returns. `identity` is what `topic.json` holds."""
+    """Creates the topic's folder, completely or not at all. It is durable when this returns.
+
+    `identity` is the contents of `topic.json`.
+    """
     topics = os.path.dirname(paths.folder)
-    build = os.path.join(topics, f"{_CREATING}{topic_id}")
+    temporary = os.path.join(topics, f"{_CREATING}{topic_id}")
     make_folders(disk, topics)
     _remove_empty_folders(disk, paths.folder)
     try:
-        disk.make_folder(build)
-        folders = [os.path.join(build, str(number)) for number in range(partition_count)]
+        disk.make_folder(temporary)
+        folders = [os.path.join(temporary, str(number)) for number in range(partition_count)]
         for folder in folders:
             disk.make_folder(folder)
             disk.make_folder(os.path.join(folder, SEGMENTS_NAME))
         for folder in folders:
             disk.sync_folder(folder)
-        replace_atomically(disk, os.path.join(build, IDENTITY_NAME), identity)
-        disk.rename(build, paths.folder)
+        replace_atomically(disk, os.path.join(temporary, IDENTITY_NAME), identity)
+        disk.rename(temporary, paths.folder)
         disk.sync_folder(topics)
     except LakebedError:
         with contextlib.suppress(LakebedError):
-            remove_tree(disk, build)
+            remove_tree(disk, temporary)
         raise
 
 
 def delete_topic_folder(disk: Disk, paths: TopicPaths, *, token: str) -> None:
-    """The topic is gone for good once this has renamed its folder; `token` is used once."""
+    """Renames the topic's folder, which deletes the topic, and then removes its files.
+
+    `token` makes the temporary name unique.
+    """
     topics = os.path.dirname(paths.folder)
-    gone = os.path.join(topics, f"{_DELETING}{token}")
-    disk.rename(paths.folder, gone)
+    temporary = os.path.join(topics, f"{_DELETING}{token}")
+    disk.rename(paths.folder, temporary)
     disk.sync_folder(topics)
-    remove_tree(disk, gone)
+    remove_tree(disk, temporary)
     disk.sync_folder(topics)
 
 
 def remove_leftovers(disk: Disk, root: PathLike) -> None:
-    """What crashes left of creations and deletions. Only for the one writer."""
+    """Removes the folders of interrupted creations and deletions.
+
+    Only the process that holds the root's lock may call this.
+    """
     topics = os.path.join(os.fspath(root), TOPICS_NAME)
     if not disk.is_folder(topics):
         return
@@ -105,12 +117,16 @@ def remove_leftovers(disk: Disk, root: PathLike) -> None:
         if name.startswith((_CREATING, _DELETING)):
             try:
                 remove_tree(disk, os.path.join(topics, name))
-            except LakebedError as error:  # it is tried again by the next opening
-                _log.warning("%s: not removed: %s", os.path.join(topics, name), error)
+            except LakebedError as error:  # the next opening tries again
+                _log.warning(
+                    "%s: the leftover folder could not be removed: %s",
+                    os.path.join(topics, name),
+                    error,
+                )
 
 
 def remove_tree(disk: Disk, folder: str) -> None:
-    """A folder with all that is in it. A symbolic link is removed, never followed."""
+    """Removes a folder with everything in it. Symbolic links are removed, never followed."""
     for name in disk.names(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(NotFound):
@@ -124,8 +140,8 @@ def remove_tree(disk: Disk, folder: str) -> None:
 def _check_not_linked(disk: Disk, paths: TopicPaths) -> None:
     if disk.is_symlink(paths.folder):
         raise Corrupt(
-            "a symbolic link where a topic's folder must be: put the folder itself there, or "
-            "remove the link",
+            "the topic's folder is a symbolic link; replace it with the folder itself, or remove "
+            "the link",
             path=paths.folder,
         )
 
@@ -139,7 +155,7 @@ def _is_topic(disk: Disk, paths: TopicPaths) -> bool:
 
 
 def _has_files(disk: Disk, folder: str) -> bool:
-    """Anywhere below it; what an interrupted replacement left does not count."""
+    """Returns whether there are files anywhere below the folder, not counting temporary files."""
     if not disk.is_folder(folder):
         return False
     for name in disk.names(folder):
@@ -153,6 +169,6 @@ def _has_files(disk: Disk, folder: str) -> bool:
 
 
 def _remove_empty_folders(disk: Disk, folder: str) -> None:
-    """What an older release left of a creation that was cut short."""
+    """Removes the empty folders that an interrupted creation by an older release left."""
     if disk.is_folder(folder):
         remove_tree(disk, folder)

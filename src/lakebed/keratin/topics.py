@@ -1,10 +1,10 @@
-"""All topics below one root: creates, opens and deletes them, and drives their partitions.
+"""All topics of one root: creates, opens and deletes them, and runs their background work.
 
     topics = Topics(root, disk=disk, runner=runner)
     topic = topics.create("orders", partitions=3)
 
-Whoever makes one holds the root's lock. Two tasks on the runner serve all partitions: one commits
-what is due, the other looks after retention and what else can wait.
+The caller must hold the root's lock. Two tasks on the runner serve all partitions: one commits
+queued appends, the other runs retention, compaction and other upkeep.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ SPARE_BYTES_MAX = 256 * MIB
 
 
 class Topics:
-    """Thread-safe; but a topic is created, opened or deleted by one at a time."""
+    """The topics of one root. Thread-safe.
+
+    Calls that create, open, close or delete the same topic wait for each other.
+    """
 
     def __init__(
         self,
@@ -61,9 +64,12 @@ class Topics:
         damage: DamageLedger | None = None,
         make_topic: Callable[..., Topic] = Topic,
     ) -> None:
-        """`is_pinned` tells, by topic, partition and offsets, what retention must leave alone;
-        `spare_budget` is what may be zero-filled ahead of need, together with others;
-        `damage` is where losses go on record; `make_topic` is called as `Topic` is."""
+        """Opens the topics of a root; no topic is opened yet.
+
+        `is_pinned` returns, by topic, partition and offsets, whether retention must keep messages.
+        `spare_budget` limits the zero-filled bytes; it may be shared with other engines. Losses are
+        recorded in `damage`. `make_topic` is called like `Topic`.
+        """
         self.root = os.fspath(root)
         self._disk = disk
         self._runner = runner
@@ -84,21 +90,21 @@ class Topics:
         remove_leftovers(disk, self.root)
 
     def names(self) -> list[str]:
-        """All topics there are, open or not."""
+        """Returns the names of all topics, open or not."""
         return topic_names(self._disk, self.root)
 
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> Topic:
-        """A new topic; `AlreadyExists` if there is one of that name."""
+        """Creates a topic; raises `AlreadyExists` if there is one of that name."""
         paths = TopicPaths(self.root, name)
         check_partition_count(partitions)
         identity = new_identity(partitions, settings or {}, self._random)
-        identity.config(self._config)  # on top of the store's own they must be good, too
+        identity.config(self._config)  # validates them in combination with the store's settings
         with self._claimed(name):
             check_topic_folder(self._disk, paths)
             if self._disk.exists(paths.identity):
-                raise AlreadyExists(f"there is a topic {name} already")
+                raise AlreadyExists(f"topic {name} already exists")
             self._forget_losses(name)
             create_topic_folder(
                 self._disk,
@@ -109,7 +115,7 @@ class Topics:
             )
             topic = self._topic(paths, identity)
             try:
-                topic.partitions  # noqa: B018 - opens them: a new topic is whole, or not there
+                topic.partitions  # noqa: B018 - opens them all, or the topic is not created
             except BaseException:
                 self._close_topic(topic)
                 with contextlib.suppress(LakebedError):
@@ -118,9 +124,9 @@ class Topics:
             return self._keep(topic)
 
     def open(self, name: str) -> Topic:
-        """The topic of that name, the same one each time; `NotFound` if there is none.
+        """Opens a topic, or returns it if it is open; raises `NotFound` if it does not exist.
 
-        A single partition is opened at once, several in the background: see `Topic`.
+        A single partition is opened before this returns, several in the background: see `Topic`.
         """
         with self._mutex:
             topic = self._open.get(name)
@@ -128,7 +134,7 @@ class Topics:
             return topic
         paths = TopicPaths(self.root, name)
         with self._claimed(name):
-            # Somebody may have been faster.
+            # Another thread may have opened it in the meantime.
             topic = self._open.get(name)
             if topic is not None:
                 return topic
@@ -140,24 +146,24 @@ class Topics:
         return topic
 
     def opened(self) -> dict[str, Topic]:
-        """Those that are open, by name."""
+        """Returns the open topics by name."""
         with self._mutex:
             return dict(self._open)
 
     def opened_topic(self, name: str) -> Topic | None:
-        """The topic if it is open; never waits."""
+        """Returns the topic if it is open, otherwise None; never waits."""
         with self._mutex:
             return self._open.get(name)
 
     def identity(self, name: str) -> TopicIdentity:
-        """`NotFound` if there is none."""
+        """Raises `NotFound` if there is no such topic."""
         try:
             return load_identity(self._disk, TopicPaths(self.root, name))
         except NotFound:
             raise NotFound(f"{self.root}: there is no topic {name}") from None
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """Change settings of a topic; they count from its next opening on."""
+        """Changes settings of a topic. They take effect when it is opened next."""
         paths, identity = TopicPaths(self.root, name), self.identity(name)
         merged = {**identity.settings, **settings}
         fresh = new_identity(identity.partition_count, merged, self._random)
@@ -173,9 +179,9 @@ class Topics:
         )
 
     def delete(self, name: str) -> None:
-        """Remove a topic with all its messages, for good; `NotFound` if there is none.
+        """Deletes a topic with all its messages; raises `NotFound` if it does not exist.
 
-        One whose `topic.json` is lost or damaged can be removed, too.
+        A topic whose `topic.json` is missing or damaged can be deleted too.
         """
         paths = TopicPaths(self.root, name)
         with self._claimed(name):
@@ -186,9 +192,9 @@ class Topics:
             self._forget_losses(name)
 
     def failures(self) -> dict[str, Exception]:
-        """The open partitions whose background work fails at present, and why. It is tried again.
+        """Returns the errors of open partitions whose background work fails; it is retried.
 
-        Those that take no writes are not among them: see `Partition.failure`.
+        Partitions that refuse writes are left out: see `Partition.failure`.
         """
         failing = self._flushing.failures() | self._upkeep.failures()
         return {
@@ -198,12 +204,12 @@ class Topics:
         }
 
     def close_topic(self, name: str) -> None:
-        """Close a topic, if it is open; it may be opened again."""
+        """Closes a topic if it is open. It may be opened again."""
         with self._claimed(name):
             self._close_opened(name)
 
     def close(self) -> None:
-        """Close every topic. Idempotent."""
+        """Closes every topic. Idempotent."""
         with self._mutex:
             self._is_closed = True
             topics, self._open = list(self._open.values()), {}
@@ -231,10 +237,10 @@ class Topics:
     def _open_partition(self, paths: TopicPaths, number: int, config: TopicConfig) -> Partition:
         segments = paths.partition(number).segments
         if not self._disk.is_folder(segments):
-            # Made anew it would give out offsets again that were given out before.
+            # A new folder would assign offsets again that were already used.
             raise Corrupt(
-                "the folder is missing: all messages of the partition are lost; lakebed topic "
-                f"repair {paths.topic} makes it anew, empty",
+                "the folder is missing, so all messages of the partition are lost; run 'lakebed "
+                f"topic repair {paths.topic}' to create it again, empty",
                 path=segments,
             )
         opened: list[Partition] = []
@@ -281,7 +287,7 @@ class Topics:
             stack.callback(self._upkeep.remove, partition)
 
     def _forget_losses(self, name: str) -> None:
-        """Of a topic of that name that was deleted."""
+        """Removes the recorded losses of a deleted topic of that name."""
         if self._damage is not None:
             self._damage.forget(TOPICS, name)
 
@@ -290,14 +296,14 @@ class Topics:
 
     @contextlib.contextmanager
     def _claimed(self, name: str) -> Iterator[None]:
-        """One at a time does anything to a topic; the others wait."""
-        mine = self._claim(name)
+        """Makes other threads that claim the same topic wait until the block ends."""
+        claim_ended = self._claim(name)
         try:
             yield
         finally:
             with self._mutex:
                 del self._busy[name]
-            mine.set()
+            claim_ended.set()
 
     def _claim(self, name: str) -> Event:
         while True:
@@ -306,6 +312,6 @@ class Topics:
                     raise Closed(f"{self.root}: the topics are closed")
                 busy = self._busy.get(name)
                 if busy is None:
-                    mine = self._busy[name] = self._runner.event()
-                    return mine
+                    claim_ended = self._busy[name] = self._runner.event()
+                    return claim_ended
             busy.wait()

@@ -1,7 +1,6 @@
-"""What an open partition does in its own time: checkpoints, retention, compaction
-and forgetting producers.
+"""The background work of an open partition: checkpoints, retention, compaction, old producers.
 
-It decides from values (`retention`, `compaction`) and has the writer act, between two commits.
+`retention` and `compaction` decide without I/O. The writer makes the changes, between two commits.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from lakebed.keratin.view import PartitionSegment, PartitionView
 _log = logging.getLogger(__name__)
 LOOK_EVERY_NS = 30 * NS_PER_S
 _FORGET_NS_MIN, _FORGET_NS_MAX = NS_PER_S, 3600 * NS_PER_S
-_PRODUCERS_MANY = PRODUCERS_MAX * 5 // 4  # the oldest are forgotten whenever there are so many
+_PRODUCERS_MANY = PRODUCERS_MAX * 5 // 4  # from here on the oldest are forgotten at once
 
 IsPinned = Callable[[str, int, int, int], bool]
-"""By topic, partition, first offset and the one behind the last."""
+"""Takes the topic, the partition and the offsets `[first, next)`; returns whether to keep them."""
 
 
 class MaintainedPartition(PartitionView, Protocol):
-    """A partition, as its upkeep sees it."""
+    """The operations of a partition that upkeep uses."""
 
     paths: PartitionPaths
     config: TopicConfig
@@ -56,25 +55,25 @@ class MaintainedPartition(PartitionView, Protocol):
 
 
 class Upkeep:
-    """For one thread at a time: the runner's."""
+    """The upkeep of one partition. Only one thread at a time, the runner's, may use it."""
 
     def __init__(
         self, partition: MaintainedPartition, filler: Filler, *, is_pinned: IsPinned | None
     ) -> None:
         self._partition = partition
         self._filler = filler
-        self._look_at_ns = 0  # for retention and compaction
-        self._forget_at_ns = 0  # producers
+        self._look_at_ns = 0  # when retention and compaction are due
+        self._forget_at_ns = 0  # when old producers are forgotten next
         self._is_pinned = is_pinned
         self._candidates: dict[int, Candidate] = {}  # sealed segments, by base offset
-        self._compacted_base = -1  # the newest segment that compaction has seen
+        self._compacted_base = -1  # the newest segment that was compacted
 
     def note_sealed(self) -> None:
-        """There is one more sealed segment to look after."""
+        """Makes retention and compaction due, because a segment was sealed."""
         self._look_at_ns = 0
 
     def step(self) -> int | None:
-        """ns until it should be called again; None: when it is woken."""
+        """Does what is due; returns the ns until the next step, or None to wait for a wake-up."""
         now_ns = self._partition.runner.clock.monotonic_ns()
         delays_ns = [self._filler.step(), self._forget_if_due(now_ns)]
         self._partition.checkpoint_if_due()
@@ -82,7 +81,10 @@ class Upkeep:
         return min((delay_ns for delay_ns in delays_ns if delay_ns is not None), default=None)
 
     def _forget_if_due(self, now_ns: int) -> int | None:
-        """Forget producers now and then, as long as there are any; ns to the next time."""
+        """Forgets old producers if it is time; returns the ns until the next time.
+
+        Returns None if there are no producers.
+        """
         partition = self._partition
         count = partition.producer_count
         if not count:
@@ -95,7 +97,7 @@ class Upkeep:
         try:
             partition.forget_producers()
         except LakebedError as error:
-            _log.info("%s: no producers were forgotten: %s", partition.name, error)
+            _log.info("%s: old producers could not be forgotten: %s", partition.name, error)
         return every_ns
 
     def _look_if_due(self, now_ns: int) -> int | None:
@@ -112,7 +114,7 @@ class Upkeep:
         return delay_ns
 
     def _look(self) -> None:
-        """Remove and compact. Raises what keeps it from that, unless waiting alone may end it."""
+        """Runs retention and compaction; logs errors that pass by themselves, raises others."""
         partition = self._partition
         try:
             if is_wanted(partition.config):
@@ -120,13 +122,14 @@ class Upkeep:
             if partition.config.compact:
                 self.compact()
         except (RetryError, Closed) as error:
-            _log.info("%s: no upkeep now: %s", partition.name, error)
+            _log.info("%s: upkeep is postponed: %s", partition.name, error)
 
     def compact(self) -> int:
-        """Leave out what newer values of the same keys replaced; how many segments changed.
+        """Removes messages that newer ones with the same key replace.
 
-        Only behind a segment that was not there the last time: the others would stay as they are,
-        but for tombstones that grew old, which can wait for that.
+        Returns the number of segments that changed. Does nothing unless a segment was sealed since
+        the last pass: without new messages only old tombstones could be removed, and those can
+        wait.
         """
         partition = self._partition
         sealed = [info for info in partition.segments() if info.is_sealed]
@@ -149,7 +152,7 @@ class Upkeep:
         return count
 
     def retain(self) -> int:
-        """Remove what is too old or too much; how many segments."""
+        """Removes segments beyond the retention limits; returns their number."""
         partition = self._partition
         segments = partition.segments()
         start = start_after_retention(
@@ -161,21 +164,23 @@ class Upkeep:
         )
         if start is None:
             return 0
-        gone = partition.truncate_before(start)
-        event(_log, "retention", partition=partition.name, start_offset=start, segments=gone)
-        return gone
+        removed_count = partition.truncate_before(start)
+        event(
+            _log, "retention", partition=partition.name, start_offset=start, segments=removed_count
+        )
+        return removed_count
 
     def _is_held(self, segment: Candidate | PartitionSegment) -> bool:
-        """Whether somebody is going to read it as it is."""
+        """Returns whether the segment is pinned and must not change."""
         if self._is_pinned is None:
             return False
         paths = self._partition.paths
         return self._is_pinned(paths.topic, paths.number, segment.base_offset, segment.next_offset)
 
     def _find_candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
-        known, self._candidates = self._candidates, {}
+        previous, self._candidates = self._candidates, {}
         for info, following in pairwise(segments):
-            candidate = known.get(info.base_offset)
+            candidate = previous.get(info.base_offset)
             if candidate is None or candidate.next_offset != info.next_offset:
                 newest_ms, sealed_ms = self._newest_ms(info), self._created_ms(following)
                 candidate = Candidate(
@@ -185,7 +190,7 @@ class Upkeep:
         return list(self._candidates.values())
 
     def _newest_ms(self, info: PartitionSegment) -> int | None:
-        """Returns the segment's largest timestamp, or None if its time index does not say."""
+        """Returns the segment's largest timestamp, or None if its time index is incomplete."""
         try:
             path = time_index_path(info.path)
             times = load_time_index(self._partition.disk, path, base_offset=info.base_offset)
@@ -195,7 +200,7 @@ class Upkeep:
         return times[-1].timestamp_ms if is_whole else None
 
     def _created_ms(self, info: PartitionSegment) -> int:
-        """When it was begun; now, if it does not tell any more."""
+        """Returns when the segment was created, or the current time if its header is damaged."""
         with self._partition.disk.open(info.path) as file:
             header = file.pread(0, HEADER_BYTES_MAX)
         try:

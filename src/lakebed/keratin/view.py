@@ -1,4 +1,4 @@
-"""What a reader needs to know of a partition, whoever tells it: its writer, or the files."""
+"""The view of a partition that readers use; it comes from the writer or from the files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from lakebed.base.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class PartitionSegment:
-    """One segment of a partition, up to where it may be read."""
+    """One segment of a partition, up to the position where it may be read."""
 
     base_offset: int
-    next_offset: int  # after its last message
-    path: str  # of its `.log`, on the machine that has it
-    end: int  # bytes: after its last record
+    next_offset: int  # the offset after its last message
+    path: str  # of its `.log`, on the machine that stores it
+    end: int  # the position after its last record
     is_sealed: bool
     generation: int = 0  # counts how often the file was replaced by a smaller one
 
 
 class PartitionView(Protocol):
-    """Thread-safe."""
+    """A partition as its readers see it. Thread-safe."""
 
     @property
     def name(self) -> str: ...
@@ -36,22 +36,25 @@ class PartitionView(Protocol):
     def runner(self) -> Runner: ...
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """Oldest first. The last one is not sealed, and ends at the durable end."""
+        """Returns the segments, oldest first. The last is active and ends at the durable end."""
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        """Ranges of messages that are lost, and that nobody has acknowledged, by their start."""
+        """Returns the losses that were not acknowledged, sorted by their first offset."""
 
     def start_offset(self) -> int:
-        """The first message that may be read; there may be fewer messages than offsets."""
+        """Returns the first offset that may be read; it need not have a message."""
 
     def high_watermark(self) -> int:
-        """Behind the last durable message."""
+        """Returns the offset after the last durable message."""
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Until the high watermark is larger than that; False if the seconds passed first.
+        """Waits until the high watermark is greater than `offset`.
 
-        `Closed` if the partition was closed meanwhile.
+        Returns False after `timeout` seconds. Raises `Closed` if the partition is closed.
         """
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call whenever the high watermark moved; what is returned ends that."""
+        """Calls `callback` whenever the high watermark moves.
+
+        Returns a function that ends the subscription.
+        """

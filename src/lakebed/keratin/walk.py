@@ -1,11 +1,11 @@
-"""From record to record through the segments of a partition, between two offsets.
+"""Walks the records of a partition between two offsets, from segment to segment.
 
-Invariants: each record is given at most once and in order, whatever becomes of the segments
-meanwhile: sealed, replaced by smaller ones, removed. Nothing behind the end that was given is read.
-A walk ends at its end, with `OffsetOutOfRange` because what follows was removed, or with `Corrupt`
-at damage; where damage is skipped it goes on with the next whole record. Messages that are on
-record as lost are damage, too, until somebody acknowledges that. Other offsets without records are
-none: compaction leaves them.
+Invariants: each record is returned at most once and in order, even if segments are sealed, replaced
+by smaller ones or removed in the meantime. Nothing after the end offset is returned. A walk stops
+at its end, raises `OffsetOutOfRange` if the following messages were removed, or raises `Corrupt` at
+damage. If damage is skipped, the walk continues with the next whole record. Messages that are
+recorded as lost count as damage until an operator acknowledges the loss. Other offsets without
+records are not damage: compaction leaves them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakebed.keratin.view import PartitionSegment, PartitionView
 from lakebed.kernels import Stop
 
 Leases = Callable[[PartitionSegment], Lease[SegmentReader]]
-_LOOKS_MAX = 20  # for the list of segments to tell what became of a file
+_LOOKS_MAX = 20  # times the segments are listed again, to learn why a file changed
 _LOOK_NS = 1 * NS_PER_MS
 _WANTED_BYTES_MIN = 4 * KIB
 
@@ -35,8 +35,8 @@ _WANTED_BYTES_MIN = 4 * KIB
 class Walk:
     """Iterates over the runs of `[start, end)`; a segment is leased for one run at a time.
 
-    A run may begin with a batch record that also holds messages before `start`, or end with one
-    that has some behind `end`.
+    The first record may be a batch with messages before `start`, and the last one a batch with
+    messages after `end`.
     """
 
     def __init__(
@@ -56,15 +56,15 @@ class Walk:
         self._next = start  # the first offset not yet passed
         self._end = end
         self._segments = view.segments()
-        self._reading: SegmentReader | None = None  # that `_position` belongs to
+        self._reading: SegmentReader | None = None  # the reader that `_position` belongs to
         self._position = 0
         self._looks = 0
-        lost = (one for one in view.lost_offsets() if (one.next_offset or 0) > start)
-        self._lost = [one for one in lost if (one.first_offset or 0) < end]
+        lost = (loss for loss in view.lost_offsets() if (loss.next_offset or 0) > start)
+        self._lost = [loss for loss in lost if (loss.first_offset or 0) < end]
 
     @property
     def path(self) -> str:
-        """Of the log the last run came from."""
+        """The path of the log that the last run came from."""
         return str(self._reading.log.path) if self._reading else ""
 
     def __iter__(self) -> Iterator[Run]:
@@ -84,7 +84,7 @@ class Walk:
             self._report_lost()
 
     def _around_lost(self, run: Run) -> Iterator[Run]:
-        """The run in parts, with what is lost met between them."""
+        """Yields the run in parts, and reports the losses that lie between them."""
         while self._lost and (self._lost[0].first_offset or 0) < run.next_offset:
             before = run.index_for(self._lost[0].first_offset or 0)
             if before:
@@ -97,28 +97,31 @@ class Walk:
 
     def _report_lost(self) -> None:
         lost = self._lost.pop(0)
-        first, following = lost.first_offset or 0, lost.next_offset or 0
+        first, next_offset = lost.first_offset or 0, lost.next_offset or 0
         error = Corrupt(
-            f"{self._view.name}: messages {first} to {following - 1} are lost; lakebed damage "
-            f"acknowledge {lost.id} lets readers pass them",
+            f"{self._view.name}: messages {first} to {next_offset - 1} are lost; run 'lakebed "
+            f"damage acknowledge {lost.id}' to let readers skip them",
             path=lost.path,
             offset=lost.start,
         )
         self._policy.report(
-            SkippedRange(lost.path or "", lost.start or 0, lost.end or 0, first, following, error)
+            SkippedRange(lost.path or "", lost.start or 0, lost.end or 0, first, next_offset, error)
         )
 
     def _find(self) -> PartitionSegment | None:
-        """The first segment with offsets that were not passed."""
+        """Returns the segment in which the walk continues, or None if there is none."""
         index = bisect_right(self._segments, self._next, key=lambda info: info.next_offset)
         return self._segments[index] if index < len(self._segments) else None
 
     def _step(self, info: PartitionSegment) -> Run | None:
-        """The next run of the segment; None if something else was found, and `_next` moved on."""
+        """Returns the next run of the segment.
+
+        Returns None if there is none: the walk then has moved on, or has listed the segments again.
+        """
         try:
             lease = self._lease(info)
         except NotFound:
-            self._look_again(info, 0, Corrupt("a segment is missing", path=info.path))
+            self._look_again(info, 0, Corrupt("the segment is missing", path=info.path))
             return None
         with lease as reading:
             try:
@@ -135,7 +138,7 @@ class Walk:
             self._begin(info, reading, end)
         if self._position >= end:
             if end < info.end:
-                error = Corrupt("a segment is cut short", path=info.path, offset=end)
+                error = Corrupt("the segment is cut short", path=info.path, offset=end)
                 self._look_again(info, end, error)
             else:
                 self._next = info.next_offset
@@ -143,14 +146,15 @@ class Walk:
         return self._scan(info, reading, end)
 
     def _was_sealed(self, info: PartitionSegment) -> bool:
-        """Whether the segment is not the active one any more; then it is looked up again.
+        """Returns whether the segment was sealed since it was listed; if so, lists them again.
 
-        Only sealed segments are replaced. So a file that was opened before this said no is the one
-        that `info` tells of, and any other may be a smaller one.
+        Only sealed segments are replaced. So if the segment is still the active one, the open file
+        is the one that `info` describes; otherwise it may be a smaller replacement.
         """
         segments = self._view.segments()
         if any(
-            one.base_offset == info.base_offset and not one.is_sealed for one in reversed(segments)
+            segment.base_offset == info.base_offset and not segment.is_sealed
+            for segment in reversed(segments)
         ):
             return False
         self._segments = segments
@@ -170,17 +174,17 @@ class Walk:
 
     def _scan(self, info: PartitionSegment, reading: SegmentReader, end: int) -> Run | None:
         least = max(self._next, info.base_offset)
-        found = reading.log.scan(self._position, end, bytes_max=self._wanted_bytes(info))
-        if isinstance(found, Stop):
-            self._pass_over(info, reading, end, PROBLEMS[found])
+        scanned = reading.log.scan(self._position, end, bytes_max=self._wanted_bytes(info))
+        if isinstance(scanned, Stop):
+            self._pass_over(info, reading, end, PROBLEMS[scanned])
             return None
-        if found.offsets[0] < least and found.offset_after(0) > least:
-            least = int(found.offsets[0])  # a batch that began before
-        good = found.in_order_count(least, info.next_offset)
-        if not good:
+        if scanned.offsets[0] < least and scanned.offset_after(0) > least:
+            least = int(scanned.offsets[0])  # a batch that begins before the wanted offset
+        good_count = scanned.in_order_count(least, info.next_offset)
+        if not good_count:
             self._pass_over(info, reading, end, OUT_OF_ORDER)
             return None
-        run = found.part(0, good)
+        run = scanned.part(0, good_count)
         reading.learn(run)
         self._looks = 0
         self._position = run.end
@@ -188,12 +192,14 @@ class Walk:
         return self._shortened(run)
 
     def _pass_unreadable(self, info: PartitionSegment, error: DiskError) -> None:
-        """The device did not give the bytes. Where good ones follow in the segment is not looked
-        for: `repair` does that."""
+        """Skips the rest of a segment after a failed read, or raises the error.
+
+        Good records after the unreadable bytes are not searched for; `repair` does that.
+        """
         if not self._policy.skips or error.operation != "read":
             raise error
         start = self._position if self._reading is not None else 0
-        problem = Corrupt(f"cannot be read: {error}", path=info.path, offset=start)
+        problem = Corrupt(f"the segment cannot be read: {error}", path=info.path, offset=start)
         self._policy.report(
             SkippedRange(info.path, start, info.end, self._next, info.next_offset, problem, error)
         )
@@ -201,13 +207,13 @@ class Walk:
         self._reading = None
 
     def _wanted_bytes(self, info: PartitionSegment) -> int:
-        """No more than the messages wanted are likely to take: who leases a few reads little."""
+        """Estimates the bytes that the remaining messages take, to avoid reading many more."""
         message_count = self._end - self._next
         average = info.end // max(1, info.next_offset - info.base_offset) + 1
         return min(self._bytes_max, max(_WANTED_BYTES_MIN, message_count * average * 9 // 8))
 
     def _shortened(self, run: Run) -> Run | None:
-        """Without the records behind the end."""
+        """Cuts the records after the walk's end off the run; returns None if none are left."""
         last = run.index_for(self._end) if run.next_offset > self._end else run.record_count
         if last < run.record_count and run.offsets[last] < self._end:
             last += 1
@@ -216,7 +222,7 @@ class Walk:
     def _pass_over(
         self, info: PartitionSegment, reading: SegmentReader, end: int, problem: str
     ) -> None:
-        """Go on behind the place where no good record is; raises unless damage is skipped."""
+        """Moves past a position without a good record; raises unless damage is skipped."""
         start = self._position
         error = Corrupt(problem, path=info.path, offset=start)
         if not self._policy.skips:
@@ -224,15 +230,20 @@ class Walk:
         following = reading.log.find(
             start + 1, end, least_offset=self._next, limit_offset=info.next_offset
         )
-        behind, next_offset = end, info.next_offset
+        skip_end, next_offset = end, info.next_offset
         if following is not None:
-            behind, next_offset = following.start, int(following.offsets[0])
-        self._policy.report(SkippedRange(info.path, start, behind, self._next, next_offset, error))
-        self._position = behind
+            skip_end, next_offset = following.start, int(following.offsets[0])
+        self._policy.report(
+            SkippedRange(info.path, start, skip_end, self._next, next_offset, error)
+        )
+        self._position = skip_end
         self._next = max(self._next, next_offset)
 
     def _look_again(self, info: PartitionSegment, end: int, error: Corrupt) -> None:
-        """The file is not what the list tells: see whether that tells otherwise by now."""
+        """Lists the segments again, because a file does not match the list.
+
+        Retries for a while, and then reports the rest of the segment as damaged.
+        """
         self._segments = self._view.segments()
         self._reading = None
         self._check_start()
@@ -249,7 +260,7 @@ class Walk:
         self._next = info.next_offset
 
     def _check_start(self) -> None:
-        """What follows may have been removed meanwhile."""
+        """Raises `OffsetOutOfRange` if the next messages were removed in the meantime."""
         start_offset = self._view.start_offset()
         if self._next < start_offset:
             raise OffsetOutOfRange(

@@ -1,14 +1,14 @@
-"""The one who writes a partition: the barrier's sink.
+"""The writer of a partition: the sink of its commit barrier, and the only code that changes it.
 
 Invariants:
-- offsets are given out in the order of the queue, and only to what was written;
-- an append that wants it is answered behind the sync that covers it; the high watermark and what
-  other processes are told move only behind a sync;
-- a segment is sealed, durable in its folder and complete with its indexes before the next one
-  takes a record; the manifest follows, and recovery does not need it;
-- changes of the list of segments are done here too, so that nobody else writes the manifest.
+- offsets are assigned in the order of the queue, and only to messages that were written;
+- an append with `Ack.AFTER_FSYNC` is answered after the sync that covers it; the high watermark and
+  the end published to other processes move only after a sync;
+- a segment is sealed and durable, with complete indexes, before the next one takes a record; the
+  manifest is written afterwards, and recovery does not depend on it;
+- the list of segments is changed only here, so nothing else writes the manifest.
 
-What may be lost: what was acknowledged after the write alone, in a power cut.
+What may be lost in a power cut: messages that were acknowledged after their write only.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from lakebed.keratin.writer_requests import SYNC, Append, Change, Work
 from lakebed.kernels import keratin_batch
 
 _log = logging.getLogger(__name__)
-_CHECKPOINT_SHARE = 4  # the log grows by so many times a checkpoint's bytes before the next one
+_CHECKPOINT_SHARE = 4  # the log grows by this multiple of a checkpoint's size before the next one
 
 
 class WriterCallbacks(NamedTuple):
-    """Whom the writer tells of what; each is quick, and does nothing itself."""
+    """Functions that the writer calls on events. They must be quick and only wake other tasks."""
 
-    on_sealed: Callable[[], None]  # there is one more sealed segment
-    on_upkeep: Callable[[], None]  # upkeep should make a step: there is something for it to do
+    on_sealed: Callable[[], None]  # a segment was sealed
+    on_upkeep: Callable[[], None]  # there is work for the upkeep
     on_unsynced: Callable[[], None]  # a sync is due within `sync_ms_max`
 
 
 class PartitionWriter:
-    """For one thread at a time: the barrier's leader."""
+    """Writes one partition. Only one thread at a time, the barrier's leader, may use it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class PartitionWriter:
         filler: Filler,
         callbacks: WriterCallbacks,
     ) -> None:
-        """Goes on where `recovered` says."""
+        """Continues from the recovered state."""
         self._disk = disk
         self._paths = paths
         self._clock = runner.clock
@@ -78,7 +78,7 @@ class PartitionWriter:
         self._state = state
         self._active = recovered.active
         self._producers = recovered.producers
-        self._kept_producers: set[int] = set()  # not forgotten, however old they grow
+        self._kept_producers: set[int] = set()  # never forgotten for their age
         self._next_offset = recovered.next_offset
         self._created_ms = recovered.created_ms
         self._index_bytes = recovered.index_bytes
@@ -92,13 +92,13 @@ class PartitionWriter:
         self._manifest_due_ns = 0
         self._plan_checkpoint(recovered.checkpoint_end)
         self._unsynced_since_ns: int | None = None
-        self._is_rolling = False  # begun, and not done
+        self._is_rolling = False  # True while a roll is unfinished, also after it failed
         self._is_closed = False
         self._process = fork_guard.generation()
 
     @property
     def unsynced_since_ns(self) -> int | None:
-        """Since when something is written that is not durable; None if nothing is."""
+        """When the oldest record that is not durable was written; None if all are durable."""
         return self._unsynced_since_ns
 
     @property
@@ -107,11 +107,11 @@ class PartitionWriter:
 
     @property
     def active_bytes(self) -> int:
-        """Of the active segment; for looking alone."""
+        """The size of the active segment. Other threads may see an outdated value."""
         return self._active.end
 
     def start(self) -> None:
-        """Say how far the partition goes, before anything is appended."""
+        """Publishes the manifest and the durable end. Must be called before the first append."""
         self.write_manifest()
         self._end_file.start(
             base_offset=self._active.base_offset,
@@ -137,8 +137,10 @@ class PartitionWriter:
         return answers
 
     def close(self) -> None:
-        """Make everything durable, the manifest too, as far as the disk allows it. Idempotent:
-        after it another writer may have the partition."""
+        """Makes everything durable, including the manifest, and closes the files. Idempotent.
+
+        Disk errors are logged. Another writer may open the partition afterwards.
+        """
         if self._is_closed:
             return
         self._is_closed = True
@@ -150,19 +152,23 @@ class PartitionWriter:
             if self._active.end - self._checkpoint_end >= self._config.checkpoint_bytes // 8:
                 save_checkpoint(self._disk, self._paths.checkpoint, self.checkpoint())
         except LakebedError as error:
-            _log.warning("%s: closed without a last sync: %s", self._paths.name, error)
+            _log.warning("%s: the final sync on close failed: %s", self._paths.name, error)
         self.abandon()
         self._end_file.close()
 
     def abandon(self) -> None:
-        """Close the files, and nothing more."""
+        """Closes the segment's files without making anything durable."""
         self._filler.end()
         self._files.close()
 
     # Appending.
 
     def _try_to_commit(self, appends: Sequence[Append], *, is_alone: bool) -> Sequence[object]:
-        """What was done before them in the same commit was done, whatever becomes of these."""
+        """Commits the appends, or returns the error for each of them.
+
+        Raises the error only if nothing else in the same commit was done before, or if it is a
+        `DiskError`.
+        """
         try:
             return self._commit_appends(appends) if appends else ()
         except DiskError:
@@ -206,8 +212,8 @@ class PartitionWriter:
             flags=plan.flags,
             capacity=plan.size,
         )
-        assert len(batch.positions) == len(plan.payloads), "records without room"
-        chunks = [cast("Buffer", batch)]  # encoded on their way to the disk
+        assert len(batch.positions) == len(plan.payloads), "the plan's size must fit all records"
+        chunks = [cast("Buffer", batch)]  # encoded while they are written
         tail = self._files.tail
         if self._filler.reach(tail.end + batch.size):
             self._callbacks.on_upkeep()
@@ -241,7 +247,7 @@ class PartitionWriter:
         self._publish_durable()
 
     def _publish_durable(self) -> None:
-        """Everything that was written is durable now."""
+        """Publishes that everything written so far is durable."""
         self._unsynced_since_ns = None
         self._end_file.publish(
             base_offset=self._active.base_offset,
@@ -253,10 +259,10 @@ class PartitionWriter:
     # Segments.
 
     def _roll(self) -> None:
-        """Seal the active segment and go on in a new one.
+        """Seals the active segment and continues in a new one.
 
-        Refused half-way, it is done again before anything else is written: the new one may be on
-        the disk already, and the old one ends where that begins.
+        If it fails half-way, it is repeated before anything else is written: the new segment may
+        already be on the disk, and the old one must end where the new one begins.
         """
         old = self._active
         self._is_rolling = True
@@ -292,13 +298,13 @@ class PartitionWriter:
         self._filler.begin(base_offset=new.base_offset, end=new.end)
         self._publish_durable()
         self._try_to_write_manifest()
-        with contextlib.suppress(LakebedError):  # the new one has it all
+        with contextlib.suppress(LakebedError):  # the new segment's file supersedes it
             self._disk.unlink(self._paths.segment(old.base_offset, SegmentFile.PRODUCERS))
         event(_log, "segment_sealed", partition=self._paths.name, base_offset=old.base_offset)
         self._callbacks.on_sealed()
 
     def roll(self) -> bool:
-        """Seal the active segment now; False if it has no records."""
+        """Seals the active segment; returns False if it has no records."""
         if self._active.is_empty:
             return False
         self._roll()
@@ -308,11 +314,14 @@ class PartitionWriter:
 
     @property
     def producer_count(self) -> int:
-        """How many are remembered; for looking alone."""
+        """The number of remembered producers. Other threads may see an outdated value."""
         return len(self._producers)
 
     def forget_producers(self) -> int:
-        """Let go of those that were quiet too long, in the next checkpoint too; how many."""
+        """Forgets producers that have been quiet too long, and makes a checkpoint due.
+
+        Returns the number of producers forgotten.
+        """
         count = self._forget_producers()
         if count:
             self._checkpoint_due_end = 0
@@ -322,15 +331,15 @@ class PartitionWriter:
         oldest_ms = self._now_ms() - self._config.producer_ms
         return self._producers.forget_before(oldest_ms, kept=self._kept_producers)
 
-    # What opening need not read again.
+    # Checkpoints.
 
     @property
     def is_checkpoint_due(self) -> bool:
-        """Whether much was written since the last one; for looking alone."""
+        """Whether enough was written since the last one. Other threads may see an old value."""
         return not self._active.is_empty and self._active.end >= self._checkpoint_due_end
 
     def checkpoint(self) -> Checkpoint:
-        """The active segment and all producers as they are now, durable."""
+        """Syncs, and returns a checkpoint of the active segment and all producers."""
         fork_guard.check(self._process, self._paths.checkpoint)
         if self._unsynced_since_ns is not None:
             self._sync()
@@ -339,35 +348,38 @@ class PartitionWriter:
         return checkpoint
 
     def _plan_checkpoint(self, end: int, *, size: int = 0) -> None:
-        """The one after that: where the log has grown enough for one of that size."""
+        """Sets when the next checkpoint is due, after one of `size` bytes that ends at `end`."""
         self._checkpoint_end = end
         growth = max(self._config.checkpoint_bytes, _CHECKPOINT_SHARE * size)
         self._checkpoint_due_end = end + growth
 
-    # What a change does to append by itself: see `idempotent_commits`.
+    # For changes that append: see `idempotent_commits`.
 
     def runs_of(self, producer_id: int) -> Runs:
-        """What it wrote so far."""
+        """Returns the last runs of a producer."""
         return self._producers.runs_of(producer_id)
 
     def keep_producer(self, producer_id: int) -> Runs:
-        """The same; and it is remembered until `drop_producer`."""
+        """Returns the last runs of a producer, which is not forgotten until `drop_producer`."""
         self._kept_producers.add(producer_id)
         return self.runs_of(producer_id)
 
     def drop_producer(self, producer_id: int) -> None:
-        """Nothing of it will be sent again."""
+        """Forgets a producer that will not send anything again."""
         self._kept_producers.discard(producer_id)
         self._producers.forget(producer_id)
 
     def make_room(self, size: int) -> None:
-        """Begin a new segment, if so much fits into that one and not into the active one."""
+        """Begins a new segment if `size` bytes fit into a new one but not into the active one."""
         is_short = self._active.end + size > self._config.segment_bytes
         if is_short and RECORDS_START + size <= self._config.segment_bytes:
             self.roll()
 
     def append(self, appends: Sequence[Append], *, is_durable: bool) -> None:
-        """Nobody sees them before they are durable: with the next sync, if not now."""
+        """Writes appends, and syncs them if `is_durable`; raises if one of them is refused.
+
+        Readers do not see them before a sync.
+        """
         for answer in self._commit_appends([*appends, SYNC] if is_durable else appends):
             if isinstance(answer, LakebedError):
                 raise answer
@@ -375,7 +387,7 @@ class PartitionWriter:
     def replace_segments(
         self, sealed: Sequence[PartitionSegment], *, start_offset: int, index_bytes: dict[int, int]
     ) -> None:
-        """Another list of sealed segments: fewer, or smaller ones. Durable when it returns."""
+        """Replaces the list of sealed segments, durably; there may be fewer or smaller ones."""
         self._index_bytes = {
             info.base_offset: index_bytes.get(
                 info.base_offset, self._index_bytes.get(info.base_offset, 0)
@@ -386,10 +398,11 @@ class PartitionWriter:
         self.write_manifest()
 
     def exchange(self, rewritten: RewrittenSegment) -> None:
-        """One sealed segment's file was replaced; durable when it returns."""
+        """Puts a rewritten segment in the place of the old one in the segment list, durably."""
         info = rewritten.info
         sealed = [
-            info if one.base_offset == info.base_offset else one for one in self._state.sealed
+            info if segment.base_offset == info.base_offset else segment
+            for segment in self._state.sealed
         ]
         self.replace_segments(
             sealed,
@@ -398,23 +411,23 @@ class PartitionWriter:
         )
 
     def remove_before(self, offset: int) -> list[PartitionSegment]:
-        """The partition begins at `offset` from now on; the segments that went with it."""
+        """Moves the start of the partition to `offset`; returns the segments that were removed."""
         start_offset = max(offset, self._state.start_offset())
         sealed = self._state.sealed
-        gone = [info for info in sealed if info.next_offset <= start_offset]
+        removed = [info for info in sealed if info.next_offset <= start_offset]
         kept = [info for info in sealed if info.next_offset > start_offset]
-        if start_offset > self._state.start_offset() or gone:
-            # First the manifest: a file that is left behind is below the start, and removed by
-            # the next opening.
+        if start_offset > self._state.start_offset() or removed:
+            # The manifest is written first: a file that remains is then below the start offset,
+            # and the next opening removes it.
             self._write_manifest(kept, start_offset=start_offset)
             self._state.replace_sealed(kept, start_offset=start_offset)
-            for info in gone:
+            for info in removed:
                 del self._index_bytes[info.base_offset]
                 try:
                     remove_segment(self._disk, self._paths, info.base_offset)
                 except LakebedError as error:
-                    _log.warning("%s: left behind for now: %s", info.path, error)
-        return gone
+                    _log.warning("%s: could not be removed yet: %s", info.path, error)
+        return removed
 
     def write_manifest(self) -> None:
         self._write_manifest(self._state.sealed, start_offset=self._state.start_offset())
@@ -422,7 +435,7 @@ class PartitionWriter:
     def _write_manifest(self, sealed: Sequence[PartitionSegment], *, start_offset: int) -> None:
         fork_guard.check(
             self._process, self._paths.manifest
-        )  # by its name a child could replace it
+        )  # a forked child could still replace the file by its name
         replace_manifest(
             self._disk,
             self._paths.manifest,
@@ -444,17 +457,17 @@ class PartitionWriter:
         return ManifestSegment(info.base_offset, info.next_offset - 1, info.end, index_bytes)
 
     def _try_to_write_manifest(self) -> None:
-        """It is a shortcut: that it could not be written is no reason to refuse messages."""
+        """Writes the manifest, or logs the error: recovery works without a current manifest."""
         try:
             self.write_manifest()
         except LakebedError as error:
             self._manifest_due_ns = (
                 self._clock.monotonic_ns() + self._config.manifest_ms * NS_PER_MS
             )
-            _log.warning("%s: the manifest was not written: %s", self._paths.name, error)
+            _log.warning("%s: the manifest could not be written: %s", self._paths.name, error)
 
     def _save_producers(self, base_offset: int) -> None:
-        """What they wrote so far, so that recovery need not look before the next segment."""
+        """Saves the producers' runs, so that recovery need not scan earlier segments for them."""
         self._forget_producers()
         data = encode_producers(self._producers.all_runs(), base_offset=base_offset)
         path = self._paths.segment(base_offset, SegmentFile.PRODUCERS)

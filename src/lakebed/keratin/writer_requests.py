@@ -1,4 +1,4 @@
-"""What a partition's writer is asked to do, one after the other, and what it answers."""
+"""The requests to a partition's writer, and the answer to an append."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from lakebed.keratin.writer import PartitionWriter
 
 
-_BATCH = int(RecordFlags.BATCH)  # a plain number: flags of an enumeration are slow
+_BATCH = int(RecordFlags.BATCH)  # a plain number: operations on enum flags are slow
 
 
 class Appended(NamedTuple):
-    """Where the messages of an append are: they follow one another.
+    """The offset of an append's first message, and the number of its messages.
 
-    But for one that a crash cut in two and its producer sent again: the offset is the first one's,
-    and others may have written between the two parts.
+    The offsets are consecutive, with one exception: if a crash cut an append in two and its
+    producer sent it again, other messages may lie between the two parts.
     """
 
     base_offset: int
@@ -32,10 +32,10 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """Records to write, complete but for their offsets.
+    """Records to write, complete except for their offsets.
 
-    With none it is a sync. One that is a batch takes `message_count` offsets, and its payload
-    alone.
+    An append without payloads is a sync. A record batch is one payload that takes `message_count`
+    offsets.
     """
 
     payloads: Sequence[Buffer]
@@ -57,7 +57,7 @@ SYNC = Append(payloads=())
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Anything else that only one may do at a time: what it returns is the answer."""
+    """A function to run in the writer, between two commits. Its return value is the answer."""
 
     apply: Callable[[PartitionWriter], object]
 

@@ -1,11 +1,11 @@
-"""Loops over many records or many bytes: checksums, encoding, scanning, columns, writing.
+"""Compiled loops over many records or bytes: checksums, encoding, scanning, columns, writing.
 
-The loops are compiled (`_compiled`, Cython and C); `reference` has the same functions in plain
-Python with the same results, and is used where the package was installed without a compiler.
-`MISSING_REASON` then has why; importing prints nothing, the first use of a real disk does (`disk`).
-The environment's `LAKEBED_KERNELS` decides otherwise: `reference` or `compiled`.
+The loops are compiled (`_compiled`, Cython and C). `reference` has the same functions in plain
+Python with the same results, for installations without a compiler; `MISSING_REASON` then holds the
+reason. Importing prints nothing; the first use of a real disk logs a warning (`disk`).
+`LAKEBED_KERNELS` in the environment forces a choice: `reference` or `compiled`.
 
-A compiled loop releases the interpreter's lock when there is much to do, and always to write.
+A compiled loop releases the interpreter lock for large inputs, and always for writes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if _wanted == "reference":
 else:
     try:
         _module = importlib.import_module("lakebed.kernels._compiled")
-        # One that lacks a function was made from older sources: as good as none, until it is built.
+        # A module that lacks a function was built from older sources and is not used.
         for _name in _FUNCTIONS.split():
             if not hasattr(_module, _name):
                 raise ImportError(f"{_module.__file__} is out of date: it has no {_name}")
@@ -57,7 +57,7 @@ else:
     except ImportError as _error:
         if _wanted == "compiled":
             raise ImportError(
-                "LAKEBED_KERNELS=compiled, but the compiled kernels are not here: install with a C"
+                "LAKEBED_KERNELS=compiled, but there are no compiled kernels: install with a C"
                 f" compiler, or run `python src/lakebed/kernels/build.py` in a checkout ({_error})"
             ) from _error
         COMPILED = False

@@ -1,8 +1,8 @@
-"""The checks of what a kernel is given, shared by the compiled loops and the reference.
+"""Argument checks shared by the compiled loops and the Python reference.
 
-Whatever is wrong raises `InputError` before anything is encoded, scanned or written; numbers never
-wrap. A sequence is copied before it is looked at, because reading its items may run code that
-changes it.
+Anything wrong raises `InputError` before anything is encoded, scanned or written; numbers never
+wrap. A sequence is copied before it is checked, because reading its items may run code that changes
+it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NATIVE = {"@", "=", "<" if sys.byteorder == "little" else ">"}
 
 
 def integer(value: SupportsIndex, what: str, *, minimum: int = 0, maximum: int = U64_MAX) -> int:
-    """An integer of `[minimum, maximum]`."""
+    """Returns the value as an integer in `[minimum, maximum]`, or raises `InputError`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -46,7 +46,7 @@ def integer(value: SupportsIndex, what: str, *, minimum: int = 0, maximum: int =
 
 
 def limit(value: SupportsIndex, what: str) -> int:
-    """A non-negative integer that only bounds something: whatever is above memory is unbounded."""
+    """Returns a non-negative integer that is only an upper bound; huge values mean unbounded."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -57,7 +57,7 @@ def limit(value: SupportsIndex, what: str) -> int:
 
 
 def items(values: Iterable[object], what: str) -> tuple[object, ...]:
-    """A tuple of whatever is iterable: a copy, unless it is one already."""
+    """Returns an iterable as a tuple, copied unless it is one already."""
     try:
         return tuple(values)
     except TypeError:
@@ -65,10 +65,11 @@ def items(values: Iterable[object], what: str) -> tuple[object, ...]:
 
 
 def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memoryview:
-    """One number for all records, or a contiguous native view of exactly one a record.
+    """Returns one number for all records, or a contiguous native view with exactly one number per
+    record.
 
-    `code` is the type code of the view: "Q", "q" or "H". A view is of the caller's own memory if
-    that has the right type, and of a copy otherwise.
+    `code` is the type code of the view: "Q", "q" or "H". The view shares the caller's memory if
+    that has the right type, and is a copy otherwise.
     """
     minimum, maximum = _RANGES[code]
     if isinstance(value, int):
@@ -87,20 +88,20 @@ def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memory
 
 
 def bounds(buffer_bytes: int, start: SupportsIndex, end: SupportsIndex) -> tuple[int, int]:
-    """The half-open range of a buffer that is to be scanned."""
+    """Checks and returns the half-open range of a buffer to scan."""
     last = integer(end, "end", maximum=buffer_bytes)
     return integer(start, "start", maximum=last), last
 
 
 def column(value: object, what: str, *, code: str) -> memoryview:
-    """A column that a kernel gave, or a part of it."""
+    """Checks a column that a kernel returned, or a part of one."""
     if not isinstance(value, memoryview) or value.format != code or not value.c_contiguous:
         raise InputError(f"{what} must be a contiguous column of the type {code!r}")
     return value
 
 
 def typed_column(value: object, what: str, *, codes: str) -> tuple[memoryview, str]:
-    """A flat column of one of these types, of whoever has one, and which type it is."""
+    """Checks a flat column of one of these types and returns it with its type."""
     view = _column_view(value)
     for code in codes if view is not None else "":
         if _is_native(view, code):  # type: ignore[arg-type]
@@ -110,7 +111,7 @@ def typed_column(value: object, what: str, *, codes: str) -> tuple[memoryview, s
 
 
 def companion_column(value: object, what: str, *, codes: str, count: int) -> tuple[memoryview, str]:
-    """The same, with as many items as another has."""
+    """Checks a column that must have as many items as another."""
     view, code = typed_column(value, what, codes=codes)
     if len(view) != count:
         refuse_count(what, len(view), count)
@@ -118,7 +119,7 @@ def companion_column(value: object, what: str, *, codes: str, count: int) -> tup
 
 
 def sliced(value: object, what: str) -> tuple[object, object, object]:
-    """A buffer, and the columns of positions and lengths of its slices."""
+    """Checks a buffer and the columns of positions and lengths of its slices."""
     try:
         buffer, positions, lengths = value  # type: ignore[misc]
     except (TypeError, ValueError):
@@ -137,7 +138,7 @@ def refuse_changed(what: str) -> NoReturn:
 
 
 def refuse_bytes(value: object, what: str) -> NoReturn:
-    """Something that should be bytes-like is not, or is not contiguous."""
+    """Raises `InputError` for a value that is not bytes-like or not contiguous."""
     try:
         contiguous = memoryview(value).c_contiguous  # type: ignore[arg-type]
     except (TypeError, BufferError, ValueError):
@@ -174,13 +175,13 @@ def refuse_distance(index: int, timestamp_ms: int, first_timestamp_ms: int) -> N
 
 
 def check_last_offset(base: int, count: int) -> None:
-    """Consecutive offsets must not run past u64."""
+    """Raises `InputError` if consecutive offsets would exceed u64."""
     if count and base > U64_MAX - (count - 1):
         raise InputError(f"offsets from {base} on leave no room for {count} records")
 
 
 def _column_view(value: object) -> memoryview | None:
-    """The one-dimensional buffer of `value`, if it has one (numpy's scalars have none)."""
+    """Returns the one-dimensional buffer of `value`, if it has one (numpy scalars have none)."""
     try:
         view = memoryview(value)  # type: ignore[arg-type]
     except (TypeError, BufferError, ValueError):
@@ -216,5 +217,5 @@ def _packed(values: tuple[object, ...], what: str, code: str) -> array[int]:
 
 
 def copied(value: ReadableBuffer, what: str) -> bytes:
-    """The bytes of a value that its owner may change later."""
+    """Returns a copy of bytes that their owner may change later."""
     return bytes(byte_view(value, what))

@@ -1,12 +1,12 @@
-"""How the compiled kernels are made, and whether those at hand match their sources.
+"""Builds the compiled kernels, and checks whether the existing ones match their sources.
 
     python -m lakebed.kernels.build            compile in place, in a checkout
     python -m lakebed.kernels.build --check    exit with 0 if compiled and up to date, else with 1
 
 `setup.py` loads this file by its path, before the package can be imported. The C header of
 constants is generated from the layouts, the polynomials and the limits that Python uses, into a
-temporary folder: nothing generated lies about to become stale. The compiled module carries a hash
-of everything that it was made from.
+temporary folder, so no generated file can become stale. The compiled module carries a hash of
+everything it was built from.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def main(arguments: list[str]) -> int:
 
 
 def source_hash() -> str:
-    """Of the names and contents of all files that the compiled module is made from."""
+    """Returns a hash of the names and contents of all files that the compiled module is built
+    from.
+    """
     digest = hashlib.sha256()
     for path in source_files():
         content = path.read_bytes()
@@ -95,7 +97,7 @@ def source_files() -> list[Path]:
 
 
 def stale_reason() -> str:
-    """Why the compiled module must be built, or an empty string if it need not be."""
+    """Returns why the compiled module must be built, or an empty string."""
     try:
         compiled = importlib.import_module(MODULE)
     except ImportError as error:
@@ -106,7 +108,7 @@ def stale_reason() -> str:
 
 
 def build_in_place() -> int:
-    """Compile beside the sources; returns the exit code."""
+    """Compiles next to the sources; returns the exit code."""
     root = _PACKAGE.parent.parent
     if not (root / "setup.py").is_file():
         print(f"{root} is not a checkout: reinstall the package instead", file=sys.stderr)
@@ -117,7 +119,9 @@ def build_in_place() -> int:
 
 
 def generate_c(folder: Path) -> Path:
-    """Write the header of constants and the module's C file into `folder`; returns the latter."""
+    """Writes the header of constants and the module's C file into `folder`; returns the path of
+    the C file.
+    """
     from Cython.Build import cythonize
     from setuptools import Extension
 
@@ -130,10 +134,10 @@ def generate_c(folder: Path) -> Path:
 
 
 def compile_arguments(folder: Path) -> list[str]:
-    """Options of the C compiler: optimise, and find our headers and the generated one.
+    """Returns the options of the C compiler: optimise, and find our headers and the generated one.
 
-    No -march: the CPU is asked at run time. Only quoted includes look at our folders, so that no
-    name of ours can hide a header of the system.
+    There is no -march, because the CPU is detected at run time. Only quoted includes search our
+    folders, so that none of our names can hide a system header.
     """
     return ["-O3", "-fvisibility=hidden", "-iquote", str(_HERE), "-iquote", str(folder)]
 
@@ -152,7 +156,7 @@ def constants_header() -> str:
 
 
 def constants() -> dict[str, int]:
-    """Every number the C code shares with Python, by its name there."""
+    """Returns every number that the C code shares with Python, by its C name."""
     with _sources() as (formats, polynomials, results, writing):
         found: dict[str, int] = {}
         for name in _LAYOUTS:

@@ -10,7 +10,7 @@ BLAKE3_BYTES = 32
 
 
 def blake3(data: Buffer) -> bytes:
-    """BLAKE3, 32 bytes, in this thread alone."""
+    """Returns the 32-byte BLAKE3 digest, computed in this thread."""
     return _blake3(data, max_threads=1).digest()
 
 
@@ -26,5 +26,5 @@ class Blake3:
         self._hasher.update(data)
 
     def digest(self) -> bytes:
-        """Of everything so far; more may follow."""
+        """Returns the digest of everything so far; more bytes may follow."""
         return self._hasher.digest()

@@ -1,10 +1,10 @@
-"""The real disk, with writing and syncing done by the kernels.
+"""The real disk, whose writes and syncs are done by the kernels.
 
-`lakebed.base` has the disk and `lakebed.kernels` the calls without the interpreter lock; this is
-where the two meet. Every store on a real disk is opened here, so this is also where it is reported,
-once a process, that the kernels were not compiled: a warning of the logger `lakebed.kernels`, which
-the command line and a program without logging print on standard error, and a node logs as the event
-`kernels_not_compiled`. Importing a package reports nothing.
+It connects the disk of `lakebed.base` with the calls of `lakebed.kernels` that run without the
+interpreter lock. Every store on a real disk is opened through it, so it also reports, once per
+process, that the kernels were not compiled: as a warning of the logger `lakebed.kernels`, which the
+command line and programs without logging print on standard error, and as the event
+`kernels_not_compiled` in the log of a node. Importing the package reports nothing.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class KeyLength(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """Who wrote a message, and the message's number among its own in this partition."""
+    """Identifies a message's producer and its sequence number in this partition."""
 
     producer_id: u64
     epoch: u16
@@ -82,8 +82,8 @@ class RecordBatchHeader(NamedTuple):
     """Starts a record batch (version 2) of the Kafka protocol; the records section follows."""
 
     first_offset: i64  # of its first message; the one field that the log rewrites
-    length: i32  # of everything behind this field
-    leader_epoch: i32  # -1 if nobody set one; not covered by the checksum
+    length: i32  # of everything after this field
+    leader_epoch: i32  # -1 if not set; not covered by the checksum
     magic: u8  # 2
     crc32c: u32  # over attributes … the end
     attributes: (
@@ -133,7 +133,9 @@ KERATIN_HAS_KEY = 1
 KERATIN_HAS_PRODUCER = 2
 KERATIN_NULL_LENGTH = (1 << 32) - 1
 PRODUCER_SEQUENCE_COUNT = 1 << 31  # a producer's sequences start over there, as Kafka's do
-PRODUCER_RUN_COUNT_MAX = PRODUCER_SEQUENCE_COUNT // 2  # a longer run could not be told from others
+PRODUCER_RUN_COUNT_MAX = (
+    PRODUCER_SEQUENCE_COUNT // 2
+)  # a longer run could not be distinguished from others
 
 RECORD_BATCH = Layout(RecordBatchHeader, order=">", size=61)
 RECORD_BATCH_MAGIC = 2

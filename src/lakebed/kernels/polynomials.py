@@ -6,7 +6,7 @@ reflected words comes out one bit short, so each constant is a power lowered by 
 - a 128-bit block (A, B), A its first word, moves over `d` bits of message as
   `A * x^(d + 63) + B * x^(d - 1)`, each power taken modulo the polynomial;
 - the last 128 bits become the CRC by one more such step and a Barrett reduction;
-- three interleaved crc32c lanes are joined by moving a lane's CRC over the `n` bytes behind it:
+- three interleaved crc32c lanes are joined by moving a lane's CRC over the `n` bytes after it:
   a product with `x^(8n - 33)`, which the CRC instruction then reduces.
 
 The build writes these numbers into a C header: none of them is typed in by hand.
@@ -25,12 +25,12 @@ CRC64_FOLD_BITS = (128, 256, 512, 1024, 2048)
 
 
 def reflect(value: int, width_bits: int) -> int:
-    """The bits of `value` in the opposite order."""
+    """Returns the bits of `value` in the opposite order."""
     return int(f"{value:0{width_bits}b}"[::-1], 2)
 
 
 def power_modulo(exponent: int, polynomial: int) -> int:
-    """`x^exponent` modulo the polynomial, by squaring."""
+    """Returns `x^exponent` modulo the polynomial, by squaring."""
     result = 1
     for bit in f"{exponent:b}":
         result = _modulo(_multiply(result, result), polynomial)
@@ -40,7 +40,7 @@ def power_modulo(exponent: int, polynomial: int) -> int:
 
 
 def quotient(exponent: int, polynomial: int) -> int:
-    """`x^exponent` divided by the polynomial, without the rest."""
+    """Returns `x^exponent` divided by the polynomial, without the remainder."""
     rest, result = 1 << exponent, 0
     while rest.bit_length() >= polynomial.bit_length():
         shift = rest.bit_length() - polynomial.bit_length()
@@ -51,13 +51,13 @@ def quotient(exponent: int, polynomial: int) -> int:
 
 @cache
 def reflected(polynomial: int) -> int:
-    """The polynomial as a reflected CRC divides by it: without its highest power."""
+    """Returns the polynomial in reflected form, without its highest power."""
     width_bits = polynomial.bit_length() - 1
     return reflect(polynomial & (1 << width_bits) - 1, width_bits)
 
 
 def shift_crc(crc: int, length: int, polynomial: int) -> int:
-    """What `crc` adds to the CRC of the bytes before, once `length` more have followed them."""
+    """Returns what `crc` contributes to the CRC once `length` more bytes have followed."""
     for index in range(-(-length.bit_length() // 8)):
         digit = length >> 8 * index & 0xFF
         if digit:
@@ -66,7 +66,7 @@ def shift_crc(crc: int, length: int, polynomial: int) -> int:
 
 
 def crc64_constants() -> dict[str, int]:
-    """What the carry-less-multiply crc64-nvme needs, by the names the C code uses."""
+    """Returns the constants of the carry-less-multiply crc64-nvme, by their C names."""
     polynomial = CRC64NVME_POLYNOMIAL
     constants = {"CRC64_POLYNOMIAL": reflected(polynomial)}
     for bits in CRC64_FOLD_BITS:
@@ -79,7 +79,7 @@ def crc64_constants() -> dict[str, int]:
 
 
 def crc32c_constants() -> dict[str, int]:
-    """What the three-lane crc32c and joining CRC-32s need, by the names the C code uses."""
+    """Returns the constants of the three-lane crc32c and of combining CRC-32s, by their C names."""
     polynomial = CRC32C_POLYNOMIAL
     constants = {
         "CRC32_POLYNOMIAL": reflected(CRC32_POLYNOMIAL),
@@ -115,7 +115,9 @@ def _modulo(value: int, polynomial: int) -> int:
 
 @cache
 def _byte_power(length: int, polynomial: int) -> int:
-    """x to the power of so many bytes' bits. Called for at most 256 lengths a digit."""
+    """Returns x to the power of that many bytes, in bits. Called for at most 256 lengths per
+    digit.
+    """
     return _reflected_power(8 * length, polynomial, polynomial.bit_length() - 1)
 
 

@@ -1,8 +1,8 @@
 """The kernels in plain Python: what the compiled loops must do, byte for byte.
 
-It is written to be read and compared with, not to be fast; it also serves where the package was
-installed without a compiler. The contracts of the functions stand here; the compiled ones have
-the same.
+The code is written to be read and compared against, not to be fast; it also serves installations
+without a compiler. The contracts of the functions are documented here and apply to the compiled
+ones too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _FD_MAX = (1 << 31) - 1
 
 
 def features() -> tuple[str, ...]:
-    """The instruction-set extensions in use: none are known here."""
+    """Returns the instruction-set extensions in use: none in this implementation."""
     return ()
 
 
@@ -80,11 +80,11 @@ def aof_encode(
     capacity: SupportsIndex,
     crc64: SupportsIndex = 0,
 ) -> AofEncoded:
-    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as AOF2 records.
+    """Encodes the longest prefix of `payloads` whose AOF2 records fit in `capacity` bytes.
 
     `len(offsets)` payloads were taken. All payloads are checked first: an empty one raises
     `InputError`, one over u32 bytes `TooLarge`. `crc64` is the crc64-nvme of the segment's records
-    so far; the result's continues it, for the footer.
+    so far; the result carries the continued value, for the footer.
     """
     views = _payload_views(payloads)
     for index, view in enumerate(views):
@@ -111,7 +111,7 @@ def aof_encode(
 
 
 class AofBatch(bytes):
-    """Encoded AOF2 records, with what the compiled kernels' batch tells of itself."""
+    """Encoded AOF2 records, with the same attributes as the compiled batch."""
 
     offsets: memoryview
     crc64: int
@@ -125,10 +125,10 @@ def aof_batch(
     ext_ids: Numbers,
     capacity: SupportsIndex,
 ) -> AofBatch:
-    """As `aof_encode`, as one bytes-like object for `write_and_sync`.
+    """Encodes like `aof_encode`, and returns one bytes-like object for `write_and_sync`.
 
-    The compiled one encodes when it is written. Its checksum is that of its own bytes:
-    `crc64_combine` joins it with that of what stands before.
+    The compiled version encodes while it is written. Its checksum covers its own bytes;
+    `crc64_combine` joins it with that of the bytes before.
     """
     encoded = aof_encode(payloads, timestamps=timestamps, ext_ids=ext_ids, capacity=capacity)
     batch = AofBatch(encoded.data)
@@ -139,10 +139,10 @@ def aof_batch(
 def aof_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> AofScan:
-    """Walk `buffer[start:end]`, which begins with a record, and verify every payload's checksum.
+    """Walks `buffer[start:end]`, which starts with a record, and verifies every payload's checksum.
 
-    Records are aligned from `start` on. Padding that is not zero is no error here: the footer's
-    checksum covers it. A timestamp and an ext_id are covered by that one alone.
+    Records are aligned relative to `start`. Non-zero padding is not an error here: the footer's
+    checksum covers it. That checksum alone also covers timestamp and ext_id.
     """
     view = byte_view(buffer, "buffer")
     offset, last = arguments.bounds(len(view), start, end)
@@ -164,11 +164,12 @@ def aof_scan(
 
 
 def aof_find(buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex) -> int:
-    """The offset of the first whole record with a right checksum in `buffer[start:end]`, or -1.
+    """Returns the offset of the first whole record with a valid checksum in `buffer[start:end]`, or
+    -1.
 
-    For bytes that may be anything: candidates stand at every `AOF_ALIGNMENT` bytes from `start`.
-    The time is proportional to the bytes, whatever lengths they pretend. A payload that holds
-    records of its own, at such offsets, looks no different from those records.
+    The bytes may be anything: candidates are at every `AOF_ALIGNMENT` bytes from `start`. The time
+    is proportional to the number of bytes, whatever lengths they claim. Records inside a payload,
+    at aligned offsets, cannot be told apart from real ones.
     """
     view = byte_view(buffer, "buffer")
     first, last = arguments.bounds(len(view), start, end)
@@ -192,10 +193,10 @@ def keratin_encode(
     flags: Numbers,
     capacity: SupportsIndex,
 ) -> KeratinEncoded:
-    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as Keratin records.
+    """Encodes the longest prefix of `payloads` whose Keratin records fit in `capacity` bytes.
 
-    `headers` is `None`, or for each payload its headers block or `None`. An `offsets` of one
-    number is the first record's; the others count up from it. A payload may be empty.
+    `headers` is `None`, or has for each payload its headers block or `None`. A single number as
+    `offsets` is the first record's; the others count up from it. A payload may be empty.
     """
     views = _payload_views(payloads)
     count = len(views)
@@ -230,7 +231,7 @@ def keratin_encode(
 
 
 class KeratinBatch(bytes):
-    """Encoded Keratin records, with what the compiled kernels' batch tells of itself."""
+    """Encoded Keratin records, with the same attributes as the compiled batch."""
 
     positions: memoryview
     size: int
@@ -245,9 +246,9 @@ def keratin_batch(
     flags: Numbers,
     capacity: SupportsIndex,
 ) -> KeratinBatch:
-    """As `keratin_encode`, as one bytes-like object for `write_and_sync`.
+    """Encodes like `keratin_encode`, and returns one bytes-like object for `write_and_sync`.
 
-    The compiled one encodes when it is written.
+    The compiled version encodes while it is written.
     """
     encoded = keratin_encode(
         payloads,
@@ -265,7 +266,9 @@ def keratin_batch(
 def keratin_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> KeratinScan:
-    """Walk `buffer[start:end]`, which begins with a record, and verify every record's checksum."""
+    """Walks `buffer[start:end]`, which starts with a record, and verifies every record's
+    checksum.
+    """
     view = byte_view(buffer, "buffer")
     position, last = arguments.bounds(len(view), start, end)
     count_limit = arguments.limit(count_max, "count_max")
@@ -290,9 +293,9 @@ def keratin_scan(
 def write_and_sync(
     fd: SupportsIndex, offset: SupportsIndex, chunks: Iterable[ReadableBuffer], *, sync: bool
 ) -> WriteOutcome:
-    """Write the chunks one behind the other at `offset`, then `fdatasync` once if `sync`.
+    """Writes the chunks one after another at `offset`, then calls `fdatasync` once if `sync`.
 
-    By the rules of `lakebed.base.files.writing`: disk errors are in the outcome, not raised.
+    Follows the rules of `lakebed.base.files.writing`: disk errors are in the outcome, not raised.
     """
     number = arguments.integer(fd, "fd", maximum=_FD_MAX)
     place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
@@ -301,14 +304,16 @@ def write_and_sync(
 
 
 def bytes_lengths(values: Iterable[object]) -> tuple[int, int] | None:
-    """The sum and the largest of the lengths of `bytes`; None if one of them is anything else."""
+    """Returns the sum and the maximum of the lengths of `bytes` objects, or None if one is not
+    `bytes`.
+    """
     taken = arguments.items(values, "values")
     lengths = [len(value) for value in taken if type(value) is bytes]
     return (sum(lengths), max(lengths, default=0)) if len(lengths) == len(taken) else None
 
 
 def zero_fill(fd: SupportsIndex, offset: SupportsIndex, length: SupportsIndex) -> WriteOutcome:
-    """Write `length` zero bytes at `offset`, by the same rules; no sync."""
+    """Writes `length` zero bytes at `offset` by the same rules, without a sync."""
     number = arguments.integer(fd, "fd", maximum=_FD_MAX)
     place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
     return zero_all(
@@ -355,10 +360,10 @@ def _aof_record_bytes(payload_bytes: int) -> int:
 
 
 class _CrcMarks:
-    """The CRC of any part of a buffer, without summing that part anew.
+    """Computes the CRC of any part of a buffer without reading that part again.
 
-    The CRC up to marks in equal distances is kept; the one of a part follows from the two at its
-    ends, because a CRC moves over following bytes independently of what they are.
+    It keeps the CRC up to marks at equal distances. The CRC of a part follows from the values at
+    its two ends, because a CRC moves over following bytes independently of their contents.
     """
 
     DISTANCE_BYTES = 1024
@@ -387,7 +392,7 @@ def _keratin_record_bytes(headers_bytes: int, payload_bytes: int) -> int:
 
 
 def _aof_stop(view: memoryview, offset: int, end: int) -> Stop | None:
-    """Why there is no good record at `offset`, or `None` if there is one."""
+    """Returns why there is no good record at `offset`, or `None` if there is one."""
     left = end - offset
     if left < AOF_RECORD.size:
         return Stop.CUT if any(view[offset:end]) else Stop.END
@@ -403,7 +408,7 @@ def _aof_stop(view: memoryview, offset: int, end: int) -> Stop | None:
 
 
 def _keratin_stop(view: memoryview, position: int, end: int) -> Stop | None:
-    """Why there is no good record at `position`, or `None` if there is one."""
+    """Returns why there is no good record at `position`, or `None` if there is one."""
     left = end - position
     if not any(view[position : min(end, position + _MAGIC_BYTES)]):
         return Stop.END

@@ -41,11 +41,11 @@ def record_batch_encode(
     first_timestamp_ms: SupportsIndex,
     capacity: SupportsIndex,
 ) -> BatchEncoded:
-    """The longest prefix of the messages whose records fit in `capacity` bytes, as records.
+    """Encodes the longest prefix of the messages whose records fit in `capacity` bytes.
 
-    Offsets count up from the batch's first. `keys` and `headers` are `None`, or have one item a
-    message. Headers are given as they are written, from their count on, and are not looked at;
-    `None` and no bytes are no headers. All messages are checked, whether they fit or not.
+    Offsets count up from the batch's first. `keys` and `headers` are `None`, or have one item per
+    message. Headers are passed in encoded form, starting with their count, and are not checked;
+    `None` or empty bytes mean no headers. All messages are checked, whether or not they fit.
     """
     value_views = _nullable_views(arguments.items(values, "values"), "value")
     count = len(value_views)
@@ -83,10 +83,10 @@ def record_batch_decode(
     first_offset: SupportsIndex = 0,
     first_timestamp_ms: SupportsIndex = 0,
 ) -> BatchRecords:
-    """The `count` messages that must fill `buffer[start:end]`, as columns.
+    """Decodes the `count` messages that must fill `buffer[start:end]` into columns.
 
-    Offsets must rise, and need not be consecutive. Every length is checked, headers' too; whether
-    their names are text is not looked at.
+    Offsets must increase and need not be consecutive. Every length is checked, including those of
+    headers; whether header names are valid text is not.
     """
     view = byte_view(buffer, "buffer")
     position, last = arguments.bounds(min(len(view), U32_MAX), start, end)
@@ -114,7 +114,7 @@ def record_batch_decode(
 def record_batch_slices(
     buffer: ReadableBuffer, positions: Column, lengths: Column
 ) -> list[bytes | None]:
-    """The bytes of each key or value, from its columns; `None` where the length is -1."""
+    """Returns the bytes of each key or value from its columns; `None` where the length is -1."""
     view = byte_view(buffer, "buffer")
     starts = arguments.column(positions, "positions", code="I")
     sizes = arguments.column(lengths, "lengths", code="i")
@@ -167,7 +167,7 @@ def _record(
     try:
         return _body(view, position + len(_ATTRIBUTES), end, base, stamp, least_offset), end
     except BadVarint as bad:
-        # The record is all there: a number that goes on behind its end is not cut, but wrong.
+        # The record is complete: a number that continues after its end is wrong, not cut.
         raise _Bad(BatchStop.BAD_LENGTH if bad.is_cut else BatchStop.BAD_NUMBER) from None
 
 
@@ -207,7 +207,7 @@ def _body(
 
 
 def _length(view: memoryview, position: int, end: int, *, minimum: int) -> tuple[int, int]:
-    """A length that the bytes behind it are there for, and where they begin."""
+    """Reads a length whose bytes are all there, and returns where they start."""
     length, position = read_varint(view, position, end, width=32)
     if not minimum <= length <= end - position:
         raise _Bad(BatchStop.BAD_LENGTH)
@@ -232,7 +232,7 @@ def _nullable_views(items: tuple[object, ...], what: str) -> list[memoryview | N
 def _companion_views(
     values: Iterable[ReadableBuffer | None] | None, plural: str, what: str, count: int
 ) -> list[memoryview | None]:
-    """One a message, or none for all of them."""
+    """Returns one view per message, or none for all."""
     if values is None:
         return [None] * count
     items = arguments.items(values, plural)

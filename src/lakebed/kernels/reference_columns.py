@@ -1,8 +1,8 @@
-"""Columns for Arrow out of records, in plain Python, as `reference` has the other loops.
+"""Builds columns for Arrow from records, in plain Python like `reference`.
 
-Positions and lengths may come from anywhere (the scans give them, numpy moves them), so they are
-checked: `InputError` for what is not inside the buffer, of which nothing else is ever read. What is
-wrong in the bytes themselves ends the reading, and is in the result.
+Positions and lengths may come from any source (scans return them, numpy moves them), so they are
+checked: `InputError` for anything outside the buffer, and nothing else is ever read. Errors in the
+bytes themselves end the reading and are reported in the result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FIXED_BYTES = KERATIN_RECORD.size + KERATIN_TRAILER.size
 
 
 class _Header(NamedTuple):
-    """Where one header stands, in the order of the columns."""
+    """The position of one header, in the order of the columns."""
 
     name_position: int
     name_length: int
@@ -50,7 +50,7 @@ class _Header(NamedTuple):
 
 
 class _Bad(Exception):
-    """Why there is no headers block, or no section of headers."""
+    """Why there is no valid headers block or section."""
 
     def __init__(self, stop: BlockStop | BatchStop) -> None:
         super().__init__(stop.name)
@@ -58,11 +58,10 @@ class _Bad(Exception):
 
 
 def gather(buffer: ReadableBuffer, positions: ReadableBuffer, lengths: ReadableBuffer) -> Gathered:
-    """The slices of `buffer`, copied one behind the other.
+    """Copies the slices of `buffer` one after another.
 
-    Positions are u64 or u32, lengths i32 or u32; a negative length is a null, whose position does
-    not matter. `TooLarge` if the slices together are longer than an i32 can say: the caller splits
-    them.
+    Positions are u64 or u32, lengths i32 or u32. A negative length is a null, whose position is
+    ignored. Raises `TooLarge` if the slices together exceed an i32; the caller then splits them.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="QI")
@@ -93,10 +92,10 @@ def keratin_fields(
     payload_lengths: ReadableBuffer,
     flags: ReadableBuffer,
 ) -> KeratinFields:
-    """Where keys, values and headers of plain records stand, from the columns of a scan.
+    """Finds keys, values and headers of plain records, from the columns of a scan.
 
-    A record with the tombstone's flag has a null value, one without a key has a null key. Ends
-    before the first record whose headers block is none. Whether names are text is not looked at.
+    A record with the tombstone flag has a null value, one without a key a null key. Stops before
+    the first record with an invalid headers block. Whether names are valid text is not checked.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")
@@ -133,10 +132,10 @@ def record_batch_headers(
     lengths: ReadableBuffer,
     counts: ReadableBuffer,
 ) -> HeaderPlaces:
-    """Where the headers stand, from the columns of `record_batch_decode` or a part of them.
+    """Finds the headers, from the columns of `record_batch_decode` or a part of them.
 
-    Ends before the first message whose headers do not fill its section, which those columns have
-    not. Whether names are text is not looked at.
+    Stops before the first message whose headers do not fill its section. Whether names are valid
+    text is not checked.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="I")
@@ -159,7 +158,7 @@ def _columns(codes: str, rows: Sequence[tuple[int, ...]]) -> list[memoryview]:
 
 
 def _block(view: memoryview, position: int, end: int) -> tuple[int, int, list[_Header]]:
-    """The key's place and length, and the headers."""
+    """Returns the key's position and length, and the headers."""
     if position == end:
         return position, _NULL, []
     _need(KERATIN_BLOCK.size, position, end)
@@ -218,7 +217,7 @@ def _length_within_i32(length: int) -> int:
 
 
 def _section(view: memoryview, position: int, end: int, count: int) -> list[_Header]:
-    """The headers that must fill `[position, end)`."""
+    """Returns the headers that must fill `[position, end)`."""
     if count * BATCH_HEADER_BYTES_MIN > end - position:
         raise _Bad(BatchStop.BAD_LENGTH)
     found = []
@@ -234,11 +233,11 @@ def _section(view: memoryview, position: int, end: int, count: int) -> list[_Hea
 
 
 def _length(view: memoryview, position: int, end: int, *, minimum: int) -> tuple[int, int]:
-    """Where the bytes begin, which are all there, and how many they are."""
+    """Returns where the bytes start, which are all there, and how many they are."""
     try:
         length, position = read_varint(view, position, end, width=32)
     except BadVarint as bad:
-        # The section is all there: a number that goes on behind its end is not cut, but wrong.
+        # The section is complete: a number that continues after its end is wrong, not cut.
         raise _Bad(BatchStop.BAD_LENGTH if bad.is_cut else BatchStop.BAD_NUMBER) from None
     if not minimum <= length <= end - position:
         raise _Bad(BatchStop.BAD_LENGTH)

@@ -1,4 +1,4 @@
-"""The producers of records, in plain Python, as `reference` has the other loops."""
+"""Finds the producers of records, in plain Python like `reference`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def keratin_producers(
     header_lengths: ReadableBuffer,
     payload_lengths: ReadableBuffer,
 ) -> KeratinProducers:
-    """What producers wrote, as runs, from the columns of a scan.
+    """Returns what producers wrote, as runs, from the columns of a scan.
 
-    A run is of records that follow one another in the columns, and whose messages follow one
-    another in sequence and in offset. A record whose headers block or record batch is none names no
-    producer. The checksum inside a batch is not looked at: its record's covers it.
+    A run covers adjacent records whose messages are consecutive in sequence and in offset. A record
+    with an invalid headers block or record batch names no producer. The checksum inside a batch is
+    not checked, because its record's checksum covers it.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")

@@ -1,8 +1,8 @@
-"""Messages that stand as slices in a few large buffers, as Arrow's columns have them; in plain
-Python, as `reference` has the other loops.
+"""Encodes messages that are slices of a few large buffers, as in Arrow columns, in plain Python
+like `reference`.
 
 Slices are a buffer and two columns: positions (u64 or u32) and lengths (i32 or u32). A negative
-length is a null, whose position does not matter. `InputError` for one that is not inside.
+length is a null, whose position is ignored. A slice outside the buffer raises `InputError`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def record_batch_encode_slices(
     first_timestamp_ms: SupportsIndex,
     capacity: SupportsIndex,
 ) -> BatchEncoded:
-    """As `record_batch_encode`; what is encoded stands as slices in a buffer."""
+    """Encodes like `record_batch_encode`, from slices of a buffer."""
     value_views = _short_views(values, "values", "value")
     count = len(value_views)
     return record_batch_encode(
@@ -50,11 +50,12 @@ def record_batch_encode_slices(
 
 
 def record_batch_sections(counts: ReadableBuffer, names: Slices, values: Slices) -> Gathered:
-    """The sections of messages that have so many headers each, one behind the other.
+    """Encodes the header sections of messages, given the number of headers of each, one after
+    another.
 
-    A section is what `record_batch_encode` takes for the headers of a message: their number and
-    the headers, and no bytes for none. Whether names are text is not looked at. `TooLarge` if they
-    are longer together than an i32 can say.
+    A section is what `record_batch_encode` takes as the headers of a message: their count and the
+    headers, or no bytes for none. Whether names are valid text is not checked. Raises `TooLarge` if
+    the sections together exceed an i32.
     """
     name_views = _short_views(names, "names", "name")
     value_views = _views(values, "values")
@@ -83,18 +84,18 @@ def record_batch_sections(counts: ReadableBuffer, names: Slices, values: Slices)
 
 
 def murmur2(key: ReadableBuffer) -> int:
-    """The hash of one key, by which it finds its partition."""
+    """Returns the hash of one key, which chooses its partition."""
     return _murmur2(byte_view(key, "a key"))
 
 
 def murmur2_hashes(slices: Slices) -> Column:
-    """The hash of each slice, by which keys find their partitions; that of a null is 0."""
+    """Returns the hash of each slice, which chooses the partition of a key; 0 for a null."""
     hashes = [0 if view is None else _murmur2(view) for view in _views(slices, "slices")]
     return memoryview(array("I", hashes)).toreadonly()
 
 
 def _murmur2(key: memoryview) -> int:
-    """As Kafka's Java client has it."""
+    """The same hash as Kafka's Java client."""
     mixed = MURMUR2_SEED ^ len(key) & _MASK
     whole = len(key) & ~3
     for start in range(0, whole, 4):
@@ -115,7 +116,7 @@ def _bytes(view: memoryview | None) -> bytes:
 def _companion_views(
     slices: Slices | None, plural: str, what: str, count: int
 ) -> list[memoryview | None] | None:
-    """One a message, or none for all of them."""
+    """Returns one view per message, or none for all."""
     if slices is None:
         return None
     views = _views(slices, plural)
@@ -129,7 +130,7 @@ def _short_views(slices: Slices, plural: str, what: str) -> list[memoryview | No
 
 
 def _checked(views: list[memoryview | None], what: str) -> list[memoryview | None]:
-    """The length of an unsigned one may be more than a record batch can say."""
+    """Checks the length, because an unsigned one may exceed what a record batch can hold."""
     for index, view in enumerate(views):
         if view is not None and len(view) > I32_MAX:
             arguments.refuse_large(f"{what} {index}", len(view), I32_MAX)

@@ -1,7 +1,7 @@
-"""What the kernels give back, the same from the compiled loops and from the reference.
+"""The results of the kernels, identical for the compiled loops and the reference.
 
 Columns are flat, read-only memoryviews of natural widths (`Q` u64, `I` u32, `H` u16, `q` i64, `i`
-i32), one item a record: `numpy.asarray` and `pyarrow.py_buffer` take them without a copy.
+i32), one item per record; `numpy.asarray` and `pyarrow.py_buffer` take them without a copy.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ Column = memoryview
 
 
 class Stop(IntEnum):
-    """Why a scan ended. What that means for the file (end, torn, corrupt) the engine decides."""
+    """Why a scan ended. The engine decides what that means for the file: end, torn or corrupt."""
 
     END = 0  # the data is used up, or zeros stand where the next record would begin
-    COUNT = 1  # as many records as were asked for; what follows was not looked at
+    COUNT = 1  # as many records as requested; what follows was not read
     CUT = 2  # the buffer ends inside a record (or its padding)
     BAD_HEADER = 3  # not a record: a length of 0 with other bytes set; a wrong magic or version
     BAD_CHECKSUM = 4  # a whole record whose checksum does not match
 
 
 class BatchStop(IntEnum):
-    """How the decoding of a record batch's records ended."""
+    """How the decoding of a record batch ended."""
 
-    WHOLE = 0  # the records that were to be there, and not a byte more
+    WHOLE = 0  # the expected records, and not a byte more
     CUT = 1  # the data ends before the last of them does
     BAD_NUMBER = 2  # a number of variable length that is longer than its width allows
     BAD_LENGTH = 3  # a length or a count that its record has no room for, or does not fill
     BAD_OFFSET = 4  # an offset that does not follow the one before
-    BAD_TIMESTAMP = 5  # one that is no 64-bit number any more
-    LEFT_OVER = 6  # bytes behind the last record
+    BAD_TIMESTAMP = 5  # one that exceeds 64 bits
+    LEFT_OVER = 6  # bytes after the last record
 
 
 class BlockStop(IntEnum):
     """How the reading of headers blocks ended."""
 
     WHOLE = 0  # all of them were read
-    CUT = 1  # a block ends before what it announces does
+    CUT = 1  # a block ends before its contents do
     BAD_VERSION = 2  # a block of a later version
-    LEFT_OVER = 3  # bytes behind a block's last header
+    LEFT_OVER = 3  # bytes after a block's last header
     TOO_LONG = 4  # a key or a value that has more bytes than a column's length can say
 
 
@@ -59,7 +59,7 @@ class AofScan(NamedTuple):
     lengths: Column  # u32, payload bytes
     timestamps: Column  # u64
     ext_ids: Column  # u64
-    end: int  # behind the last good record
+    end: int  # after the last good record
     stop: Stop
 
 
@@ -79,7 +79,7 @@ class KeratinScan(NamedTuple):
     flags: Column  # u16
     header_lengths: Column  # u32
     payload_lengths: Column  # u32
-    end: int  # behind the last good record
+    end: int  # after the last good record
     stop: Stop
 
 
@@ -87,13 +87,13 @@ class BatchEncoded(NamedTuple):
     """The records section of a record batch, not compressed."""
 
     data: bytes
-    message_count: int  # that were taken
+    message_count: int  # how many were taken
 
 
 class BatchRecords(NamedTuple):
-    """The messages of a records section, up to where it stops being one.
+    """The messages of a records section, up to the first error.
 
-    Positions are those of the buffer. A length of -1 is a null.
+    Positions refer to the buffer. A length of -1 is a null.
     """
 
     offsets: Column  # u64
@@ -102,18 +102,18 @@ class BatchRecords(NamedTuple):
     key_lengths: Column  # i32
     value_positions: Column  # u32
     value_lengths: Column  # i32
-    header_positions: Column  # u32, of the first header: behind their count
+    header_positions: Column  # u32, of the first header, after their count
     header_lengths: Column  # u32, of all headers
     header_counts: Column  # u32
-    end: int  # behind the last good record
+    end: int  # after the last good record
     stop: BatchStop
 
 
 class KeratinFields(NamedTuple):
-    """The parts of plain Keratin records, up to where a headers block stops being one.
+    """The parts of plain Keratin records, up to the first invalid headers block.
 
-    Positions are those of the buffer. A length of -1 is a null. The columns of the headers have one
-    item a header, those of all messages one behind the other.
+    Positions refer to the buffer. A length of -1 is a null. The header columns have one item per
+    header, for all messages one after another.
     """
 
     key_positions: Column  # u64
@@ -129,7 +129,7 @@ class KeratinFields(NamedTuple):
 
 
 class KeratinProducers(NamedTuple):
-    """Runs of messages of one producer that follow one another in sequence and in offset."""
+    """Runs of messages of one producer that are consecutive in sequence and in offset."""
 
     producer_ids: Column  # u64
     message_counts: Column  # u64
@@ -139,23 +139,23 @@ class KeratinProducers(NamedTuple):
 
 
 class HeaderPlaces(NamedTuple):
-    """The headers of messages of a record batch, up to where a section stops being one.
+    """The headers of messages of a record batch, up to the first invalid section.
 
-    One item a header, those of all messages one behind the other. A length of -1 is a null.
+    One item per header, for all messages one after another. A length of -1 is a null.
     """
 
     name_positions: Column  # u64
     name_lengths: Column  # i32, never -1
     header_value_positions: Column  # u64
     header_value_lengths: Column  # i32
-    message_count: int  # whose headers these are
+    message_count: int  # messages whose headers these are
     stop: BatchStop
 
 
 class Gathered(NamedTuple):
-    """Slices of a buffer one behind the other: the buffers of an Arrow binary column."""
+    """Slices of a buffer copied one after another: the buffers of an Arrow binary column."""
 
     data: bytes
     offsets: Column  # i32, where each slice begins in `data`, and where the last one ends
-    validity: bytes | None  # a bit a slice, the lowest first, 0 for a null; None: there is none
+    validity: bytes | None  # one bit per slice, lowest first, 0 for a null; None: no nulls
     null_count: int

@@ -1,7 +1,7 @@
-"""Numbers of variable length, as Kafka's records have them.
+"""Variable-length numbers of Kafka's record format.
 
-Seven bits a byte, the lowest first; more bytes follow where the eighth bit is set. The value is
-zigzag: 0, -1, 1, -2 … are 0, 1, 2, 3 …
+Each byte holds seven bits, lowest first; the eighth bit is set if more bytes follow. Values are
+zigzag-encoded: 0, -1, 1, -2 … become 0, 1, 2, 3 …
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ class BadVarint(Exception):
 
 
 def read_varint(view: memoryview, position: int, end: int, *, width: int) -> tuple[int, int]:
-    """The number of `width` bits at `position`, before `end`, and the position behind it."""
+    """Reads the number of `width` bits at `position`, before `end`, and returns it with the
+    position after it.
+    """
     word = 0
     for shift in range(0, width, 7):
         if position == end:
@@ -33,7 +35,7 @@ def read_varint(view: memoryview, position: int, end: int, *, width: int) -> tup
 
 
 def varint(value: int) -> bytes:
-    """Its bytes, as few as it takes."""
+    """Returns the shortest encoding of a number."""
     word = value << 1 if value >= 0 else (-value << 1) - 1
     data = bytearray()
     while word > 0x7F:

@@ -1,1 +1,1 @@
-"""Where the parts are put together into something that runs."""
+"""Composition: combines the store, its servers and their settings into a running node."""

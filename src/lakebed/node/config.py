@@ -1,8 +1,8 @@
-"""The settings of a node: section `[node]`, and how options of the command line override them.
+"""The settings of a node: section `[node]`, and the command-line options that override it.
 
-Defaults, then `lakebed.toml`, then the environment, then the options: each wins over those before.
-What several settings say together is checked when all of them are known, so that a certificate of
-the file and a key of an option make a pair.
+Later sources override earlier ones: defaults, `lakebed.toml`, the environment, options. Settings
+that depend on each other are checked together at the end, so a certificate from the file and a key
+from an option form a pair.
 """
 
 from __future__ import annotations
@@ -40,62 +40,62 @@ LOOPBACK: Final = "127.0.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
-    """How a store is served, and what is said about it."""
+    """How a store is served, and what the node logs."""
 
     s3_host: str = LOOPBACK
-    """The address of S3."""
+    """The address that the S3 endpoint listens on."""
     s3_port: int = bounded(9000, minimum=0, maximum=65_535)
-    """The port of S3; 0 takes a free one."""
+    """The port of the S3 endpoint; 0 picks a free one."""
     http: bool = True
     """Whether there is an HTTP port: the API, `/metrics`, `/healthz`, `/readyz`."""
     http_host: str = LOOPBACK
-    """The address of HTTP."""
+    """The address that the HTTP API listens on."""
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
-    """The port of HTTP; 0 takes a free one."""
+    """The port of the HTTP API; 0 picks a free one."""
     http_names: str = ""
-    """More names of the node, as a proxy's, separated by commas; `*`: any. Others are refused."""
+    """More host names of the node, such as a proxy's, separated by commas; `*` allows any."""
     http_insecure: bool = False
-    """Whether other machines may send access keys to it without TLS."""
+    """Whether other machines may send access keys to the HTTP API without TLS."""
     tls_cert: str = ""
-    """A certificate: both ports speak TLS. A path in the file is relative to the root."""
+    """The certificate file, for TLS on both ports. In `lakebed.toml` it is relative to the root."""
     tls_key: str = ""
-    """The key of the certificate."""
+    """The private key file of the certificate."""
     rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)
-    """Clients send and take so many bytes a second at least, or are cut off; 0: any rate."""
+    """The least bytes per second at which clients must send and receive; 0 allows any rate."""
     rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=86_400.0)
-    """A client may be so long behind that rate."""
+    """How long a client may stay below that rate before it is cut off."""
     drain_s: float = bounded(30.0, minimum=0.0, maximum=86_400.0)
-    """Requests under way may take so long at the end."""
+    """How long running requests may take when the node stops."""
     log_format: str = "console"
-    """How log lines are written: `console` or `json`."""
+    """The format of log lines: `console` or `json`."""
     log_level: str = "info"
-    """What is logged: `debug`, `info`, `warning` or `error`."""
+    """The least level that is logged: `debug`, `info`, `warning` or `error`."""
     access_log: bool = False
-    """Whether there is a line for every request, whatever the level is."""
+    """Whether every request is logged, whatever the level."""
     metrics_public: bool = False
-    """Whether `/metrics` needs no key, wherever who asks is."""
+    """Whether `/metrics` is public and needs no key."""
 
     def __post_init__(self) -> None:
         check(self)
         _check_choice("log_format", self.log_format, LOG_FORMATS)
         _check_choice("log_level", self.log_level, LOG_LEVELS)
         for name in ("s3_host", "http_host"):
-            if not getattr(self, name).strip():  # to the system that is every address there is
+            if not getattr(self, name).strip():  # an empty host would listen on every address
                 raise BadConfig(f"{name} is empty: expected an address, as {LOOPBACK} or 0.0.0.0")
 
     def limits(self) -> Limits:
-        """Of the connections of both ports."""
+        """The limits of connections, for both ports."""
         return Limits(rate_bytes_min=self.rate_bytes_min, rate_grace_s=self.rate_grace_s)
 
 
 class Option(NamedTuple):
-    """A setting given on the command line; `origin` is how errors and listings call it."""
+    """A setting given on the command line; `origin` is its name in errors and listings."""
 
     section: str
     name: str
-    value: Value | None  # None is not given
+    value: Value | None  # None: the option was not given
     origin: str
-    is_text: bool = False  # still to be read
+    is_text: bool = False  # not parsed yet
 
 
 def node_settings(
@@ -105,9 +105,10 @@ def node_settings(
     options: Iterable[Option] = (),
     reads_certificate: bool = True,
 ) -> Settings:
-    """All settings of the root and the node, each and together checked; `BadConfig`.
+    """Returns all settings of the root and the node, checked singly and together. Raises
+    `BadConfig`.
 
-    Whoever reads the certificate anyway, by `tls_of`, need not have it read here.
+    A caller that loads the certificate with `tls_of` anyway can skip loading it here.
     """
     sections = MappingProxyType({NODE_SECTION: NodeConfig})
     settings = store_settings.settings_of(root, environment=environment, more=sections)
@@ -120,7 +121,7 @@ def node_settings(
 
 
 def tls_of(settings: Settings) -> TlsFiles | None:
-    """The certificate and its key, read; None if there are none."""
+    """Loads the certificate and its key, or returns None if there are none."""
     if not _has_tls(settings):
         return None
     try:
@@ -130,20 +131,22 @@ def tls_of(settings: Settings) -> TlsFiles | None:
 
 
 def check_exposure(settings: Settings) -> None:
-    """`BadConfig` if secrets would leave this machine in clear."""
+    """Raises `BadConfig` if secrets would leave this machine in clear text."""
     config = settings.config(NodeConfig)
     is_secure = bool(config.tls_cert and config.tls_key)
     if not config.http or is_secure or config.http_insecure or is_loopback(config.http_host):
         return
     raise BadConfig(
         f"{_place(settings, 'http_host')} {config.http_host}: without TLS access keys would be "
-        "sent in clear: give --tls-cert and --tls-key, or --http-insecure if the network can be "
-        "trusted"
+        "sent in clear text: give --tls-cert and --tls-key, or --http-insecure if the "
+        "network can be trusted"
     )
 
 
 def is_loopback(host: str) -> bool:
-    """Of a name only `localhost` is known to be."""
+    """Returns whether the address is loopback. The only name accepted as loopback is
+    `localhost`.
+    """
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -151,13 +154,13 @@ def is_loopback(host: str) -> bool:
 
 
 def changed_names(before: NodeConfig, after: NodeConfig) -> list[str]:
-    """The settings that differ."""
+    """Returns the names of the settings that differ."""
     names = field_names(NodeConfig)
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
 def _with_options(settings: Settings, options: Iterable[Option]) -> Settings:
-    """One after the other, so that the one that is refused is told."""
+    """Applies the options one by one, so that an error names the option at fault."""
     configs, origins = dict(settings.configs), dict(settings.origins)
     for option in options:
         if option.value is None:
@@ -165,7 +168,7 @@ def _with_options(settings: Settings, options: Iterable[Option]) -> Settings:
         section, name, where = option.section, option.name, option.origin
         before = configs[section]
         kind = type(before)
-        values: dict[str, Value] = {one: getattr(before, one) for one in field_names(kind)}
+        values: dict[str, Value] = {field: getattr(before, field) for field in field_names(kind)}
         if name not in values:
             raise unknown(name, known=values, noun="setting", where=where)
         if option.is_text:
@@ -185,7 +188,9 @@ def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def _has_tls(settings: Settings) -> bool:
-    """`BadConfig` for half a pair."""
+    """Returns whether TLS is configured. Raises `BadConfig` if only the certificate or only the
+    key is set.
+    """
     config = settings.config(NodeConfig)
     if bool(config.tls_cert) == bool(config.tls_key):
         return bool(config.tls_cert)
@@ -201,19 +206,21 @@ def _check_ports(settings: Settings) -> None:
     is_same = config.http_port == config.s3_port and config.http_host == config.s3_host
     if config.http and is_same and config.s3_port:
         raise BadConfig(
-            f"{_place(settings, 'http_port')} {config.http_port}: S3 is there already "
+            f"{_place(settings, 'http_port')} {config.http_port}: the S3 endpoint uses this port "
             f"({_place(settings, 's3_port')})"
         )
 
 
 def _place(settings: Settings, name: str) -> str:
-    """Where a setting of the node was said, and which one it is."""
+    """Returns where a setting of the node was set, and its name, for error messages."""
     origin = settings.origins.get((NODE_SECTION, name), f"[{NODE_SECTION}] {name}")
     return f"{origin}: [{NODE_SECTION}] {name}" if origin == str(settings.file) else origin
 
 
 def _path(settings: Settings, name: str) -> Path:
-    """What the file says is relative to its folder, anything else to where the program runs."""
+    """Resolves a path: relative to the file's folder if the file set it, otherwise to the
+    working folder.
+    """
     path = Path(getattr(settings.config(NodeConfig), name))
     file = settings.file
     is_in_file = file is not None and settings.origins.get((NODE_SECTION, name)) == str(file)

@@ -1,6 +1,6 @@
-"""How clients connect to a node that was just started: shell commands, ready to paste.
+"""Shell commands, ready to paste, that connect common clients to a node that has just started.
 
-The first ones export where the node is and the access key; the others use these variables.
+The first commands export the node's address and the access key; the others use these variables.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CURL = 'curl -sS -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" {url}/v1/state'
 
 
 def environment_of(s3_url: str, region: str, credentials: Credentials) -> dict[str, str]:
-    """The variables that most S3 clients look at."""
+    """Returns the variables that most S3 clients read."""
     return {
         "AWS_ACCESS_KEY_ID": credentials.access_key,
         "AWS_SECRET_ACCESS_KEY": credentials.secret,
@@ -74,15 +74,15 @@ def exports(environment: dict[str, str]) -> list[str]:
 
 
 def snippets(http_url: str | None) -> dict[str, str]:
-    """By client; each works in a shell that has the variables."""
-    found = {"aws": _AWS, "boto3": _BOTO3, "rclone": _RCLONE, "spark": _SPARK}
+    """Returns a snippet for each client. Each works in a shell that has the variables."""
+    commands = {"aws": _AWS, "boto3": _BOTO3, "rclone": _RCLONE, "spark": _SPARK}
     if http_url is not None:
-        found["curl"] = _CURL.format(url=_reachable(http_url))
-    return found
+        commands["curl"] = _CURL.format(url=_reachable(http_url))
+    return commands
 
 
 def _reachable(url: str) -> str:
-    """Nobody can be asked at the address that stands for all."""
+    """Replaces the wildcard address, to which no client can connect."""
     place = urlsplit(url)
     near = _NEAR.get(place.hostname or "")
     return url if near is None else f"{place.scheme}://{near}:{place.port}"

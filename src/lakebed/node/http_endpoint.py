@@ -1,7 +1,7 @@
-"""The HTTP API of a node: for whoever has one of its access keys, and its pages.
+"""The HTTP API of a node and its pages, for clients with an access key.
 
-Keys and secrets come with every request, as HTTP Basic: so they go over TLS, or stay on this
-machine, unless whoever runs the node says that the network may be trusted.
+Every request carries the key and its secret as HTTP Basic. So the port needs TLS or must stay on
+loopback, unless the operator declares the network trusted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def http_endpoint(
     wrap: Callable[[Handler, Guard], Handler] = lambda calls, _: calls,
     on_done: Done | None = None,
 ) -> HttpApi:
-    """In the running loop, and of its thread. `wrap` gives what stands before the calls."""
+    """Creates the endpoint in the running loop. `wrap` returns the handler that runs before the
+    API.
+    """
     guard = KeyGuard(KeyRing(first, store.lake.keys), clock=store.runner.clock)
     return HttpApi(
         store,

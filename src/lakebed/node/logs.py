@@ -1,11 +1,11 @@
-"""What a node says while it runs: one line an event on standard error, as JSON or for people.
+"""The log of a running node: one line per event on standard error, as JSON or for people.
 
     2026-01-31T12:00:00.123Z INFO  segment_sealed log=orders segment_id=3
     {"time": "2026-01-31T12:00:00.123Z", "level": "info", "event": "segment_sealed", …}
 
-A line of a request has its id. What a fact's name calls a secret is never printed, nor is any text
-that a secret was said to be, as it is or quoted. Nothing that is printed breaks out of its line;
-those of a trace are indented. Format and level can be changed while the node runs.
+A line about a request has the request's id. Fields whose names mark them as secret are never
+printed, and neither is any registered secret text, plain or quoted. No value can break out of its
+line; the lines of a traceback are indented. Format and level can be changed while the node runs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ OURS: Final = "lakebed"
 ACCESS_LOGGER: Final = "lakebed.access"
 
 _OWN_NAMES: Final = frozenset({"time", "level", "logger", "event", "message", "error_trace"})
-_SECRET_CHARACTERS_MIN: Final = 8  # shorter text would be found everywhere
+_SECRET_CHARACTERS_MIN: Final = 8  # shorter text would match too often
 _INDENT: Final = "    "
 
 
 class NodeLogs:
-    """The one handler of the process. `close` puts back what was there before."""
+    """The only log handler of the process. `close` restores the previous handlers."""
 
     def __init__(self, stream: TextIO | None, *, secrets: Iterable[str] = ()) -> None:
         self._handler: logging.Handler = logging.NullHandler()
@@ -41,17 +41,17 @@ class NodeLogs:
         for handler in self._before[0]:
             root.removeHandler(handler)
         root.addHandler(self._handler)
-        root.setLevel(logging.WARNING)  # of what others write; ours has a level of its own
+        root.setLevel(logging.WARNING)  # for other libraries; ours has its own level
 
     def hide(self, *secrets: str) -> None:
-        """Texts that are never printed, wherever they stand."""
-        for one in secrets:
-            if len(one) >= _SECRET_CHARACTERS_MIN:
-                # And as others quote them: `repr` of a list or in an error, JSON in a message.
-                self._secrets.update((one, repr(one)[1:-1], json.dumps(one)[1:-1]))
+        """Registers texts that are never printed."""
+        for secret in secrets:
+            if len(secret) >= _SECRET_CHARACTERS_MIN:
+                # Also in quoted forms: the `repr` of a list or an error, JSON in a message.
+                self._secrets.update((secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]))
 
     def configure(self, *, log_format: str, log_level: str, access_log: bool) -> None:
-        """As the settings have it, from the next line on."""
+        """Applies the settings from the next line on."""
         kind = JsonLines if log_format == "json" else ConsoleLines
         self._handler.setFormatter(kind(self._secrets))
         _, ours, access = _loggers()
@@ -70,7 +70,7 @@ class NodeLogs:
 
 
 class JsonLines(logging.Formatter):
-    """A document a line, in ASCII."""
+    """Formats each record as one JSON document in ASCII."""
 
     def __init__(self, secrets: set[str]) -> None:
         super().__init__()
@@ -100,13 +100,14 @@ class JsonLines(logging.Formatter):
         if isinstance(value, float):
             return value if value - value == 0 else str(value)  # JSON has no infinity
         if isinstance(value, list | tuple):
-            return [self._plain(one) for one in value]
+            return [self._plain(item) for item in value]
         return _without(str(value), self._secrets)
 
 
 class ConsoleLines(logging.Formatter):
-    """`key=value` behind the event; a value with spaces is quoted. A trace has lines of its own,
-    indented, so that none of them can be taken for another event."""
+    """Formats a record as the event followed by `key=value` pairs; values with spaces are
+    quoted. Traceback lines are indented, so that none can be mistaken for an event.
+    """
 
     def __init__(self, secrets: set[str]) -> None:
         super().__init__()
@@ -119,7 +120,7 @@ class ConsoleLines(logging.Formatter):
             words.append(f"{fact}={_quoted(self._hidden(value))}")
         line = f"{_time(record)} {record.levelname:<7} {_escaped(' '.join(words))}"
         trace = self._hidden(_trace(self, record))
-        return "\n".join([line, *(_INDENT + _escaped(one) for one in trace.splitlines())])
+        return "\n".join([line, *(_INDENT + _escaped(text) for text in trace.splitlines())])
 
     def _hidden(self, value: object) -> str:
         return _without(str(value), self._secrets)
@@ -130,12 +131,12 @@ def _loggers() -> tuple[logging.Logger, logging.Logger, logging.Logger]:
 
 
 def _facts(record: logging.LogRecord) -> dict[str, object]:
-    """Those of the event, and the request's id if it is known."""
-    found: dict[str, object] = dict(getattr(record, "facts", {}))
+    """Returns the fields of the event, and the request's id if there is one."""
+    facts: dict[str, object] = dict(getattr(record, "facts", {}))
     request_id = CURRENT.get()
     if request_id:
-        found.setdefault("request_id", request_id)
-    return {name: HIDDEN if is_secret(name) else value for name, value in found.items()}
+        facts.setdefault("request_id", request_id)
+    return {name: HIDDEN if is_secret(name) else value for name, value in facts.items()}
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -148,7 +149,7 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _without(text: str, secrets: set[str]) -> str:
-    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
+    for secret in sorted(secrets, key=len, reverse=True):  # a secret may contain another
         if secret in text:
             text = text.replace(secret, HIDDEN)
     return text
@@ -161,4 +162,6 @@ def _quoted(text: str) -> str:
 def _escaped(text: str) -> str:
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in text
+    )

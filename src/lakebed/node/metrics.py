@@ -1,10 +1,10 @@
-"""The one exporter: what all engines count, the requests of both endpoints, and the process.
+"""The metrics exporter: counters of all engines, the requests of both endpoints, and the process.
 
-Prometheus' text format 0.0.4, or OpenMetrics 1.0.0 for who asks for it. A histogram has few fixed
-buckets: a value of an engine is counted at the upper end of the finer bucket that it was observed
-in, so at most a quarter too high.
+The output is Prometheus' text format 0.0.4, or OpenMetrics 1.0.0 for clients that accept it.
+Exported histograms have a few fixed buckets. A value counts at the upper end of the finer bucket in
+which the engine observed it, so it is at most a quarter too high.
 
-The library takes a tenth of a second to import: the first who looks at the metrics waits for it.
+The Prometheus library takes a tenth of a second to import, so it is imported at the first scrape.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Labels = Mapping[str, str]
 
 
 class NodeFacts(NamedTuple):
-    """What is known of the node itself at one moment."""
+    """The state of the node itself at one moment."""
 
     requests: Sequence[RequestSnapshot]
     connections: Mapping[str, int]  # by endpoint
@@ -45,26 +45,28 @@ class NodeFacts(NamedTuple):
 
 
 def accepted(accept: str) -> str:
-    """The content type of the answer. Whoever does not say OpenMetrics gets the older text."""
-    for one in accept.lower().split(","):
-        kind, *parameters = (part.strip() for part in one.split(";"))
-        said = dict(part.partition("=")[::2] for part in parameters)
-        is_wanted = said.get("q", "1").strip("0.") != ""
-        is_known = said.get("version", "1.0.0") in ("0.0.1", "1.0.0")
+    """Returns the content type of the response: OpenMetrics if the client accepts it, otherwise
+    the older text format.
+    """
+    for media in accept.lower().split(","):
+        kind, *parameters = (part.strip() for part in media.split(";"))
+        values = dict(part.partition("=")[::2] for part in parameters)
+        is_wanted = values.get("q", "1").strip("0.") != ""
+        is_known = values.get("version", "1.0.0") in ("0.0.1", "1.0.0")
         if kind == "application/openmetrics-text" and is_wanted and is_known:
             return OPEN_METRICS
     return TEXT
 
 
 def counted_totals(totals: Totals) -> EngineCounted:
-    """As if the engine counted them itself."""
+    """Presents the totals as if the engine had counted them."""
     return EngineCounted("seglake", {}, Snapshot({}, {**totals._asdict()}, {}))
 
 
 def rendered(
     facts: NodeFacts, disk: ReadinessReport, counts: Iterable[EngineCounted], *, content_type: str
 ) -> bytes:
-    """In any thread."""
+    """Renders all metrics. Any thread may call it."""
     from prometheus_client import exposition
     from prometheus_client.openmetrics import exposition as open_exposition
 
@@ -76,7 +78,7 @@ def rendered(
 
 
 class _NodeCollector:
-    """A collector, as the library wants one."""
+    """A collector in the form that the library requires."""
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
@@ -95,45 +97,45 @@ def _families(
 
 
 def _of_engines(counts: Iterable[EngineCounted]) -> Iterator[Metric]:
-    """One family for each name, whatever number of logs or partitions has it."""
-    found: dict[str, Any] = {}
+    """Yields one family per name, for any number of logs or partitions."""
+    families: dict[str, Any] = {}
     for engine, labels, snapshot in counts:
         for name, count in snapshot.counters.items():
-            _add_counter(found, exported(engine, name), labels, count)
+            _add_counter(families, exported(engine, name), labels, count)
         for name, value in snapshot.gauges.items():
-            _add_gauge(found, exported(engine, name), labels, value)
+            _add_gauge(families, exported(engine, name), labels, value)
         for name, histogram in snapshot.histograms.items():
             how = exported(engine, name)
             bounds = SECONDS if how.scale == NS_PER_S else SIZES
-            _add_histogram(found, how[:2], labels, histogram, scale=how.scale, bounds=bounds)
-    for name in sorted(found):
-        yield found[name]
+            _add_histogram(families, how[:2], labels, histogram, scale=how.scale, bounds=bounds)
+    for name in sorted(families):
+        yield families[name]
 
 
 def _add_counter(
-    found: dict[str, Any], how: tuple[str, str, int], labels: Labels, count: float
+    families: dict[str, Any], how: tuple[str, str, int], labels: Labels, count: float
 ) -> None:
     from prometheus_client.core import CounterMetricFamily
 
     name, text, scale = how
-    if name not in found:
-        found[name] = CounterMetricFamily(name, text, labels=list(labels))
-    found[name].add_metric(list(labels.values()), count if scale == 1 else count / scale)
+    if name not in families:
+        families[name] = CounterMetricFamily(name, text, labels=list(labels))
+    families[name].add_metric(list(labels.values()), count if scale == 1 else count / scale)
 
 
 def _add_gauge(
-    found: dict[str, Any], how: tuple[str, str, int], labels: Labels, value: float
+    families: dict[str, Any], how: tuple[str, str, int], labels: Labels, value: float
 ) -> None:
     from prometheus_client.core import GaugeMetricFamily
 
     name, text, scale = how
-    if name not in found:
-        found[name] = GaugeMetricFamily(name, text, labels=list(labels))
-    found[name].add_metric(list(labels.values()), value if scale == 1 else value / scale)
+    if name not in families:
+        families[name] = GaugeMetricFamily(name, text, labels=list(labels))
+    families[name].add_metric(list(labels.values()), value if scale == 1 else value / scale)
 
 
 def _add_histogram(
-    found: dict[str, Any],
+    families: dict[str, Any],
     how: tuple[str, str],
     labels: Labels,
     histogram: HistogramSnapshot,
@@ -145,15 +147,15 @@ def _add_histogram(
     from prometheus_client.utils import floatToGoString
 
     name, text = how
-    if name not in found:
-        found[name] = HistogramMetricFamily(name, text, labels=list(labels))
+    if name not in families:
+        families[name] = HistogramMetricFamily(name, text, labels=list(labels))
     counts = cumulative(histogram, [bound * scale for bound in bounds])
     buckets = [*zip(map(floatToGoString, bounds), counts, strict=True), ("+Inf", histogram.count)]
-    found[name].add_metric(list(labels.values()), buckets, histogram.total / scale)
+    families[name].add_metric(list(labels.values()), buckets, histogram.total / scale)
 
 
 def cumulative(histogram: HistogramSnapshot, bounds: Sequence[float]) -> list[int]:
-    """How many values lie in buckets that end at each bound or before it."""
+    """Returns how many values lie in buckets that end at or before each bound."""
     counts, at, count = [], 0, 0
     buckets = histogram.buckets
     for bound in bounds:
@@ -168,51 +170,51 @@ def _of_requests(facts: NodeFacts) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     inflight = GaugeMetricFamily(
-        "lakebed_inflight", "Requests under way.", labels=["endpoint", "op"]
+        "lakebed_inflight", "Requests in progress.", labels=["endpoint", "op"]
     )
     connections = GaugeMetricFamily(
-        "lakebed_connections", "Clients that are connected.", labels=["endpoint"]
+        "lakebed_connections", "Connected clients.", labels=["endpoint"]
     )
     received = CounterMetricFamily(
-        "lakebed_bytes_in", "Bytes of bodies that came.", labels=["endpoint"]
+        "lakebed_bytes_in", "Bytes of request bodies received.", labels=["endpoint"]
     )
     sent = CounterMetricFamily(
-        "lakebed_bytes_out", "Bytes of bodies that went.", labels=["endpoint"]
+        "lakebed_bytes_out", "Bytes of response bodies sent.", labels=["endpoint"]
     )
-    found: dict[str, Any] = {}
-    for one in facts.requests:
-        here = {"endpoint": one.endpoint}
-        _add_requests(found, "", here, "op", one.by_operation)
-        _add_requests(found, "_by_bucket", here, "bucket", one.by_bucket)
-        _add_requests(found, "_by_key", here, "access_key", one.by_key)
-        for operation, count in one.inflight.items():
-            inflight.add_metric([one.endpoint, operation], count)
-        received.add_metric([one.endpoint], one.bytes_in)
-        sent.add_metric([one.endpoint], one.bytes_out)
-        connections.add_metric([one.endpoint], facts.connections[one.endpoint])
-    yield from found.values()
+    families: dict[str, Any] = {}
+    for requests in facts.requests:
+        here = {"endpoint": requests.endpoint}
+        _add_requests(families, "", here, "op", requests.by_operation)
+        _add_requests(families, "_by_bucket", here, "bucket", requests.by_bucket)
+        _add_requests(families, "_by_key", here, "access_key", requests.by_key)
+        for operation, count in requests.inflight.items():
+            inflight.add_metric([requests.endpoint, operation], count)
+        received.add_metric([requests.endpoint], requests.bytes_in)
+        sent.add_metric([requests.endpoint], requests.bytes_out)
+        connections.add_metric([requests.endpoint], facts.connections[requests.endpoint])
+    yield from families.values()
     yield from (inflight, connections, received, sent)
     yield CounterMetricFamily(
         "lakebed_replay_detected",
-        "Requests whose signature was seen before.",
+        "Requests refused because their signature was used before.",
         value=facts.replays_detected,
     )
 
 
 def _add_requests(
-    found: dict[str, Any], suffix: str, here: Labels, by: str, counted: RequestCounts
+    families: dict[str, Any], suffix: str, here: Labels, by: str, counted: RequestCounts
 ) -> None:
     for (name, status_class), count in counted.requests.items():
         labels = {**here, by: name, "status_class": status_class}
-        how = f"lakebed_requests{suffix}", "Requests that were answered.", 1
-        _add_counter(found, how, labels, count)
+        how = f"lakebed_requests{suffix}", "Requests answered.", 1
+        _add_counter(families, how, labels, count)
     for name, histogram in counted.durations.items():
         told = (
             f"lakebed_request_duration{suffix}_seconds",
-            "From the end of a request's head to the end of its answer.",
+            "Time from the end of a request's head to the end of its response.",
         )
         labels = {**here, by: name}
-        _add_histogram(found, told, labels, histogram, scale=NS_PER_S, bounds=SECONDS)
+        _add_histogram(families, told, labels, histogram, scale=NS_PER_S, bounds=SECONDS)
 
 
 def _of_process() -> Iterator[Metric]:
@@ -221,7 +223,7 @@ def _of_process() -> Iterator[Metric]:
 
     yield InfoMetricFamily(
         "lakebed_build",
-        "What runs here.",
+        "Version of the running node.",
         value={
             "version": VERSION,
             "python": platform.python_version(),
@@ -236,15 +238,15 @@ def _of_disk(disk: ReadinessReport) -> Iterator[Metric]:
 
     if disk.free_bytes is not None:
         yield GaugeMetricFamily(
-            "lakebed_disk_free_bytes", "Free space for the store.", value=disk.free_bytes
+            "lakebed_disk_free_bytes", "Free disk space of the store.", value=disk.free_bytes
         )
     yield GaugeMetricFamily(
         "lakebed_disk_reserve_bytes",
-        "Free space below which the store takes no more writes.",
+        "Free disk space below which the store refuses writes.",
         value=disk.reserve_bytes,
     )
     yield GaugeMetricFamily(
         "lakebed_not_writable",
-        "Logs, partitions and groups that take no writes since something failed.",
+        "Logs, partitions and groups that refuse writes after a failure.",
         value=len(disk.failed),
     )

@@ -1,10 +1,10 @@
-"""A node: one process that has a store open and serves it, until it is told to stop.
+"""A node: one process that opens a store and serves it until it is stopped.
 
-It starts in this order: the settings, the logs, the store, the listeners, the first access key if
-there is none, and says so; it stops in the other one. So a start that fails made no key that nobody
-was told. SIGTERM and SIGINT stop it: no new requests, those under way are finished, what is left
-after the limit is cut. A second one does not wait. SIGHUP reads the certificates again, and from
-the settings what is logged and how; what is wrong changes nothing.
+It starts in this order: settings, logs, store, listeners, the first access key if there is none,
+the ready message. It stops in reverse order. So a start that fails creates no key that was never
+shown. SIGTERM and SIGINT stop it: new requests are refused, running ones are finished, and what is
+left after the time limit is cut off. A second signal stops it at once. SIGHUP reloads the
+certificates and the log settings; invalid settings change nothing.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ _log = logging.getLogger(__name__)
 
 
 class PortTaken(RetryError):
-    """Somebody listens there already."""
+    """Another program listens on the port."""
 
 
 class Ready(NamedTuple):
-    """What whoever started the node wants to know."""
+    """What the ready message shows."""
 
     s3_url: str
     http_url: str | None
     region: str
-    credentials: Credentials | None  # if they were made just now: told once, and never again
+    credentials: Credentials | None  # only if they were just created: shown once
 
 
 def serve(
@@ -74,11 +74,11 @@ def serve(
     environment: Mapping[str, str],
     on_ready: Callable[[Ready], None],
 ) -> bool:
-    """Run until a signal; whether all requests ended by themselves.
+    """Runs until a signal arrives. Returns whether all requests finished by themselves.
 
-    `read_again` gives the settings as they are when it is called; `BadConfig`.
+    `read_again` returns the current settings, or raises `BadConfig`.
     """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # too early to read anything again
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # before there is anything to reload
     descriptors.raise_soft_limit()
     objects = settings.config(SeglakeConfig)
     given, tls = given_credentials(environment), tls_of(settings)
@@ -89,15 +89,15 @@ def serve(
         _check_credentials(store, given, settings.config(NodeConfig))
         node = _Node(store, settings, logs=logs, read_again=read_again, first=given, tls=tls)
 
-        def tell(s3_url: str, http_url: str | None) -> None:
+        def announce(s3_url: str, http_url: str | None) -> None:
             first = first_credentials(environment, store.lake.keys)
-            told = first.credentials if first.is_new else None
-            if told is not None:
-                logs.hide(told.secret)
-            on_ready(Ready(s3_url, http_url, objects.region, told))
+            new_credentials = first.credentials if first.is_new else None
+            if new_credentials is not None:
+                logs.hide(new_credentials.secret)
+            on_ready(Ready(s3_url, http_url, objects.region, new_credentials))
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            is_clean = runner.run(node.run(tell))
+            is_clean = runner.run(node.run(announce))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return is_clean
 
@@ -113,7 +113,7 @@ class _Node:
         first: Credentials | None,
         tls: TlsFiles | None,
     ) -> None:
-        """`first` are those of the environment; a key of the store is found by whoever asks."""
+        """`first` are the credentials of the environment. Keys of the store are looked up."""
         self._store = store
         self._settings = settings
         self._config = settings.config(NodeConfig)
@@ -129,12 +129,13 @@ class _Node:
         self._stops = asyncio.Event()
         self._cuts = asyncio.Event()
 
-    async def run(self, tell: Callable[[str, str | None], None]) -> bool:
-        with self._signals():  # before `tell`: what it makes is told, whoever wants it to stop
+    async def run(self, announce: Callable[[str, str | None], None]) -> bool:
+        # Signals are held before `announce`, so that a new key is shown even while stopping.
+        with self._signals():
             try:
                 s3_url, http_url = await self._listen()
                 self._log_serving(s3_url, http_url)
-                tell(s3_url, http_url)
+                announce(s3_url, http_url)
             except BaseException:
                 self._cut()
                 raise
@@ -193,7 +194,7 @@ class _Node:
         return self._observers["http"].wrapped(pages.wrapped(calls))
 
     async def _listen_on(self, endpoint: S3Endpoint | HttpApi, host: str, port: int) -> str:
-        """The URL of it."""
+        """Listens, and returns the URL."""
         try:
             port = await endpoint.listen(host, port, tls=self._tls)
         except OSError as error:
@@ -202,14 +203,16 @@ class _Node:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def _endpoints(self) -> dict[str, S3Endpoint | HttpApi]:
-        found = {"s3": self._s3, "http": self._http_api}
-        return {name: one for name, one in found.items() if one is not None}
+        endpoints = {"s3": self._s3, "http": self._http_api}
+        return {name: value for name, value in endpoints.items() if value is not None}
 
     def _facts(self) -> NodeFacts:
         endpoints = self._endpoints()
         return NodeFacts(
             requests=[self._observers[name].snapshot() for name in endpoints],
-            connections={name: one.server.connection_count for name, one in endpoints.items()},
+            connections={
+                name: endpoint.server.connection_count for name, endpoint in endpoints.items()
+            },
             replays_detected=0 if self._s3 is None else self._s3.replays_detected,
         )
 
@@ -220,8 +223,8 @@ class _Node:
         return all(await asyncio.gather(*(e.drain(limit_s) for e in self._endpoints().values())))
 
     def _cut(self) -> None:
-        for one in self._endpoints().values():
-            one.cut()
+        for endpoint in self._endpoints().values():
+            endpoint.cut()
 
     # Signals.
 
@@ -285,7 +288,7 @@ def _logs(settings: Settings) -> Iterator[NodeLogs]:
 
 
 def _connections_max(limit: int) -> int:
-    """Of both ports; the local socket has the rest of the share."""
+    """Returns the limit for both ports; the local socket gets the rest of the share."""
     share = descriptors.connection_share()
     return max(1, min(limit, share - local_connections_max()))
 
@@ -305,23 +308,23 @@ def _warn_of_few_descriptors() -> None:
 
 
 def _check_credentials(store: Store, given: Credentials | None, config: NodeConfig) -> None:
-    """Other machines may only ask where somebody can be told from anybody."""
+    """Refuses a port that other machines can reach while no access key is enabled."""
     hosts = [config.s3_host, *([config.http_host] if config.http else [])]
     elsewhere = [host for host in hosts if not is_loopback(host)]
     keys = store.lake.keys.list()
-    if not elsewhere or given is not None or not keys:  # the first one will be made
+    if not elsewhere or given is not None or not keys:  # the first key will be created
         return
     if not any(key.is_enabled for key in keys):
         raise BadConfig(
             f"{elsewhere[0]} can be reached from other machines, and no access key is enabled: "
-            "lakebed s3 keys create makes one"
+            "create one with `lakebed s3 keys create`"
         )
 
 
 def _cannot_listen(error: OSError, host: str, port: int) -> LakebedError:
     place = f"cannot listen on {host}:{port}"
     if error.errno == errno.EADDRINUSE:
-        return PortTaken(f"{place}: somebody listens there already")
+        return PortTaken(f"{place}: another program listens there")
     is_system = error.errno is not None and error.errno > 0
     why = os.strerror(error.errno or 0) if is_system else error.strerror or str(error)
     return InputError(f"{place}: {why}")

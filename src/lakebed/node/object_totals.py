@@ -1,8 +1,8 @@
-"""How much the object store has, for whoever looks at the metrics again and again.
+"""Totals of the object store, for repeated metrics scrapes.
 
-To count is to read all metadata, which takes seconds where there are millions of objects. So it is
-done in a thread of its own, at most once a minute, and after it a hundred times as long not at all;
-who asks meanwhile is told what was counted last.
+Counting reads all metadata, which takes seconds with millions of objects. So a separate thread
+counts, at most once a minute, and then pauses for a hundred times as long as it took. Scrapes in
+between get the last totals.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.rows import Totals
 
 FRESH_NS: Final = 60 * NS_PER_S
-REST_PART: Final = 100  # so many times as long as it counted it rests
-ANSWER_S: Final = 0.5  # that who asks waits for a count
+REST_PART: Final = 100  # the pause is this many times as long as counting took
+ANSWER_S: Final = 0.5  # how long a scrape waits for a count
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class _Count(NamedTuple):
 
 
 class ObjectTotals:
-    """In the loop's thread."""
+    """Used in the loop's thread."""
 
     def __init__(
         self, store: Store, *, clock: Clock | None = None, answer_s: float = ANSWER_S
@@ -45,7 +45,7 @@ class ObjectTotals:
         self._due_ns = 0
 
     async def snapshot(self) -> Totals | None:
-        """What was counted last; None as long as nothing was."""
+        """Returns the last totals, or None if nothing was counted yet."""
         if self._counting is None and self._clock.monotonic_ns() >= self._due_ns:
             self._counting = asyncio.ensure_future(asyncio.to_thread(self._count))
         counting = self._counting
@@ -53,12 +53,12 @@ class ObjectTotals:
             await asyncio.wait([counting], timeout=self._answer_s)
             if counting.done() and counting is self._counting:
                 self._counting = None
-                found, self._due_ns = counting.result()
-                self._known = found or self._known
+                totals, self._due_ns = counting.result()
+                self._known = totals or self._known
         return self._known
 
     def _count(self) -> _Count:
-        """In any thread."""
+        """Any thread may call it."""
         started_ns = self._clock.monotonic_ns()
         totals = None
         try:

@@ -1,7 +1,7 @@
-"""What is known of the requests of an endpoint: counted, timed, and logged if that is asked for.
+"""Counts and times the requests of an endpoint, and logs them if the access log is on.
 
-Everything happens in the loop's thread, `snapshot` too. How many buckets and access keys are told
-apart is bounded: what comes later is counted together, as `(other)`.
+Everything, including `snapshot`, happens in the loop's thread. The number of distinct buckets and
+access keys is bounded: later ones are counted together as `(other)`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakebed.node.logs import ACCESS_LOGGER
 from lakebed.node.metric_names import SECONDS
 from lakebed.s3.auth.redaction import redacted
 
-NO_OPERATION: Final = "none"  # it was refused before it was known what it asks for
+NO_OPERATION: Final = "none"  # refused before it was routed
 OTHER: Final = "(other)"
 TOLD_APART_MAX: Final = 200
 _BUCKET_CHARACTERS_MAX: Final = 63
@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 
 class RequestCounts(NamedTuple):
-    """Requests by what they have in common and the class of their status; durations in ns."""
+    """Requests by label and status class; durations in ns."""
 
     requests: dict[tuple[str, str], int]
     durations: dict[str, HistogramSnapshot]
@@ -56,7 +56,9 @@ class RequestSnapshot(NamedTuple):
 
 
 class Observer:
-    """`wrapped` goes around the handler of a server, `done` is what it tells at the end."""
+    """`wrapped` wraps the handler of a server; the server calls `done` at the end of each
+    request.
+    """
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
@@ -84,17 +86,17 @@ class Observer:
     def done(
         self, request: Request | None, status: int, received: int, sent: int, duration_ns: int
     ) -> None:
-        """A `Done` of the server."""
+        """The server's `Done` callback."""
         self._bytes_in += received
         self._bytes_out += sent
-        asked = None if request is None else request.label
-        operation = NO_OPERATION if asked is None else asked.operation
+        label = None if request is None else request.label
+        operation = NO_OPERATION if label is None else label.operation
         self._by_operation.add(operation, status, duration_ns)
-        if asked is not None and asked.bucket:
-            bucket = asked.bucket if _is_plain(asked.bucket) else OTHER
+        if label is not None and label.bucket:
+            bucket = label.bucket if _is_plain(label.bucket) else OTHER
             self._by_bucket.add(bucket, status, duration_ns)
-        if asked is not None and asked.access_key:
-            self._by_key.add(asked.access_key, status, duration_ns)
+        if label is not None and label.access_key:
+            self._by_key.add(label.access_key, status, duration_ns)
         if request is None:
             return
         self._inflight.discard(request)
@@ -102,8 +104,8 @@ class Observer:
             self._log(request, status, received, sent, duration_ns)
 
     def snapshot(self) -> RequestSnapshot:
-        operations = (one.label for one in self._inflight)
-        inflight = Tally(NO_OPERATION if one is None else one.operation for one in operations)
+        labels = (request.label for request in self._inflight)
+        inflight = Tally(NO_OPERATION if label is None else label.operation for label in labels)
         return RequestSnapshot(
             self._endpoint,
             self._by_operation.counted(),
@@ -117,13 +119,13 @@ class Observer:
     def _log(
         self, request: Request, status: int, received: int, sent: int, duration_ns: int
     ) -> None:
-        asked = request.label
+        label = request.label
         event(
             _log,
             "request",
             request_id=request.id,
             endpoint=self._endpoint,
-            operation=NO_OPERATION if asked is None else asked.operation,
+            operation=NO_OPERATION if label is None else label.operation,
             method=request.method,
             path=request.raw_path[:1024].decode("latin-1"),
             query=redacted(request.raw_query)[:1024],
@@ -132,12 +134,12 @@ class Observer:
             bytes_out=sent,
             duration_ms=round(duration_ns / NS_PER_MS, 3),
             peer=request.peer,
-            access_key="" if asked is None else asked.access_key,
+            access_key="" if label is None else label.access_key,
         )
 
 
 class _Counts:
-    """By name, up to a number of them. In one thread, and so without a lock."""
+    """Counts by name, for a bounded number of names. Used by one thread, so without a lock."""
 
     def __init__(self) -> None:
         self._found: dict[str, _Kind] = {}
@@ -177,11 +179,13 @@ class _Kind:
 
 
 def _is_plain(bucket: str) -> bool:
-    """No bucket has another name: what else stands in a path is whatever a stranger sent."""
+    """Returns whether the text can be a bucket's name. Other path text is arbitrary client
+    input.
+    """
     return len(bucket) <= _BUCKET_CHARACTERS_MAX and bucket.isascii() and bucket.isprintable()
 
 
 async def _within(request_id: str, result: Response | Awaitable[Response]) -> Response:
-    """In the task of the request, whose lines have its id from here to its end."""
+    """Runs in the request's task, whose log lines carry the request's id."""
     CURRENT.set(request_id)
     return result if isinstance(result, Response) else await result

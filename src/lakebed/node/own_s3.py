@@ -1,10 +1,11 @@
-"""The S3 of a store on loopback, in the process that opens it, for the time of a run.
+"""Serves a store's buckets over S3 on loopback for the duration of a job, in the process that opens
+the store.
 
     with own_s3("data") as own:
         own.ensure_bucket("lake")
         rows.write.format("lakebed.table").option("path", "data").option("table", "lake/events")
 
-The server has a thread and an event loop of its own; leaving ends the requests under way first.
+The server has its own thread and event loop. Leaving the block finishes running requests first.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ DRAIN_S: Final = 10.0
 
 
 def own_s3(root: PathLike) -> OwnS3:
-    """Opens the store when it is entered; `Locked` if another program has it open."""
+    """Opens the store on entry. Raises `Locked` if another program has it open."""
     return OwnS3(root, serve=loopback_s3)
 
 
 @contextmanager
 def loopback_s3(store: Store, credentials: Credentials) -> Iterator[Served]:
-    """Serve the buckets of an open store to who has these credentials, or a key of the store."""
+    """Serves the buckets of an open store to clients with these credentials or with a key of the
+    store.
+    """
     config = settings_of(Path(store.root), environment=os.environ).config(SeglakeConfig)
     server = _Server(store, credentials, config)
     with ThreadRunner() as runner:
@@ -52,7 +55,7 @@ def loopback_s3(store: Store, credentials: Credentials) -> Iterator[Served]:
 
 
 class _Server:
-    """All of it in one thread but for `end`."""
+    """Runs in one thread; only `end` may be called from others."""
 
     def __init__(self, store: Store, credentials: Credentials, config: SeglakeConfig) -> None:
         self.listening: Future[str] = Future()

@@ -1,11 +1,11 @@
-"""The pages of a node beside its API: `/healthz`, `/readyz` and `/metrics`.
+"""The pages of a node next to its API: `/healthz`, `/readyz` and `/metrics`.
 
-    /healthz  200 as long as the process answers; looks at nothing
-    /readyz   200 if it can do its work, else 503 and why, a line each
-    /metrics  for who asks from this machine, for who has an access key, or for all if so set
+    /healthz  200 as long as the process answers; checks nothing
+    /readyz   200 if the node can work, otherwise 503 with one problem per line
+    /metrics  for local clients, for clients with an access key, or public if so configured
 
-`/healthz` answers whatever the request says of where it comes from; the others check it
-(`OriginCheck`). Who asks through a proxy is not on this machine, wherever the proxy is.
+`/healthz` answers requests from any origin; the others check it (`OriginCheck`). A request through
+a proxy is not local, wherever the proxy runs.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Page = Callable[[Request], Response | Awaitable[Response]]
 _PLAIN: Final = ("Content-Type", "text/plain; charset=utf-8")
 _FRESH: Final = ("Cache-Control", "no-store")
 _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
-_SCRAPES_MAX: Final = 4  # that are made or wait; each takes a thread and some milliseconds
+_SCRAPES_MAX: Final = 4  # running or queued; each takes a thread and some milliseconds
 
 
 class Pages:
-    """Stand before the calls of the HTTP API. In the loop's thread."""
+    """Handles the node's pages before the HTTP API. Used in the loop's thread."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Pages:
         facts: Callable[[], NodeFacts],
         is_public: bool,
     ) -> None:
-        """`facts` are those of the node at that moment; `is_public`: the metrics."""
+        """`facts` returns the node's current state. `is_public` applies to the metrics."""
         self._store = store
         self._guard = guard
         self._site = site
@@ -70,13 +70,13 @@ class Pages:
 
     def wrapped(self, calls: Handler) -> Handler:
         def handle(request: Request) -> Response | Awaitable[Response]:
-            found = self._pages.get(request.raw_path)
-            if found is None:
+            route = self._pages.get(request.raw_path)
+            if route is None:
                 return calls(request)
-            name, page = found
+            name, page = route
             request.label = RequestLabel(name)
             if request.method not in ("GET", "HEAD"):
-                response = _plain(405, "only GET and HEAD are taken here")
+                response = _plain(405, "this page supports only GET and HEAD")
                 response.headers = [*response.headers, ("Allow", "GET, HEAD")]
                 return response
             try:
@@ -105,7 +105,7 @@ class Pages:
         return Response(200, [("Content-Type", content_type), _FRESH], text)
 
     async def _admit(self, request: Request) -> None:
-        """`Unauthenticated` if it needs a key and has none that is right."""
+        """Raises `Unauthenticated` if the request needs a key and has no valid one."""
         is_asked = "authorization" in request.headers
         if not is_asked and (self._is_public or is_local(request)):
             return
@@ -119,7 +119,7 @@ class Pages:
 
     async def _rendered(self, content_type: str) -> bytes:
         if self._scrapes >= _SCRAPES_MAX:
-            raise Busy(f"{self._scrapes} others ask for the metrics, which is the maximum")
+            raise Busy(f"{self._scrapes} other scrapes are running, which is the maximum")
         self._scrapes += 1
         try:
             async with self._scraping:
@@ -137,7 +137,7 @@ class Pages:
 
 
 def is_local(request: Request) -> bool:
-    """Whether it comes from this machine, and not through a proxy on it."""
+    """Returns whether the request comes from this machine and not through a proxy."""
     try:
         is_near = not request.peer or ipaddress.ip_address(request.peer).is_loopback
     except ValueError:
@@ -152,4 +152,4 @@ def _problem(error: LakebedError, request: Request) -> Response:
 
 
 def _plain(status: int, *lines: str) -> Response:
-    return Response(status, [_PLAIN, _FRESH], "".join(f"{one}\n" for one in lines).encode())
+    return Response(status, [_PLAIN, _FRESH], "".join(f"{line}\n" for line in lines).encode())

@@ -1,8 +1,8 @@
-"""Whether a node can do its work: its store is open, can be written, and has room.
+"""Whether a node can work: its store is open, can be written, and has free space.
 
-A look asks the file system, and the engines what has failed, and writes nothing. One that has not
-come back is waited for, not repeated: a disk that hangs takes one thread, however often somebody
-asks. Anybody may ask: what failed is told by kind and number, and by name in the log.
+A check asks the file system and the engines for failures, and writes nothing. A check that hangs is
+awaited and not repeated, so a hung disk costs one thread, however often it is requested. The page
+is public, so it reports failures by kind and count only; their names are in the log.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lakebed.store.failures import FailedPart
 from lakebed.store.store import Store
 
 ANSWER_S: Final = 2.0
-FULL_BYTES: Final = 1 * MIB  # with less nothing gets far, whatever is kept in reserve
+FULL_BYTES: Final = 1 * MIB  # with less the disk counts as full, whatever the reserve
 FULL_INODES: Final = 16
 
 _log = logging.getLogger(__name__)
 
-_UNTIL_RESTART: Final = "take no writes since one failed, until the node is started again"
+_UNTIL_RESTART: Final = "refuse writes after a failed write, until the node is restarted"
 _FAILED: Final = {
     "log": f"logs that {_UNTIL_RESTART}",
     "partition": f"partitions that {_UNTIL_RESTART}",
@@ -36,16 +36,16 @@ _FAILED: Final = {
 
 
 class ReadinessReport(NamedTuple):
-    """`problems` is empty if all is well."""
+    """`problems` is empty if the node is ready."""
 
-    free_bytes: int | None  # None: it is not known
+    free_bytes: int | None  # None: unknown
     reserve_bytes: int
     problems: tuple[str, ...]
     failed: Sequence[FailedPart] = ()
 
 
 class Readiness:
-    """In the loop's thread."""
+    """Used in the loop's thread."""
 
     def __init__(
         self, store: Store, *, is_draining: Callable[[], bool], answer_s: float = ANSWER_S
@@ -54,10 +54,10 @@ class Readiness:
         self._is_draining = is_draining
         self._answer_s = answer_s
         self._looking: asyncio.Future[ReadinessReport] | None = None
-        self._told: set[tuple[str, str]] = set()  # kind and name of what the log told as failed
+        self._logged: set[tuple[str, str]] = set()  # kind and name of failures already logged
 
     async def problems(self) -> tuple[str, ...]:
-        """Why it is not ready, a line each."""
+        """Returns why the node is not ready, one problem per line."""
         if self._is_draining():
             return ("the node is draining",)
         if self._looking is None or self._looking.done():
@@ -65,21 +65,21 @@ class Readiness:
         await asyncio.wait([self._looking], timeout=self._answer_s)
         if not self._looking.done():
             return (f"the disk has not answered for {self._answer_s:g} s",)
-        found = self._looking.result()
-        self._log_failures(found.failed)
-        return found.problems
+        report = self._looking.result()
+        self._log_failures(report.failed)
+        return report.problems
 
     def _log_failures(self, failed: Iterable[FailedPart]) -> None:
-        """Once of each."""
-        now = {(one.kind, one.name): one.error for one in failed}
-        for kind, name in now.keys() - self._told:
+        """Logs each failure once."""
+        now = {(failure.kind, failure.name): failure.error for failure in failed}
+        for kind, name in now.keys() - self._logged:
             why = now[kind, name]
             event(_log, "not_writable", level=logging.ERROR, kind=kind, name=name, why=why)
-        self._told = set(now)
+        self._logged = set(now)
 
 
 def check_readiness(store: Store) -> ReadinessReport:
-    """In any thread; it may wait for the disk."""
+    """Any thread may call it; it may wait for the disk."""
     reserve_bytes = reserve_of(store)
     if not store.is_open:
         return ReadinessReport(None, reserve_bytes, ("the store is closed",))
@@ -88,7 +88,7 @@ def check_readiness(store: Store) -> ReadinessReport:
         facts = os.statvfs(store.root)
     except (LakebedError, OSError) as error:
         return ReadinessReport(
-            None, reserve_bytes, (f"the store's folder cannot be looked at: {error}",)
+            None, reserve_bytes, (f"the store's folder cannot be read: {error}",)
         )
     problems = []
     if facts.f_flag & os.ST_RDONLY or not os.access(store.root, os.W_OK):
@@ -100,16 +100,16 @@ def check_readiness(store: Store) -> ReadinessReport:
         )
     elif free_bytes < FULL_BYTES:
         problems.append(f"the disk is full: {format_bytes(free_bytes)} are free")
-    if facts.f_files and facts.f_favail < FULL_INODES:  # some file systems count none
+    if facts.f_files and facts.f_favail < FULL_INODES:  # some file systems report none
         problems.append(f"the disk has {facts.f_favail} inodes free: no file can be created")
-    failed = [one for one in store.failures() if one.kind in _FAILED]
-    counts = Counter(one.kind for one in failed)
+    failed = [failure for failure in store.failures() if failure.kind in _FAILED]
+    counts = Counter(failure.kind for failure in failed)
     problems += [f"{_FAILED[kind]}: {count}" for kind, count in counts.items()]
     return ReadinessReport(free_bytes, reserve_bytes, tuple(problems), failed)
 
 
 def reserve_of(store: Store) -> int:
-    """The largest that any engine keeps: below it some writes are refused."""
+    """Returns the largest reserve of all engines. Below it some writes are refused."""
     sections = store.configuration().values()
     return max(int(section.get("reserve_bytes", 0)) for section in sections)
 

@@ -1,4 +1,4 @@
-"""The S3 endpoint of a node: the store's objects and keys, behind an HTTP server."""
+"""The S3 endpoint of a node: serves the store's objects, authenticated by its access keys."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.key_ring import Credentials, KeyRing
 from lakebed.seglake.lake import Lake
 
-THREADS_MAX = 16  # that wait for the disk, or hash; more would only wait for each other
+THREADS_MAX = 16  # for disk reads and hashing; more would only wait for each other
 
 
 class S3Endpoint:
-    """In the running loop, and of its thread."""
+    """Belongs to the running loop and its thread."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class S3Endpoint:
         return self._app.replays_detected
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
-        """Returns the port; 0 takes a free one."""
+        """Listens and returns the port; port 0 picks a free one."""
         return await self.server.listen(host, port, tls=tls)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Finish the requests under way; whether all ended in time."""
+        """Finishes running requests. Returns whether all ended in time."""
         was_empty = await self.server.drain(timeout_s)
         self._executor.shutdown(wait=was_empty, cancel_futures=True)
         return was_empty
 
     def cut(self) -> None:
-        """End it now."""
+        """Ends all requests now."""
         self.server.close()
         self._executor.shutdown(wait=False, cancel_futures=True)

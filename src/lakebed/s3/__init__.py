@@ -1,6 +1,6 @@
-"""The S3 API over the object store: `app` authenticates, routes and runs a request.
+"""The S3 API of the object store: `app` authenticates, routes and runs a request.
 
-`verbs` has one file per subresource, and `verb` what such a file declares; `router` derives its
-tables from them. `auth` authenticates, `upload_body` receives a body, `xml_text` and `xml_parser`
-are what the documents share, `errors` is the one table from errors of the store to those of S3.
+`verbs` has one file per subresource; `verb` defines what such a file declares, and `router` builds
+its tables from these declarations. `auth` authenticates requests, `upload_body` receives bodies,
+`xml_text` and `xml_parser` write and read XML, and `errors` maps errors of the store to S3 errors.
 """

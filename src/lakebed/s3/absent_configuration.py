@@ -1,8 +1,8 @@
-"""Configurations that no bucket has here: a GET is answered with the error AWS has for that.
+"""Bucket configurations that do not exist here: a GET returns the error that AWS has for that.
 
-Tools ask for them on the way to something else: `s3cmd info` fails where `?website` is anything but
-404, `mc` and infrastructure tools look at all of them. `?acl` is not among them: `s3cmd cp` would
-set on the copy the list it was given, and does without only where lists are not implemented.
+Tools request them as a side step: `s3cmd info` fails if `?website` returns anything but 404, and
+`mc` and infrastructure tools read all of them. `?acl` is not included: `s3cmd cp` would set the ACL
+that it reads on the copy, and skips that step only if ACLs are not implemented.
 """
 
 from __future__ import annotations
@@ -76,19 +76,22 @@ ABSENT: Final[Mapping[str, Absent]] = {
         "s3:GetBucketWebsite",
     ),
 }
-"""By subresource."""
+"""The absent configurations by subresource."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetAbsentConfiguration(OnBucket):
-    """Of something that no bucket has here: told by its own error, if the bucket is there."""
+    """A request for a configuration that no bucket has here.
+
+    It fails with the configuration's own error if the bucket exists.
+    """
 
     code: str
     message: str
 
     @classmethod
     def read(cls, address: Address, query: Query, /) -> Operation:
-        (subresource,) = query.names & ABSENT.keys()  # the router found the route by it
+        (subresource,) = query.names & ABSENT.keys()  # it selected this route
         absent = ABSENT[subresource]
         return cls(bucket=address.bucket, code=absent.code, message=absent.message)
 
@@ -111,4 +114,4 @@ VERBS: Final = tuple(
     )
     for subresource, absent in ABSENT.items()
 )
-"""A file in `verbs` that serves one of these takes its place."""
+"""The routes of absent configurations; a file in `verbs` that serves one replaces its route."""

@@ -1,8 +1,8 @@
-"""Which bucket and key a request is about: from the host it was sent to and its raw path.
+"""Reads the bucket and key of a request from its host and raw path.
 
-Path-style is `/<bucket>/<key>`; virtual-hosted is `/<key>` at the host `<bucket>.<domain>`. The
-path is percent-decoded once, as UTF-8; nothing else is done to it: `//`, `.` and `..` are parts
-of keys, and `+` is itself.
+A path-style request is `/<bucket>/<key>`; a virtual-hosted one is `/<key>` at the host
+`<bucket>.<domain>`. The path is percent-decoded once, as UTF-8, and not changed otherwise: `//`,
+`.` and `..` are parts of keys, and `+` is a plus sign.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from urllib.parse import unquote_to_bytes
 
 from lakebed.s3.errors import S3Error
 
-LOCAL_DOMAINS: Final = ("s3.localhost", "localhost")  # where no domain is configured
+LOCAL_DOMAINS: Final = ("s3.localhost", "localhost")  # used if no domain is configured
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _PORT = re.compile(r":\d*\Z", re.ASCII)
 
 
 class Address(NamedTuple):
-    """Without a bucket: the service. Without a key: the bucket."""
+    """The target of a request: the service if both are empty, the bucket if `key` is empty."""
 
     bucket: str
     key: str
 
 
 def address_of(raw_path: bytes, *, host: str, domain: str) -> Address:
-    """`domain` is the base of virtual-hosted names, or "" for those of this machine."""
+    """Returns the target of a request.
+
+    `domain` is the base of virtual-hosted names; "" means `LOCAL_DOMAINS`.
+    """
     if not raw_path.startswith(b"/"):
         raise invalid_uri()
     bucket = bucket_of_host(host, domain=domain)
@@ -40,7 +43,7 @@ def address_of(raw_path: bytes, *, host: str, domain: str) -> Address:
 
 
 def bucket_of_host(host: str, *, domain: str) -> str:
-    """The bucket that a host is named after, or "" if none is."""
+    """Returns the bucket in a virtual-hosted name, or ""."""
     name = _PORT.sub("", host).rstrip(".").lower()
     for base in (domain.lower(),) if domain else LOCAL_DOMAINS:
         if name == base:
@@ -51,7 +54,7 @@ def bucket_of_host(host: str, *, domain: str) -> str:
 
 
 def decoded(raw: bytes) -> str:
-    """Percent-decoded text."""
+    """Percent-decodes `raw`; raises `InvalidURI` if an escape or the UTF-8 is invalid."""
     if b"%" in raw:
         if _BAD_ESCAPE.search(raw):
             raise invalid_uri()

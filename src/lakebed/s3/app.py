@@ -1,7 +1,7 @@
 """Authenticates, routes, admits and runs one S3 request.
 
-Errors are answered as S3 errors, an unexpected exception as `InternalError`; `edge.failures` says
-what is logged of them.
+Errors are reported as S3 errors, an unexpected exception as `InternalError`; `edge.failures`
+decides which of them are logged.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _CODES: Final[Mapping[int, str]] = {
     501: "NotImplemented",
     503: "ServiceUnavailable",
 }
-"""How refusals of the protocol are told; others as a bad request."""
+"""The S3 error codes of requests that the HTTP server refused; others are `BadRequest`."""
 
 
 class App:
-    """A handler of `lakebed.http`. In the loop's thread."""
+    """The handler that `lakebed.http` calls for each request, in the event loop's thread."""
 
     def __init__(self, service: Service, keys: KeyRing) -> None:
         self._service = service
@@ -59,7 +59,7 @@ class App:
                 return self._answer_later(verb, operation, request, identity)
             request.at_end(share.release)
             result = verb.handle(self._service, operation, request, identity)
-        except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
+        except Exception as error:  # noqa: BLE001 - reported to the client; our own are logged
             return self._failed(error, request, share)
         if isinstance(result, Response):
             return _with_common_headers(result, request)
@@ -70,7 +70,7 @@ class App:
         return self._authenticator.replays_detected
 
     def refusal(self, refusal: Refusal) -> Response:
-        """What the protocol refused, as S3 tells it."""
+        """Returns an S3 error for a request that the HTTP server refused."""
         self._failures.note_refusal(refusal)
         code = _CODES.get(refusal.status, "BadRequest")
         document = error_document(
@@ -90,7 +90,7 @@ class App:
     async def _answer_later(
         self, verb: AnyVerb, operation: Operation, request: Request, identity: Identity
     ) -> Response:
-        """When the key it is signed with has a place free."""
+        """Runs the request once its access key is below its limit of concurrent requests."""
         share: Share | None = None
         try:
             share = await self._budget.admit(identity, held_bytes=_held_bytes(request))
@@ -106,19 +106,19 @@ class App:
 
 
 def _failure(error: LakebedError, request: Request) -> Response:
-    """The answer to a request that failed."""
+    """Returns the response to a request that failed."""
     resource = unquote_to_bytes(request.raw_path).decode(errors="replace")
     return response_of(error, request, resource)
 
 
 def _held_bytes(request: Request) -> int:
-    """What a request holds from its beginning: a small body. Larger ones are `service.bodies`'."""
+    """Returns the memory of a body that arrived with its head; `service.bodies` limits others."""
     whole = request.body.whole
     return 0 if whole is None else len(whole)
 
 
 def _with_common_headers(response: Response, request: Request) -> Response:
-    """With what every answer has."""
+    """Adds the headers that every response has."""
     response.headers = [
         *response.headers,
         ("x-amz-request-id", request.id),

@@ -1,7 +1,7 @@
-"""Checksums as headers carry them: given with a body, chosen for an object, told of it.
+"""The checksum headers of requests and responses.
 
-A checksum stands in `x-amz-checksum-<algorithm>`, or is announced in `x-amz-trailer` and follows
-the body. `Content-MD5` is another one, and may stand beside it.
+A request sends a checksum in `x-amz-checksum-<algorithm>`, or announces it in `x-amz-trailer` and
+sends it after the body. It may also send `Content-MD5`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NO_VALUE: Final = frozenset({_ALGORITHM, _TYPE, "x-amz-checksum-mode"})
 
 
 class Announced(NamedTuple):
-    """What a request says about the bytes of its body."""
+    """The checksums that a request sends or announces for its body."""
 
     expected: Expected
-    algorithm: Algorithm | None = None  # to be computed and kept
-    trailer: Algorithm | None = None  # its value is told behind the body
+    algorithm: Algorithm | None = None  # to compute and store
+    trailer: Algorithm | None = None  # its value follows the body
 
 
 NOTHING: Final = Announced(Expected())
@@ -44,13 +44,13 @@ NOTHING: Final = Announced(Expected())
 def announced(
     headers: Mapping[str, str], *, has_trailer: bool, needs_md5: bool = False
 ) -> Announced:
-    """`has_trailer`: the body is framed such that something can follow it."""
+    """Reads the checksum headers. `has_trailer` means that the body's framing allows trailers."""
     md5 = content_md5(headers, is_needed=needs_md5)
-    given = given_checksum(headers)
+    sent = given_checksum(headers)
     trailer = _trailer_of(headers, has_trailer=has_trailer)
-    if given is not None and trailer is not None:
+    if sent is not None and trailer is not None:
         raise _several()
-    algorithm = trailer if given is None else given.algorithm
+    algorithm = trailer if sent is None else sent.algorithm
     for name in (_SDK, _ALGORITHM):
         chosen = _named(headers, name)
         if chosen is None:
@@ -63,7 +63,7 @@ def announced(
         if algorithm not in (None, chosen):
             raise _invalid(f"Value for {name} header is invalid.")
         algorithm = chosen
-    checksums = () if given is None else (given,)
+    checksums = () if sent is None else (sent,)
     return Announced(Expected(md5=md5, checksums=checksums), algorithm, trailer)
 
 
@@ -87,20 +87,20 @@ def content_md5(headers: Mapping[str, str], *, is_needed: bool = False) -> bytes
 
 
 def given_checksum(headers: Mapping[str, str]) -> Checksum | None:
-    """The one that stands in a header of its own; of a body, so never composite."""
-    found = _given(headers)
-    if found is None:
+    """Returns the body's checksum from its own header, never a composite one."""
+    sent = _given(headers)
+    if sent is None:
         return None
-    return checksum_of_body(*found)
+    return checksum_of_body(*sent)
 
 
 def whole_checksum(headers: Mapping[str, str]) -> Checksum | None:
-    """What the checksum of an object that is put together must be, of either type."""
-    found = _given(headers)
+    """Returns the checksum, of either type, that a completed upload must have."""
+    sent = _given(headers)
     kind = _type_of(headers)
-    if found is None:
+    if sent is None:
         return None
-    algorithm, value = found
+    algorithm, value = sent
     is_composite = "-" in value if kind is None else kind == COMPOSITE
     digest, dash, count = value.partition("-")
     checksum_of_body(algorithm, digest)
@@ -119,12 +119,12 @@ def checksum_of_body(algorithm: Algorithm, value: str) -> Checksum:
 
 
 def chosen_algorithm(headers: Mapping[str, str]) -> Algorithm | None:
-    """Which one an object that is copied or put together shall have."""
+    """Returns the algorithm requested for a copied object or an upload."""
     return _named(headers, _ALGORITHM)
 
 
 def chosen_kind(headers: Mapping[str, str], algorithm: Algorithm | None) -> bool | None:
-    """Whether the checksum of an upload is composite; None: as is usual for its algorithm."""
+    """Returns whether an upload's checksum is composite; None means the algorithm's default."""
     kind = _type_of(headers)
     if kind is None:
         return None
@@ -140,12 +140,12 @@ def chosen_kind(headers: Mapping[str, str], algorithm: Algorithm | None) -> bool
 
 
 def checksum_headers(checksums: Iterable[Checksum], *, has_type: bool = True) -> HeaderList:
-    found: HeaderList = []
+    headers: HeaderList = []
     for checksum in checksums:
-        found.append((HEADERS[checksum.algorithm], checksum.value))
-        if has_type and len(found) == 1:
-            found.append((_TYPE, type_name(is_composite=checksum.is_composite)))
-    return found
+        headers.append((HEADERS[checksum.algorithm], checksum.value))
+        if has_type and len(headers) == 1:
+            headers.append((_TYPE, type_name(is_composite=checksum.is_composite)))
+    return headers
 
 
 def type_name(*, is_composite: bool) -> str:
@@ -165,18 +165,18 @@ def _given(headers: Mapping[str, str]) -> tuple[Algorithm, str] | None:
 
 
 def _trailer_of(headers: Mapping[str, str], *, has_trailer: bool) -> Algorithm | None:
-    told = headers.get(_TRAILER)
-    if told is None:
+    value = headers.get(_TRAILER)
+    if value is None:
         return None
-    names = [name.strip().lower() for name in told.split(",") if name.strip()]
-    found = [_BY_HEADER[name] for name in names if name in _BY_HEADER]
+    names = [name.strip().lower() for name in value.split(",") if name.strip()]
+    algorithms = [_BY_HEADER[name] for name in names if name in _BY_HEADER]
     if len(names) > 1:
         raise _several()
-    if not found:
+    if not algorithms:
         raise _invalid(f"The value specified in the {_TRAILER} header is not supported")
     if not has_trailer:
-        raise _invalid(f"{_TRAILER} specified, but the body is not sent such that one can follow")
-    return found[0]
+        raise _invalid(f"{_TRAILER} specified, but the body is not sent in chunks with trailers")
+    return algorithms[0]
 
 
 def _named(headers: Mapping[str, str], name: str) -> Algorithm | None:

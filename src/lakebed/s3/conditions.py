@@ -1,8 +1,8 @@
-"""Conditions as headers give them, of what is read and of what is written.
+"""The condition headers of reads and writes.
 
-ETags may be quoted or not. A weak one never equals an ETag where that must be the same bytes, so it
-is kept as it is; where a client only asks whether it has the object already, weakness is no matter.
-A date that is none is as if it had not been given.
+ETags may be quoted or not. Where an ETag must mean identical bytes, a weak ETag never matches, so
+it is kept with its prefix; in `If-None-Match` of a read the prefix is ignored. An invalid date
+counts as absent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_CONDITION: Final = Condition()
 
 
 def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition | None:
-    """What must hold of an object that is read; None if nothing was asked."""
+    """Returns the condition of a read, or None; `start` is the prefix of the header names."""
     match = headers.get(start + "if-match")
     none_match = headers.get(start + "if-none-match")
     modified = headers.get(start + "if-modified-since")
@@ -40,23 +40,23 @@ def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition
 
 
 def write_condition(headers: Mapping[str, str]) -> Condition:
-    """What must hold of the object that is written over."""
+    """Returns the condition on the object that a write replaces."""
     match, none_match = headers.get("if-match"), headers.get("if-none-match")
     if match is None and none_match is None:
         return _NO_CONDITION
     if none_match is not None and none_match.strip() != _ANY:
         raise _not_implemented("If-None-Match")
-    wanted = None
+    etag = None
     if match is not None:
         etags = _etags(match)
         if len(etags) > 1:
             raise _not_implemented("If-Match")
-        wanted = etags[0]
-    return Condition(if_match=wanted, if_none_match=None if none_match is None else _ANY)
+        etag = etags[0]
+    return Condition(if_match=etag, if_none_match=None if none_match is None else _ANY)
 
 
 def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
-    """By `If-Range`: whether the object is still the one that the client has a part of."""
+    """Whether `If-Range` allows a range: the object is still the one that the client has."""
     value = headers.get("if-range")
     if value is None:
         return True
@@ -67,18 +67,18 @@ def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
 
 
 def _etags(value: str, *, is_weak: bool = False) -> tuple[str, ...]:
-    """At least one: what is no ETag equals none."""
-    found = []
-    for one in value.split(","):
-        etag = one.strip()
+    """Returns at least one ETag; malformed text is kept and matches no object."""
+    etags = []
+    for item in value.split(","):
+        etag = item.strip()
         if is_weak:
             etag = etag.removeprefix("W/")
         if len(etag) > 1 and etag[0] == etag[-1] == '"':
             etag = etag[1:-1]
             if etag == _ANY:
-                etag = '"*"'  # an ETag of that name, not all of them
-        found.append(etag)
-    return tuple(found)
+                etag = '"*"'  # a quoted asterisk is an ETag, not the wildcard
+        etags.append(etag)
+    return tuple(etags)
 
 
 def _date_ms(value: str | None) -> int | None:

@@ -1,10 +1,10 @@
-"""What is told to a client that something is wrong: one code, one status, one sentence.
+"""The S3 errors that clients receive: a code, an HTTP status and a message.
 
-`STATUSES` are all codes that are ever told. `ERROR_TEXTS` is the one table from the errors of the
-store to them: an error is told by the row of its class, or else of the nearest class above it.
+`STATUSES` has all codes. `ERROR_TEXTS` maps the store's error classes to codes: an error uses the
+row of its class, or else of its nearest base class.
 
-Invariant: of what is wrong on this side (a file, the disk, the data) a client hears no more than
-that it is so. Names of files stand in the messages of those errors, and are for the log.
+Invariant: for a failure of the server (a file, the disk, the data) a client receives only a generic
+message. The messages of such errors contain file names and go to the log only.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lakebed.s3.xml_text import DECLARATION, element, encodable
 from lakebed.seglake import errors as engine
 from lakebed.seglake.conditions import NotModified
 
-HOST_ID = "lakebed"  # told as HostId and as x-amz-id-2
+HOST_ID = "lakebed"  # sent as HostId and as x-amz-id-2
 XML = ("Content-Type", "application/xml")
 
 Headers = Sequence[tuple[str, str]]
 
 
 class S3Error(LakebedError):
-    """An error by its code of S3. The status is that of the code (`STATUSES`)."""
+    """An error with an S3 code, which determines the HTTP status (`STATUSES`)."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class S3Error(LakebedError):
         details: Sequence[tuple[str, str]] = (),
         closes: bool = False,
     ) -> None:
-        """`headers` go with the response, `details` are further elements of the document.
+        """`headers` are added to the response, `details` are further elements of its document.
 
-        `closes`: the connection ends after it, because the rest of the request is not trusted.
+        `closes` ends the connection, because the rest of the request cannot be trusted.
         """
         super().__init__(message)
         self.code = code
@@ -120,7 +120,7 @@ STATUSES: Mapping[str, int] = {
 
 
 class ErrorText(NamedTuple):
-    """How a class of errors is told: without a sentence of its own, by the error's."""
+    """The S3 code and message of an error class; without a message, the error's own is sent."""
 
     code: str
     message: str | None = None
@@ -186,7 +186,7 @@ ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
         "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"
     ),
     base.InputError: ErrorText("InvalidRequest"),
-    base.BadName: _FAULT,  # the engine's own are above: what is left has the name of a file
+    base.BadName: _FAULT,  # other than the engine's classes above, these name a file
     base.NotFound: _FAULT,
     base.AlreadyExists: _FAULT,
     base.BadConfig: _FAULT,
@@ -199,26 +199,26 @@ ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
 
 
 def response_of(error: BaseException, request: Request, resource: str) -> Response:
-    """The answer to a request that failed; `resource` is what it was about, decoded."""
-    told = to_s3(error)
-    status = STATUSES[told.code]
-    if told.code == "NotModified":
-        return Response(status, told.headers)
-    is_told = request.method != "HEAD"
-    body = error_document(told, request_id=request.id, resource=resource) if is_told else b""
-    return Response(status, (*told.headers, XML), body, closes=told.closes)
+    """Returns the response to a failed request; `resource` is its percent-decoded path."""
+    s3_error = to_s3(error)
+    status = STATUSES[s3_error.code]
+    if s3_error.code == "NotModified":
+        return Response(status, s3_error.headers)
+    has_body = request.method != "HEAD"
+    body = error_document(s3_error, request_id=request.id, resource=resource) if has_body else b""
+    return Response(status, (*s3_error.headers, XML), body, closes=s3_error.closes)
 
 
 def to_s3(error: BaseException) -> S3Error:
-    """The error as it is told."""
+    """Returns the error as an S3 error."""
     if isinstance(error, S3Error):
         return error
-    told = _error_text(type(error))
-    facts = _FACTS.get(told.code)
+    text = _error_text(type(error))
+    facts = _FACTS.get(text.code)
     headers, details = ((), ()) if facts is None else facts(error)
     return S3Error(
-        told.code,
-        str(error) if told.message is None else told.message,
+        text.code,
+        str(error) if text.message is None else text.message,
         headers=headers,
         details=details,
         closes=isinstance(error, BadBody | ClientGone),
@@ -226,7 +226,7 @@ def to_s3(error: BaseException) -> S3Error:
 
 
 def error_document(error: S3Error, *, request_id: str, resource: str) -> bytes:
-    """Any parser can read it, whatever was asked for: it is how the client learns the code."""
+    """Returns the error as XML that every parser accepts, whatever characters the request had."""
     parts = [
         DECLARATION,
         "<Error>",
@@ -248,9 +248,9 @@ def invalid_argument(message: str, *, name: str, value: str) -> S3Error:
 
 
 def _error_text(kind: type[BaseException]) -> ErrorText:
-    for one in kind.__mro__:
-        if one in ERROR_TEXTS:
-            return ERROR_TEXTS[one]
+    for class_ in kind.__mro__:
+        if class_ in ERROR_TEXTS:
+            return ERROR_TEXTS[class_]
     return _FAULT
 
 
@@ -258,7 +258,7 @@ _Facts = tuple[Headers, Sequence[tuple[str, str]]]
 
 
 def _of_marker(error: BaseException) -> _Facts:
-    """The delete marker that is in the way, if it is one."""
+    """Returns headers that name the delete marker which hides the object, if one does."""
     marker_id = getattr(error, "marker_id", None)
     if marker_id is None:
         return (), ()

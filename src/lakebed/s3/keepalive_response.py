@@ -1,8 +1,9 @@
-"""Answers that may take long: begun before they are known, so that no client gives up waiting.
+"""Responses that start before their result is known, so that clients do not time out.
 
-What takes longer than a moment is answered with 200 and white space, which a reader of XML skips,
-until the document is there. If it fails then, the document is an error: clients of S3 know that of
-the verbs that are answered so. Headers that depend on the result are told only by a quick answer.
+If the work takes longer than `PATIENCE_S`, the response starts with status 200 and sends white
+space, which XML parsers skip, until the document is ready. If the work then fails, the document is
+an error; S3 clients expect that from these verbs. Headers that depend on the result are sent only
+if the work is done in time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lakebed.s3.errors import XML, error_document, to_s3
 from lakebed.s3.object_headers import HeaderList
 from lakebed.s3.xml_text import DECLARATION
 
-PATIENCE_S: Final = 10.0  # an error told in time is worth more than an early beginning
+PATIENCE_S: Final = 10.0  # long enough that most errors still get their own status
 
 Result = TypeVar("Result")
 
@@ -29,7 +30,10 @@ async def respond_with_keepalive(
     *,
     patience_s: float = PATIENCE_S,
 ) -> Response:
-    """The document that `answer` makes of what `work` comes to, which ends whoever waits."""
+    """Returns the headers and document that `answer` builds from the result of `work`.
+
+    The work runs to its end even if the client disconnects.
+    """
     working = asyncio.ensure_future(work)
     working.add_done_callback(_retrieve_exception)
     done, _ = await asyncio.wait([working], timeout=patience_s)
@@ -55,12 +59,12 @@ async def _keepalive_body(
         await asyncio.wait([working], timeout=patience_s)
     try:
         _, document = answer(working.result())
-    except Exception as error:  # noqa: BLE001 - the status is told already: this is how errors are
+    except Exception as error:  # noqa: BLE001 - the status was sent: the document has the error
         document = error_document(to_s3(error), request_id=request_id, resource=resource)
     yield document.removeprefix(declaration)
 
 
 def _retrieve_exception(done: asyncio.Future[Result]) -> None:
-    """Whoever was to be told of it may be gone."""
+    """Marks the exception as retrieved, because the client may have disconnected."""
     if not done.cancelled():
         done.exception()

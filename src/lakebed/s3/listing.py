@@ -1,7 +1,7 @@
-"""Pages of a bucket's objects, versions or uploads: what the listing verbs have in common.
+"""The parts of a page that all listings share: of objects, versions and uploads.
 
-Pages are written row by row, since a page may have 1,000. With `encoding-type=url` keys, prefixes,
-key markers and delimiters are percent-encoded; nothing else is.
+With `encoding-type=url`, keys, prefixes, key markers and delimiters are percent-encoded; other
+fields are not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KeyText = Callable[[str], str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing(OnBucket):
-    """`max_keys` is as requested, 0 or more; what is used and reported is at most 1,000."""
+    """A listing of a bucket. `max_keys` is as requested; the page uses and reports at most 1000."""
 
     prefix: str = ""
     delimiter: str = ""

@@ -1,10 +1,10 @@
-"""The headers of objects: what a request says of one, and what is told of it.
+"""The headers of objects in requests and responses.
 
-Header values are bytes that the server reads and writes as latin-1, one character a byte. Text in
-them is UTF-8; in user metadata it may be an encoded word of RFC 2047 too, and is told as one if it
-is more than plain ASCII, as AWS does.
+The server reads and writes header values as latin-1, one character per byte. Text in them is UTF-8.
+User metadata may also be sent as RFC 2047 encoded words, and is returned as such if it is not plain
+ASCII, as on AWS.
 
-Invariant: whatever is stored, no control character reaches a header.
+Invariant: no control character reaches a response header, whatever is stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakebed.seglake.objects import NO_CONTENT
 HeaderList = list[tuple[str, str]]
 
 METADATA: Final = "x-amz-meta-"
-METADATA_BYTES_MAX: Final = 2048  # of all names and values
+METADATA_BYTES_MAX: Final = 2048  # all names and values together
 DEFAULT_TYPE: Final = "binary/octet-stream"
 
 _CHUNKED: Final = "aws-chunked"
@@ -51,55 +51,55 @@ _STATED: Final = tuple((field, name) for field, name in _CONTENT if field != "co
 
 
 def content_of(headers: Mapping[str, str]) -> Content:
-    """What is kept with the object that a request makes."""
-    given: dict[str, str] = {}
+    """Returns the headers of a request that are stored with its object."""
+    fields: dict[str, str] = {}
     for field, name in _CONTENT_REQUESTED:
         value = headers.get(name)
         if value is not None:
             check_encodable(name, value)
-            given[field] = text(value)
-    if "content_encoding" in given:
-        encodings = _without_framing(given.pop("content_encoding"))
+            fields[field] = text(value)
+    if "content_encoding" in fields:
+        encodings = _without_framing(fields.pop("content_encoding"))
         if encodings:
-            given["content_encoding"] = encodings
+            fields["content_encoding"] = encodings
     metadata = _metadata_of(headers)
-    if not given and not metadata:
+    if not fields and not metadata:
         return NO_CONTENT
     return Content(
-        content_type=given.get("content_type"),
-        cache_control=given.get("cache_control"),
-        content_disposition=given.get("content_disposition"),
-        content_encoding=given.get("content_encoding"),
-        content_language=given.get("content_language"),
-        expires=given.get("expires"),
+        content_type=fields.get("content_type"),
+        cache_control=fields.get("cache_control"),
+        content_disposition=fields.get("content_disposition"),
+        content_encoding=fields.get("content_encoding"),
+        content_language=fields.get("content_language"),
+        expires=fields.get("expires"),
         metadata=metadata,
     )
 
 
 def object_headers(info: ObjectInfo, *, version_id: str | None) -> HeaderList:
-    """What is told of an object to whoever reads it."""
+    """Returns the response headers that describe an object."""
     content = info.content
-    found = [
+    headers = [
         ("ETag", f'"{info.etag}"'),
         ("Last-Modified", http_date(info.modified_ms)),
         ("Accept-Ranges", "bytes"),
         ("Content-Type", wire(content.content_type or DEFAULT_TYPE)),
     ]
     if version_id is not None:
-        found.append(("x-amz-version-id", version_id))
+        headers.append(("x-amz-version-id", version_id))
     for field, name in _STATED:
         value = getattr(content, field)
         if value is not None:
-            found.append((name, wire(value)))
+            headers.append((name, wire(value)))
     if content.metadata:
-        found += _metadata_headers(content.metadata)
+        headers += _metadata_headers(content.metadata)
     if info.state is State.CONFLICT:
-        found.append(("x-seglake-conflict", "true"))
-    return found
+        headers.append(("x-seglake-conflict", "true"))
+    return headers
 
 
 def shown_version(service: Service, info: ObjectInfo) -> str | None:
-    """The version id that is told: none in a bucket without versions."""
+    """Returns the version id for a response; None in an unversioned bucket."""
     if not info.is_null:
         return info.version_id
     versioning = service.lake.buckets.get(info.bucket).versioning
@@ -107,7 +107,7 @@ def shown_version(service: Service, info: ObjectInfo) -> str | None:
 
 
 def marker_refusal(error: MethodNotAllowed) -> S3Error:
-    """Refuses to read a delete marker by its version id, and says when it was made."""
+    """Returns the error for reading a delete marker by its id, with the marker's creation time."""
     refusal = to_s3(error)
     return S3Error(
         refusal.code,
@@ -126,14 +126,14 @@ def http_date(moment_ms: int) -> str:
 
 
 def wire(value: str) -> str:
-    """Text as the server writes it: UTF-8, one character a byte, nothing that ends a line."""
+    """Encodes text for a header: UTF-8 with one character per byte, without line breaks."""
     if not value.isascii():
         value = value.encode(errors="replace").decode("latin-1")
     return _CONTROLS.sub(" ", value)
 
 
 def text(value: str) -> str:
-    """The text of a header's value."""
+    """Decodes a header value as UTF-8."""
     if value.isascii():
         return value
     try:
@@ -143,39 +143,39 @@ def text(value: str) -> str:
 
 
 def check_encodable(name: str, value: str) -> None:
-    """Of a value that will be given back: `InvalidArgument` if that cannot be."""
+    """Raises `InvalidArgument` if a value cannot be returned in a header later."""
     if _CONTROLS.search(value):
         raise invalid_argument(
-            "Header values must not have control characters", name=name, value=value
+            "Header values must not contain control characters", name=name, value=value
         )
 
 
 def _without_framing(encodings: str) -> str:
-    """Without `aws-chunked`, which is how the body travels and not how it is stored."""
+    """Removes `aws-chunked`, which describes how the body was sent, not how it is stored."""
     if _CHUNKED not in encodings:
         return encodings
-    kept = [one.strip() for one in encodings.split(",") if one.strip() != _CHUNKED]
-    return ",".join(one for one in kept if one)
+    kept = [encoding.strip() for encoding in encodings.split(",") if encoding.strip() != _CHUNKED]
+    return ",".join(encoding for encoding in kept if encoding)
 
 
 def _metadata_of(headers: Mapping[str, str]) -> dict[str, str]:
-    found = {
+    metadata = {
         name[len(METADATA) :]: _decoded_word(text(value))
         for name, value in headers.items()
         if name.startswith(METADATA)
     }
-    size = sum(len(name) + len(value.encode(errors="replace")) for name, value in found.items())
+    size = sum(len(name) + len(value.encode(errors="replace")) for name, value in metadata.items())
     if size > METADATA_BYTES_MAX:
         raise S3Error(
             "MetadataTooLarge",
             "Your metadata headers exceed the maximum allowed metadata size",
             details=(("Size", str(size)), ("MaxSizeAllowed", str(METADATA_BYTES_MAX))),
         )
-    return found
+    return metadata
 
 
 def _decoded_word(value: str) -> str:
-    """The text that encoded words of RFC 2047 stand for; what is none is left as it is."""
+    """Decodes RFC 2047 encoded words; other text is returned unchanged."""
     if "=?" not in value:
         return value
     try:
@@ -194,19 +194,19 @@ def _word_text(word: re.Match[str]) -> str:
 
 
 def _metadata_headers(metadata: Mapping[str, str]) -> HeaderList:
-    found = []
+    headers = []
     missing = 0
     for name, value in metadata.items():
         if not _TOKEN.fullmatch(name):
-            missing += 1  # nothing that came over this wire
+            missing += 1  # not a valid header name, so it was not stored through S3
             continue
         if not _PLAIN.fullmatch(value) or _decoded_word(value) != value:
             encoded = base64.b64encode(value.encode(errors="replace")).decode()
             value = f"=?UTF-8?B?{encoded}?="
-        found.append((METADATA + name, value))
+        headers.append((METADATA + name, value))
     if missing:
-        found.append(("x-amz-missing-meta", str(missing)))
-    return found
+        headers.append(("x-amz-missing-meta", str(missing)))
+    return headers
 
 
 @lru_cache(maxsize=_DATES_KEPT)

@@ -1,7 +1,7 @@
-"""The parameters of a request: decoded, once each, and of the kind they must be.
+"""The query parameters of a request, decoded and checked; no name may occur twice.
 
-Presigned URLs may carry headers (`x-amz-meta-…`, `x-amz-checksum-…`) among their parameters, since
-whoever signed them could not give headers along. Those are headers (`hoisted`), not parameters.
+Presigned URLs may carry headers (`x-amz-meta-…`, `x-amz-checksum-…`) among their parameters,
+because the signer cannot send headers. These are treated as headers (`hoisted`), not parameters.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ SIGNED: Final = frozenset(
         "x-amz-user-agent",
     }
 )
-"""What signs a URL, or says who made it; all of that is for `auth`."""
+"""Parameters that sign a URL or identify its signer; `auth` reads them."""
 
 _SIGNATURE: Final = "X-Amz-Signature"
 _OF_NO_BODY: Final = ("x-amz-checksum-crc32", "AAAAAA==")
-"""What the SDK for JavaScript signs into the URL of a PUT whose body it has not seen."""
+"""The checksum of an empty body, which the JavaScript SDK signs into the URL of every PUT."""
 
 
 class Query:
-    """`names` are those of the parameters that say what is asked for."""
+    """The query of a request. `names` are its parameters other than `x-amz-…`."""
 
     __slots__ = ("_headers", "_values", "names")
 
@@ -49,7 +49,7 @@ class Query:
         for name, value in _pairs(raw):
             if name in self._values:
                 raise invalid_argument(
-                    "A parameter was given more than once", name=name, value=value
+                    "A query parameter occurs more than once", name=name, value=value
                 )
             self._values[name] = value
             lower = name.lower()
@@ -63,21 +63,21 @@ class Query:
         return name in self._values
 
     def text(self, name: str) -> str:
-        """What was given, or "" if nothing was."""
+        """Returns the parameter's value, or "" if it is absent."""
         return self._values.get(name, "")
 
     def optional(self, name: str) -> str | None:
         return self._values.get(name)
 
     def filled(self, name: str) -> str | None:
-        """What was given, if it was; it must not be empty."""
+        """Returns the parameter's value, or None; raises if it is present but empty."""
         value = self._values.get(name)
         if value == "":
             raise invalid_argument(f"{name} cannot be the empty string", name=name, value="")
         return value
 
     def number(self, name: str, *, minimum: int = 0, maximum: int = INTEGER_MAX) -> int | None:
-        """A whole number in decimal digits; an empty one was not given."""
+        """Returns a whole number in decimal digits; None if the parameter is absent or empty."""
         value = self._values.get(name)
         if not value:
             return None
@@ -94,7 +94,7 @@ class Query:
         return self.text(name).lower() == "true"
 
     def count(self, name: str) -> int:
-        """How many entries a page may have; `PAGE_MAX` if nothing was given."""
+        """Returns the maximum number of entries of a page, by default `PAGE_MAX`."""
         number = self.number(name)
         return PAGE_MAX if number is None else number
 
@@ -107,7 +107,7 @@ class Query:
         return value == "url"
 
     def version_id(self) -> str | None:
-        """Printable ASCII, because it may be returned in a header."""
+        """Returns the version id; it must be printable ASCII, because a header may return it."""
         value = self.filled("versionId")
         if value is not None and not (value.isascii() and value.isprintable()):
             raise invalid_argument("Invalid version id specified", name="versionId", value=value)
@@ -120,28 +120,30 @@ class Query:
         return self.number("partNumber", minimum=1, maximum=PART_NUMBER_MAX)
 
     def hoisted(self) -> Mapping[str, str]:
-        """Headers that stand in a presigned URL; as in any header, all characters are printable.
+        """Returns the headers in the query of a presigned URL; they must be printable.
 
-        The checksum of no body says nothing about the one that comes, and is none of them.
+        The checksum of an empty body is left out, because it does not describe the actual body.
         """
         headers = self._headers
         if headers and _SIGNATURE not in self._values:
             name, value = next(iter(headers.items()))
             raise invalid_argument(
-                "A header stands among the parameters of a URL that is not signed",
+                "Headers in the query string are only allowed in a presigned URL",
                 name=name,
                 value=value,
             )
         for name, value in headers.items():
             if not value.isprintable():
-                raise invalid_argument("A header has printable characters", name=name, value=value)
+                raise invalid_argument(
+                    "Headers must consist of printable characters", name=name, value=value
+                )
         return headers
 
 
 def _pairs(raw: bytes) -> Iterator[tuple[str, str]]:
     pieces = raw.split(b"&") if raw else []
     if len(pieces) > PARAMETERS_MAX:
-        raise S3Error("InvalidURI", f"There are more than {PARAMETERS_MAX} parameters.")
+        raise S3Error("InvalidURI", f"The URL has more than {PARAMETERS_MAX} query parameters.")
     for piece in pieces:
         if b"%" in piece or b"+" in piece or not piece.isascii():
             raw_name, _, raw_value = piece.replace(b"+", b" ").partition(b"=")

@@ -1,7 +1,7 @@
-"""Which bytes of an object are asked for by a `Range` header, and how several are sent.
+"""The `Range` header of reads and copies, and responses with several ranges.
 
-Bounded: so many ranges are taken and no more, and those that overlap are joined, so an answer is
-never larger than the object and the heads between its parts.
+The number of ranges is limited and overlapping ranges are joined, so a response is never larger
+than the object plus the headers between its parts.
 """
 
 from __future__ import annotations
@@ -25,34 +25,37 @@ _UNIT: Final = "bytes"
 
 
 class Span(NamedTuple):
-    """Bytes of an object, half open."""
+    """A half-open range of bytes of an object."""
 
     start: int
     end: int
 
     def content_range(self, size: int) -> str:
-        """As `Content-Range` has it."""
+        """Returns the range as a `Content-Range` value."""
         return f"bytes {self.start}-{self.end - 1}/{size}"
 
 
 def spans_of(headers: Mapping[str, str], info: ObjectInfo) -> list[Span] | None:
-    """The bytes asked for, in that order; None is all. `InvalidRange` if there are none such."""
+    """Returns the requested ranges in their order; None means the whole object.
+
+    Raises `InvalidRange` if no range lies within the object.
+    """
     value = headers.get("range")
     if value is None or not range_applies(headers, info):
         return None
-    found = []
-    for one in _parsed(value, info.size):
+    spans = []
+    for byte_range in _parsed(value, info.size):
         try:
-            found.append(Span(*one.resolve(info.size)))
+            spans.append(Span(*byte_range.resolve(info.size)))
         except BadRange:
-            continue  # the others may be in it
-    if not found:
+            continue  # other ranges may lie within the object
+    if not spans:
         raise _bad_range(value, info.size)
-    return _joined(found)
+    return _joined(spans)
 
 
 def copied_range(headers: Mapping[str, str], size: int) -> ByteRange | None:
-    """Of the source of a part, which has to have all of it."""
+    """Returns the range to copy of a part's source, which must contain all of it."""
     name = "x-amz-copy-source-range"
     value = headers.get(name)
     if value is None:
@@ -96,29 +99,29 @@ def _parsed(value: str, size: int) -> list[ByteRange]:
     unit, _, specs = value.partition("=")
     if unit.strip().lower() != _UNIT or len(value) > RANGE_CHARACTERS_MAX:
         raise _bad_range(value, size)
-    found: list[ByteRange] = []
+    ranges: list[ByteRange] = []
     for spec in specs.split(","):
         parsed = _SPEC.fullmatch(spec.strip())
-        if parsed is None or parsed[0] == "-" or len(found) == RANGES_MAX:
+        if parsed is None or parsed[0] == "-" or len(ranges) == RANGES_MAX:
             raise _bad_range(value, size)
         first, last = (int(digits) if digits else None for digits in parsed.groups())
         if first is not None and last is not None and last < first:
             raise _bad_range(value, size)
-        found.append(ByteRange(first, last))
-    return found
+        ranges.append(ByteRange(first, last))
+    return ranges
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
-    """Those that overlap as one, in the place of the first of them."""
-    found: list[tuple[int, Span]] = []
-    for place, span in sorted(enumerate(spans), key=lambda one: one[1]):
-        if found and span.start < found[-1][1].end:
-            first, before = found.pop()
+    """Joins overlapping ranges; a joined range takes the position of its first member."""
+    result: list[tuple[int, Span]] = []
+    for index, span in sorted(enumerate(spans), key=lambda pair: pair[1]):
+        if result and span.start < result[-1][1].end:
+            first, before = result.pop()
             joined = Span(before.start, max(before.end, span.end))
-            found.append((min(first, place), joined))
+            result.append((min(first, index), joined))
         else:
-            found.append((place, span))
-    return [span for _, span in sorted(found)]
+            result.append((index, span))
+    return [span for _, span in sorted(result)]
 
 
 def _bad_range(value: str, size: int) -> S3Error:

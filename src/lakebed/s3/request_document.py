@@ -1,4 +1,4 @@
-"""A document that came as the body of a request: whole, bounded, and as it was said to be."""
+"""Reads a document that is the body of a request, within a size limit, and checks its digests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from lakebed.seglake.digests import BodyDigests
 async def read_message(
     request: Request, identity: Identity, *, bytes_max: int, needs_digest: bool = False
 ) -> bytes:
-    """`needs_digest`: it is refused if nothing says what it must be. `BadDigest`.
+    """Returns the body; raises `BadDigest` if it does not match its checksums.
 
-    A checksum behind the body is not taken: of a document it can stand in the head.
+    With `needs_digest`, a request without a checksum or `Content-MD5` is refused. A checksum in a
+    trailer is refused, because that of a document can be sent in a header.
     """
     headers = request.headers
     if "x-amz-trailer" in headers:
         raise not_implemented(
-            "A checksum that follows a document is not implemented", header="x-amz-trailer"
+            "A checksum in the trailer of an XML document is not implemented",
+            header="x-amz-trailer",
         )
-    said = announced(headers, has_trailer=False)
-    expected = said.expected
+    announcement = announced(headers, has_trailer=False)
+    expected = announcement.expected
     if needs_digest and expected.md5 is None and not expected.checksums:
         raise S3Error(
             "InvalidRequest",
@@ -36,9 +38,9 @@ async def read_message(
         if incoming.length > bytes_max:
             raise S3Error(
                 "MaxMessageLengthExceeded",
-                f"Your request has {incoming.length} bytes, at most {bytes_max} are taken.",
+                f"Your request has {incoming.length} bytes, the maximum is {bytes_max}.",
                 closes=True,
             )
         data = await incoming.whole()
-    BodyDigests.of(data, [one.algorithm for one in expected.checksums]).check(expected)
+    BodyDigests.of(data, [checksum.algorithm for checksum in expected.checksums]).check(expected)
     return data

@@ -1,8 +1,8 @@
 """Finds the verb of a request and reads its typed request from path and query.
 
-The tables are derived from what the files in `verbs` declare. Nothing is guessed: a subresource of
-S3 without a route is refused by name (`unsupported`), and a write with a parameter or a header that
-no verb declares is refused too, since it may mean that something else should be written.
+The tables are built from the declarations of the files in `verbs`. Nothing is ignored silently: an
+S3 subresource without a route is refused by name (`unsupported`), and so is a write with a
+parameter or header that no verb declares, because it may ask for something else to be written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakebed.s3.verb import AnyVerb, Level, Operation, Place
 
 METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 HARMLESS: Final = frozenset({"x-id", "AWSAccessKeyId", "Signature", "Expires"})
-"""Parameters that mean nothing, or that `auth` refuses (`AWSAccessKeyId` and the like)."""
+"""Parameters that any verb accepts: they have no effect, or `auth` refuses them."""
 
 _SHARED_HEADERS: Final = frozenset(
     {
@@ -51,8 +51,7 @@ _REFUSED_HEADER: Final = "A header you provided implies functionality that is no
 def _declared() -> tuple[AnyVerb, ...]:
     """Collects the verbs of every module in `verbs`, in the order of the modules' names.
 
-    A folder is listed instead of a tuple of modules, so that a new subresource is one new file.
-    It is listed once, when this module is imported.
+    The folder is listed, once at import, so that a new subresource needs only one new file.
     """
     names = sorted(module.name for module in pkgutil.iter_modules(verbs.__path__))
     modules = [import_module(f"{verbs.__name__}.{name}") for name in names]
@@ -66,17 +65,17 @@ ROUTES: Final[Mapping[Place, AnyVerb]] = {
 }
 
 SELECTORS: Final = SUBRESOURCES | {place.subresource for place in ROUTES if place.subresource}
-"""All parameters that select a route; a request has at most one of them."""
+"""All parameters that select a route; a request may have at most one of them."""
 
 SUPPORTED_HEADERS: Final = _SHARED_HEADERS.union(*(verb.headers for verb in VERBS))
-"""All `x-amz-` headers that are read."""
+"""All `x-amz-` headers that the endpoint reads."""
 
 
 def route(request: Request, *, domain: str) -> tuple[AnyVerb, Operation]:
-    """Returns the verb of a request and its typed request; `S3Error` if there is none.
+    """Returns the verb and the typed request; raises `S3Error` if no verb matches.
 
-    Moves headers from the query of a presigned URL into `request.headers`. So it runs after
-    authentication, which looks at the headers that were sent.
+    Moves headers from the query of a presigned URL into `request.headers`, so it must run after
+    authentication, which needs the headers as they were sent.
     """
     method = request.method
     if method not in METHODS:
@@ -92,26 +91,26 @@ def route(request: Request, *, domain: str) -> tuple[AnyVerb, Operation]:
 
 
 def hoist(request: Request, query: Query) -> None:
-    """Adds the headers that stand in the query; one that was sent as a header wins."""
+    """Adds the headers of a presigned URL's query; a header that was sent takes precedence."""
     if headers := query.hoisted():
         request.headers = {**headers, **request.headers}
 
 
 def check_headers(headers: Mapping[str, str], *, is_write: bool) -> None:
-    """Refuses what would not happen; in a write also what no verb knows."""
+    """Refuses headers that ask for unsupported features, and unknown ones in a write."""
     for name, value in headers.items():
         if not name.startswith("x-amz-") or name in SUPPORTED_HEADERS:
             continue
         if name.startswith("x-amz-meta-"):
             continue
-        taken = HEADERS.get(name)
-        if taken is None:
+        accepted = HEADERS.get(name)
+        if accepted is None:
             if is_write or name.startswith(HEADERS_STARTING):
                 raise not_implemented(_REFUSED_HEADER, header=name)
-        elif taken.values is not None and value.strip().lower() not in taken.values:
-            if taken.code == "NotImplemented":
+        elif accepted.values is not None and value.strip().lower() not in accepted.values:
+            if accepted.code == "NotImplemented":
                 raise not_implemented(_REFUSED_HEADER, header=name)
-            raise S3Error(taken.code, f"The value of {name} is not one that is supported")
+            raise S3Error(accepted.code, f"The value of the header {name} is not supported")
 
 
 def _find(request: Request, address: Address, query: Query) -> AnyVerb:

@@ -1,4 +1,4 @@
-"""What the verbs work with: the open object store, the settings, and threads for what blocks."""
+"""The service that all verbs use: the object store, settings, limits, and worker threads."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from lakebed.seglake.lake import Lake
 
 Result = TypeVar("Result")
 
-REQUESTS_MAX = 10_000  # under way
-BODY_BYTES_MAX = 256 * MIB  # of bodies that came along with their heads
-LARGE_MAX = 64  # bodies that are received at once; each takes some megabytes
-PREPARED_MAX = 16  # of some megabytes each
+REQUESTS_MAX = 10_000  # in progress
+BODY_BYTES_MAX = 256 * MIB  # memory of bodies that arrived with their heads
+LARGE_MAX = 64  # large bodies received at the same time; each takes a few megabytes
+PREPARED_MAX = 16  # changes prepared at the same time; each takes a few megabytes
 PREPARING_THREADS_MAX = 4
 
 
 class Service(Worker):
-    """Used in the loop's thread; the store itself may be used in any."""
+    """Used in the event loop's thread; only its store may be used in other threads."""
 
     def __init__(
         self, *, lake: Lake, config: EndpointConfig, clock: Clock, executor: Executor
@@ -45,9 +45,9 @@ class Service(Worker):
         self._preparing_threads = asyncio.Semaphore(PREPARING_THREADS_MAX)
 
     async def prepared(self, steps: ChangeInSteps[Result]) -> Change[Result]:
-        """A change that takes long to prepare: its steps take turns with those of others.
+        """Runs the steps of a change that takes long to prepare, in turns with other changes.
 
-        Many of them do not take all threads: others have to read and list meanwhile.
+        Preparations use only some of the threads, so that reads and listings can still run.
         """
         try:
             change = await self.run(steps.step)
@@ -57,6 +57,6 @@ class Service(Worker):
                         async with self._preparing_threads:
                             change = await self.run(steps.step)
         finally:
-            with contextlib.suppress(ValueError):  # a thread is still at it: the node is ending
+            with contextlib.suppress(ValueError):  # a step still runs in a thread at shutdown
                 steps.close()
         return change

@@ -1,7 +1,7 @@
-"""Continuation tokens: where the next page goes on, in a form that only we write.
+"""Continuation tokens, which encode where the next page of a listing starts.
 
-A token says no more than its holder could ask for with a marker; it is bound to what was listed,
-and a checksum tells one that was made up, or cut, from one that was given out.
+A token grants nothing that a marker would not. It is bound to its listing, and a checksum detects
+tokens that were made up or truncated.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _SALT: Final = b"lakebed:continuation"
 
 
 def token_of(marker: str, *, scope: str) -> str:
-    """`scope` is what is listed."""
+    """Returns a token for the marker; `scope` names the listing that it is valid for."""
     data = marker.encode()
     return base64.urlsafe_b64encode(_check(data, scope) + data).decode()
 
 
 def marker_of(token: str, *, scope: str) -> str:
-    """`InvalidArgument` if it is none of ours."""
+    """Returns the marker in a token; raises `InvalidArgument` if the token is not valid."""
     try:
-        found = base64.b64decode(token, altchars=b"-_", validate=True)
-        check, data = found[:_CHECK_BYTES], found[_CHECK_BYTES:]
+        content = base64.b64decode(token, altchars=b"-_", validate=True)
+        check, data = content[:_CHECK_BYTES], content[_CHECK_BYTES:]
         if check == _check(data, scope):
             return data.decode()
     except (binascii.Error, ValueError):

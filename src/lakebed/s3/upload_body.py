@@ -1,10 +1,10 @@
-"""A body on its way in: taken out of its framing, checked, and handed to the store.
+"""An incoming request body: removes its framing, checks it, and passes it to the store.
 
-A small one is there with its head and is handled at once, in the loop's thread. A larger one is
-received piece by piece (`edge.body_pump`), and each piece is decoded in the thread that stores it.
+A small body arrives with its head and is handled at once, in the event loop's thread. A larger one
+is received in pieces (`edge.body_pump`), and each piece is decoded in the thread that stores it.
 
-What may be lost: nothing was promised. A body that breaks off, or is not what was said of it, is
-given up, and nothing of it is stored.
+A body that is incomplete, or does not match its announced length or checksum, is abandoned; nothing
+of it is stored.
 """
 
 from __future__ import annotations
@@ -38,17 +38,20 @@ Result = TypeVar("Result")
 
 
 class UploadBody:
-    """Read once: by `into`, or by `whole`."""
+    """The body of one request; call only one of `taken`, `into` and `whole`, and only once."""
 
     def __init__(
         self, request: Request, identity: Identity, *, trailer: Algorithm | None = None
     ) -> None:
-        """`trailer` is the checksum that follows the body. `MissingContentLength`."""
+        """`trailer` is the algorithm of the checksum that follows the body.
+
+        Raises `MissingContentLength` if the request does not announce the body's length.
+        """
         payload = identity.payload
         self.length = announced_length(request.headers, is_framed=payload.kind.is_chunked)
         self._body = request.body
         self._trailer = trailer
-        self._came_bytes = 0
+        self._received_bytes = 0
         self._sha256 = hashlib.sha256() if payload.kind is PayloadKind.SIGNED else None
         self._sha256_given = payload.sha256
         self._decoder: ChunkedDecoder | None = None
@@ -58,14 +61,14 @@ class UploadBody:
 
     @property
     def is_here(self) -> bool:
-        """Whether all of it came along with its head, and is small."""
+        """Whether the body is small and arrived completely with its head."""
         whole = self._body.whole
         return whole is not None and len(whole) <= INLINE_BYTES_MAX
 
     def taken(self) -> tuple[bytes, Checksum | None]:
-        """All of one that is here, and the checksum behind it, which is still to be compared."""
+        """Returns a body that `is_here`, and its trailing checksum for the caller to compare."""
         whole = self._body.whole
-        assert whole is not None, "it has not come yet"
+        assert whole is not None, "the body has not arrived yet"
         decoded = self.decoded(whole)
         data = whole if self._decoder is None else b"".join(decoded)
         checksum = self.check_end()
@@ -73,7 +76,7 @@ class UploadBody:
         return data, checksum
 
     async def into(self, service: Service, put: Put[Result]) -> Result:
-        """What it became, durable."""
+        """Stores the body and returns the object or part once it is durable."""
         sink = _DecodedPut(self, put)
         if not self.is_here:
             return await service.bodies.store(self._body, sink)
@@ -84,7 +87,7 @@ class UploadBody:
         return await service.commit(change)
 
     async def whole(self) -> bytes:
-        """All of it: only for a length that was looked at before."""
+        """Returns the whole body; the caller must have checked `length`."""
         data = bytearray()
         async for piece in self._body:
             for decoded in self.decoded(piece):
@@ -94,23 +97,26 @@ class UploadBody:
         return bytes(data)
 
     def decoded(self, piece: Sent) -> Sequence[Buffer]:
-        """The bytes of the body in a piece of what is sent."""
+        """Returns the body's bytes in a received piece, without framing."""
         decoded: Sequence[Buffer] = (piece,)
         if self._decoder is not None:
             decoded = self._decoder.feed(piece)
         elif self._sha256 is not None:
             self._sha256.update(piece)
-        self._came_bytes += sum(map(len, decoded))
-        if self._came_bytes > self.length:
-            raise BadSize(f"more bytes came than the {self.length} that were announced")
+        self._received_bytes += sum(map(len, decoded))
+        if self._received_bytes > self.length:
+            raise BadSize(f"received more than the {self.length} bytes that were announced")
         return decoded
 
     def _check_length(self) -> None:
-        if self._came_bytes != self.length:
-            raise BadSize(f"{self._came_bytes} bytes came, {self.length} were announced")
+        if self._received_bytes != self.length:
+            raise BadSize(f"received {self._received_bytes} bytes, {self.length} were announced")
 
     def check_end(self) -> Checksum | None:
-        """The checksum that was told behind the body, still to be compared with it."""
+        """Checks the SHA-256 or the chunk signatures after the last piece.
+
+        Returns the trailing checksum, which the caller must compare with the body.
+        """
         if self._sha256 is not None and self._sha256.hexdigest() != self._sha256_given:
             raise S3Error(
                 "XAmzContentSHA256Mismatch",
@@ -134,9 +140,9 @@ class UploadBody:
 
 
 class _DecodedPut(Generic[Result]):
-    """The sink of a body: its pieces are taken out of their framing, and what they say is checked.
+    """The sink of a large body, which decodes and checks each piece.
 
-    In any thread, one call at a time.
+    Calls may come from any thread, one at a time.
     """
 
     def __init__(self, incoming: UploadBody, put: Put[Result]) -> None:
@@ -156,12 +162,12 @@ class _DecodedPut(Generic[Result]):
 
 
 def can_trail(identity: Identity) -> bool:
-    """Whether something can follow the body."""
+    """Whether the request's body can have trailers."""
     return identity.payload.kind in _TRAILED
 
 
 def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
-    """How many bytes the body has, without its framing."""
+    """Returns the announced length of the body, without framing."""
     name = _DECODED_LENGTH
     value = headers.get(name)
     if value is None and not is_framed:

@@ -1,8 +1,8 @@
-"""What a file in `verbs` declares: its typed requests, and a `Verb` for each of them.
+"""The types that the files in `verbs` use: typed requests, and a `Verb` for each of them.
 
-A `Verb` joins a typed request with its place in the table of routes, its handler, the action that
-AWS authorises it by, and whether it changes anything. The router derives all its tables from these
-declarations, so nothing has to be listed twice.
+A `Verb` combines a typed request with its route, its handler, the permission that AWS requires for
+it, and whether it writes. The router builds all its tables from these declarations, so nothing is
+listed twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakebed.s3.service import Service
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
-    """A typed request: what path and query ask for, checked. Handlers read headers and body."""
+    """A typed request, read and checked from path and query. Handlers read headers and body."""
 
     @classmethod
     def read(cls, address: Address, query: Query, /) -> Operation:
@@ -78,7 +78,7 @@ class OnPart(OnUpload):
         number = query.part_number()
         if number is None:
             raise invalid_argument(
-                "This operation needs the number of the part", name="partNumber", value=""
+                "This operation requires a part number", name="partNumber", value=""
             )
         return cls(
             bucket=address.bucket,
@@ -95,7 +95,7 @@ class Level(StrEnum):
 
 
 class Place(NamedTuple):
-    """The key of a route. Without a subresource it is the plain method."""
+    """The key of a route. An empty subresource means the method on the resource itself."""
 
     method: str
     level: Level

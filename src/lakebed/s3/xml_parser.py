@@ -1,11 +1,12 @@
-"""Documents that clients send: parsed with bounds, checked, and typed.
+"""Parses the XML documents that clients send, within limits.
 
-Names count with and without a namespace. A document type, and so every entity but the five of
-XML, is refused, as is what is larger, deeper or has more elements than its kind can have.
+Element names match with and without a namespace. A document type declaration, and so every entity
+except the five predefined ones, is refused, and so are documents that are too large or too deep or
+have too many elements.
 
-Keys may have characters that XML 1.0 forbids, and clients send them all the same, raw or as
-references. For the parser each is exchanged for a character of a private plane, and back in what
-it found; a document that already has one of those is refused.
+Keys may contain characters that XML 1.0 forbids, and clients send them anyway, raw or as character
+references. They are replaced with private-use characters before parsing and restored afterwards; a
+document that already contains such private-use characters is refused.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from lakebed.s3.errors import S3Error
 SMALL_BYTES_MAX: Final = 64 * KIB
 
 _DEPTH_MAX: Final = 8
-_ELEMENTS_MAX: Final = 200_000  # of 10,000 parts with all they can have
+_ELEMENTS_MAX: Final = 200_000  # enough for 10,000 parts with all possible elements
 
-_PRIVATE: Final = 0x10F000  # of the last plane of Unicode, which nobody assigns
+_PRIVATE: Final = 0x10F000  # in the last plane of Unicode, for private use
 _RAW_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _REFERENCE_FORBIDDEN = re.compile(
     "&#(?:x0*([0-8BbCcEeFf]|1[0-9A-Fa-f]|[Ff]{3}[EeFf])|0*([0-8]|1[124-9]|2[0-9]|3[01]|6553[45]));"
@@ -32,7 +33,7 @@ _EXCHANGED = re.compile(f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0x1F)}{chr(0x10FFFC)}
 
 
 class Node:
-    """An element: its local name, the text directly in it, and the elements."""
+    """An XML element: its local name, its own text, and its child elements."""
 
     __slots__ = ("children", "name", "text")
 
@@ -45,36 +46,36 @@ class Node:
         return (child for child in self.children if child.name == name)
 
     def optional(self, name: str) -> str | None:
-        """The text of the one element of that name, if there is one."""
-        found = list(self.all(name))
-        if len(found) > 1:
-            raise malformed(f"{name} stands there {len(found)} times")
-        return found[0].text if found else None
+        """Returns the text of the child with that name, or None; raises if there are several."""
+        children = list(self.all(name))
+        if len(children) > 1:
+            raise malformed(f"{name} occurs {len(children)} times, expected once")
+        return children[0].text if children else None
 
     def only(self, *names: str) -> None:
-        """Refuse elements that are not among these."""
+        """Raises `MalformedXML` if a child has another name."""
         for child in self.children:
             if child.name not in names:
                 raise malformed(f"{child.name} is not expected in {self.name}")
 
 
 def parse(data: bytes, *, root: str, bytes_max: int = SMALL_BYTES_MAX) -> Node:
-    """The root element, which must have that name."""
+    """Parses a document whose root element must be named `root`."""
     if len(data) > bytes_max:
         raise S3Error(
             "MaxMessageLengthExceeded",
-            f"The document has {len(data)} bytes, at most {bytes_max} are taken",
+            f"The document has {len(data)} bytes, the maximum is {bytes_max}",
         )
     text = _decoded(data)
-    exchanged = _without_forbidden(text)
+    replaced = _without_forbidden(text)
     tree = _Tree()
-    tree.feed(exchanged)
-    found = tree.root
-    if found is None or found.name != root:
-        raise malformed(f"the document is not a {root}")
-    if exchanged is not text:
-        _restore(found)
-    return found
+    tree.feed(replaced)
+    node = tree.root
+    if node is None or node.name != root:
+        raise malformed(f"the root element is not {root}")
+    if replaced is not text:
+        _restore(node)
+    return node
 
 
 def malformed(why: str = "") -> S3Error:
@@ -83,7 +84,7 @@ def malformed(why: str = "") -> S3Error:
 
 
 class _Tree:
-    """Built while expat reads; it stops at the first thing that is not taken."""
+    """Builds the tree during parsing; stops at the first violation of a limit or rule."""
 
     def __init__(self) -> None:
         self.root: Node | None = None
@@ -108,7 +109,7 @@ class _Tree:
     def _start(self, name: str, _attributes: object) -> None:
         self._elements += 1
         if self._elements > _ELEMENTS_MAX or len(self._open) >= _DEPTH_MAX:
-            raise malformed("there are too many elements, or they are too deep")
+            raise malformed("the document has too many elements or is nested too deeply")
         node = Node(name.rpartition(" ")[2])
         if self._open:
             self._open[-1].children.append(node)
@@ -125,28 +126,30 @@ class _Tree:
         self._texts[-1].append(data)
 
     def _refuse(self, *_: object) -> None:
-        raise malformed("a document type is not taken")
+        raise malformed("a document type declaration is not allowed")
 
 
 def _decoded(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise malformed("it is not UTF-8") from None
+        raise malformed("the document is not UTF-8") from None
 
 
 def _without_forbidden(text: str) -> str:
-    """For the parser; the very same text, if there is nothing to exchange."""
+    """Replaces characters that XML forbids; returns the same object if there are none."""
     if not (_RAW_FORBIDDEN.search(text) or _REFERENCE_FORBIDDEN.search(text)):
         return text
-    if _EXCHANGED.search(text) or "<![CDATA[" in text:  # where a reference is none
-        raise malformed("characters that XML forbids stand beside those of a private plane")
-    text = _RAW_FORBIDDEN.sub(lambda found: _exchanged(ord(found.group())), text)
-    return _REFERENCE_FORBIDDEN.sub(lambda found: _exchanged(_number(found)), text)
+    if _EXCHANGED.search(text) or "<![CDATA[" in text:  # references have no meaning in CDATA
+        raise malformed(
+            "characters that XML forbids cannot be combined with CDATA or private-use characters"
+        )
+    text = _RAW_FORBIDDEN.sub(lambda match: _exchanged(ord(match.group())), text)
+    return _REFERENCE_FORBIDDEN.sub(lambda match: _exchanged(_number(match)), text)
 
 
 def _restore(node: Node) -> None:
-    node.text = _EXCHANGED.sub(lambda found: chr(_original(ord(found.group()))), node.text)
+    node.text = _EXCHANGED.sub(lambda match: chr(_original(ord(match.group()))), node.text)
     for child in node.children:
         _restore(child)
 

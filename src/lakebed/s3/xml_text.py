@@ -1,9 +1,9 @@
-"""Text and elements of XML documents, as every verb writes them.
+"""Writes the text and elements of XML documents.
 
-A key may have characters that XML 1.0 cannot express. They are written as references, `&#x1;`, as
-AWS does: strict parsers refuse those, lenient ones read them, and a client that must be sure asks
-for `encoding-type=url`. A carriage return is always a reference, or a parser would make a line feed
-of it. Times are in UTC, with milliseconds.
+A key may contain characters that XML 1.0 cannot express. They are written as references such as
+`&#x1;`, as on AWS: strict parsers refuse them and lenient ones read them, so clients should use
+`encoding-type=url`. A carriage return is always a reference, because a parser would turn it into a
+line feed. Times are in UTC, with milliseconds.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ STORAGE_CLASS: Final = "STANDARD"
 
 _MS_PER_S: Final = 1000
 
-# Control characters but tab and line feed, and what is no character at all.
-_UNSAYABLE: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
-_IMPOSSIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_HOSTILE = re.compile(f'[&<>"{_UNSAYABLE}]')
-_REFERRED = re.compile(f"[{_UNSAYABLE}]")
+# Control characters except tab and line feed, and noncharacters.
+_CONTROL: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_TO_ESCAPE = re.compile(f'[&<>"{_CONTROL}]')
+_TO_REFERENCE = re.compile(f"[{_CONTROL}]")
 
 
 def escaped(text: str) -> str:
-    """As it stands between two tags."""
-    if not _HOSTILE.search(text):
+    """Escapes text for use between two tags."""
+    if not _TO_ESCAPE.search(text):
         return text
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = text.replace('"', "&quot;")
-    return _REFERRED.sub(lambda found: f"&#x{ord(found.group()):X};", text)
+    return _TO_REFERENCE.sub(lambda match: f"&#x{ord(match.group()):X};", text)
 
 
 def encodable(text: str) -> str:
-    """With a mark in the place of what XML has no way to say: for what is only shown."""
-    return _IMPOSSIBLE.sub("\ufffd", text)
+    """Replaces characters that XML cannot express; for text that is only displayed."""
+    return _FORBIDDEN.sub("\ufffd", text)
 
 
 def element(name: str, text: str) -> str:
@@ -70,7 +70,7 @@ def _second_text(seconds: int) -> str:
 def key_text(key: str, *, is_url_encoded: bool) -> str:
     """Encodes a key for `encoding-type=url`, or escapes it for XML.
 
-    A space is `%20`, which all clients decode; AWS writes `+`, which some do not.
+    A space becomes `%20`, which all clients decode; AWS writes `+`, which some do not decode.
     """
     return quote(key, safe="/") if is_url_encoded else escaped(key)
 
@@ -84,11 +84,11 @@ def etag_element(etag: str) -> str:
 
 
 def checksum_elements(checksums: Iterable[Checksum], *, has_type: bool = True) -> list[str]:
-    """`ChecksumCRC32` and so on, followed by their type."""
-    given = list(checksums)
-    parts = [element(f"Checksum{checksum.algorithm.value}", checksum.value) for checksum in given]
-    if given and has_type:
-        parts.append(checksum_type_element(is_composite=given[0].is_composite))
+    """Returns elements such as `ChecksumCRC32`, followed by their type."""
+    listed = list(checksums)
+    parts = [element(f"Checksum{checksum.algorithm.value}", checksum.value) for checksum in listed]
+    if listed and has_type:
+        parts.append(checksum_type_element(is_composite=listed[0].is_composite))
     return parts
 
 

@@ -1,9 +1,9 @@
-"""Access keys: who may sign requests. Created, listed, disabled and enabled.
+"""The access keys that clients sign requests with: create, list, disable and enable.
 
-A secret is told once, to whoever creates its key. In the database it is sealed (`secret_key`);
-only `open` unseals one, to check a signature with it.
+A secret is returned once, to the caller that creates its key. The database holds it encrypted
+(`secret_key`); only `open` decrypts a secret, to check a signature.
 
-May be lost in a crash: when a key was last used.
+A crash may lose the time when a key was last used.
 """
 
 from __future__ import annotations
@@ -27,39 +27,40 @@ from lakebed.seglake.meta.snapshots import Snapshots
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import RW_POLICY, Chunk, CreatedKey, KeyInfo
 
-# Imported when a secret is sealed or opened: most who open a store do neither.
+# Imported only when a secret is encrypted or decrypted: most users of a store do neither.
 if TYPE_CHECKING:
     from lakebed.seglake.secret_key import RandomBytes, SecretKey
 
-ROOT_POLICY = "root"  # of the first credentials, if they were made here: exempt from limits
+# The policy of the first credentials, if this store created them: exempt from request limits.
+ROOT_POLICY = "root"
 
 LABEL_CHARACTERS_MAX = 256
 
 _ACCESS_KEY_START = "LAKE"
-_ACCESS_KEY_RANDOM_BYTES = 10  # 16 letters and digits
-_SECRET_RANDOM_BYTES = 25  # 40
+_ACCESS_KEY_RANDOM_BYTES = 10  # encoded as 16 letters and digits
+_SECRET_RANDOM_BYTES = 25  # encoded as 40 letters and digits
 
 
 class ReadOnlyAccessKeys:
-    """Thread-safe. Tells of keys, but never a secret."""
+    """Lists access keys, never their secrets. Thread-safe."""
 
     def __init__(self, metadata: Snapshots) -> None:
         self._metadata = metadata
 
     def list(self) -> list[KeyInfo]:
-        """The oldest first."""
+        """Returns all keys, oldest first."""
         with self._metadata.snapshot() as reader:
             return [_info(row) for row in reader.api_keys()]
 
     def get(self, access_key: str) -> KeyInfo:
-        """`NoSuchAccessKey` if there is none."""
+        """Raises `NoSuchAccessKey` if the key does not exist."""
         with self._metadata.snapshot() as reader:
             row = reader.api_key(access_key)
         return _info(_require(row, access_key))
 
 
 class AccessKeys(ReadOnlyAccessKeys):
-    """Thread-safe."""
+    """Creates, enables and disables access keys. Thread-safe."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class AccessKeys(ReadOnlyAccessKeys):
         runner: Runner,
         random_bytes: RandomBytes = os.urandom,
     ) -> None:
-        """`path` is where the key that seals secrets is, or will be."""
+        """`path` is the file of the key that encrypts secrets; `create` writes it if needed."""
         super().__init__(database)
         self._barrier = barrier
         self._disk = disk
@@ -81,15 +82,17 @@ class AccessKeys(ReadOnlyAccessKeys):
         self._random_bytes = random_bytes
         self._mutex = runner.mutex()
         self._secret_key: SecretKey | None = None  # guarded by the mutex
-        self.generation = 0  # grows whenever what `open` gives may have changed
+        self.generation = 0  # grows whenever the result of `open` may have changed
 
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
-        """A new key with a new secret."""
+        """Creates a key with a new secret; the only call that returns the secret."""
         check_label(label)
         if inflight_max is not None and inflight_max < 1:
-            raise InputError(f"a key must be allowed one request at a time, not {inflight_max}")
+            raise InputError(
+                f"inflight_max is {inflight_max}: a key needs at least 1 request at a time"
+            )
         access_key = _ACCESS_KEY_START + self._letters(_ACCESS_KEY_RANDOM_BYTES)
         secret = self._letters(_SECRET_RANDOM_BYTES)
         sealed = self._sealing_key().seal(
@@ -102,7 +105,7 @@ class AccessKeys(ReadOnlyAccessKeys):
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
             if writer.api_key(access_key) is not None:
-                raise AlreadyExists(f"access key {access_key} is there already")
+                raise AlreadyExists(f"access key {access_key} already exists")
             writer.add_api_key(row)
 
         Change(self._barrier, apply).run()
@@ -110,15 +113,15 @@ class AccessKeys(ReadOnlyAccessKeys):
         return CreatedKey(_info(row), secret)
 
     def disable(self, access_key: str) -> KeyInfo:
-        """Nothing signed with it is accepted any more. Fine if it is disabled already."""
+        """Refuses all further requests signed with the key, which may already be disabled."""
         return self.set_enabled(access_key, is_enabled=False)
 
     def enable(self, access_key: str) -> KeyInfo:
-        """Undo `disable`."""
+        """Undoes `disable`."""
         return self.set_enabled(access_key, is_enabled=True)
 
     def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
-        """What is signed with a disabled key is refused. Fine if it is so already."""
+        """Enables or disables the key, which may already have that state."""
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ApiKeyRow:
             row = _require(writer.api_key(access_key), access_key)
@@ -128,10 +131,10 @@ class AccessKeys(ReadOnlyAccessKeys):
         try:
             return _info(Change(self._barrier, apply).run())
         finally:
-            self.generation += 1  # also if nobody knows whether it happened
+            self.generation += 1  # also on failure: the commit may have happened
 
     def open(self, access_key: str) -> tuple[KeyInfo, str] | None:
-        """A key that is enabled, with its secret."""
+        """Returns the key and its secret, or None if the key is unknown or disabled."""
         with self._metadata.snapshot() as reader:
             row = reader.api_key(access_key)
         if row is None or not row.is_enabled:
@@ -141,12 +144,12 @@ class AccessKeys(ReadOnlyAccessKeys):
         return _info(row), key.unseal(row.secret, access_key=access_key)
 
     def note_use(self, access_key: str, *, used_ms: int) -> None:
-        """Without waiting: it will be stored some time, or not."""
+        """Queues an update of the key's last use and does not wait; the update may be lost."""
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
             writer.note_use_of_api_key(access_key, used_ms)
 
-        with contextlib.suppress(LakebedError):  # whoever must hear of it does so by the next write
+        with contextlib.suppress(LakebedError):  # the next write reports a lasting failure
             Change(self._barrier, apply).submit(timeout=0)
 
     def _sealing_key(self) -> SecretKey:
@@ -154,8 +157,8 @@ class AccessKeys(ReadOnlyAccessKeys):
 
         with self._mutex:
             with self._metadata.snapshot() as reader:
-                has_sealed = bool(reader.api_keys())
-            if has_sealed or self._secret_key is not None:
+                has_secrets = bool(reader.api_keys())
+            if has_secrets or self._secret_key is not None:
                 return self._required_key()
             self._secret_key = first_secret_key(
                 self._disk, self._path, random_bytes=self._random_bytes
@@ -163,7 +166,7 @@ class AccessKeys(ReadOnlyAccessKeys):
             return self._secret_key
 
     def _required_key(self) -> SecretKey:
-        """The caller holds the mutex."""
+        """Returns the key that encrypts secrets. The caller holds the mutex."""
         from lakebed.seglake.secret_key import require_secret_key
 
         if self._secret_key is None:
@@ -178,12 +181,12 @@ def check_label(label: str) -> None:
     if len(label) > LABEL_CHARACTERS_MAX:
         raise TooLarge("the label of a key", size=len(label), limit=LABEL_CHARACTERS_MAX)
     if not label.isprintable():
-        raise InputError(f"{shown(label)} cannot be the label of a key: it is not printable")
+        raise InputError(f"the label {shown(label)} contains characters that are not printable")
 
 
 def _require(row: ApiKeyRow | None, access_key: str) -> ApiKeyRow:
     if row is None:
-        raise NoSuchAccessKey(f"there is no access key {shown(access_key)}")
+        raise NoSuchAccessKey(f"access key {shown(access_key)} does not exist")
     return row
 
 

@@ -1,7 +1,7 @@
-"""The bloom filter of a sealed segment: which hashes are surely not in it.
+"""The bloom filter of a sealed segment, which rules out hashes that the segment does not hold.
 
-Its size follows from the number of hashes, and nothing of it is stored but the bits. It never
-denies a hash that was put in; of others it lets about one in a hundred through.
+The size follows from the number of hashes, so only the bits are stored. The filter never rules out
+a hash that was added; for other hashes about one lookup in a hundred is a false positive.
 """
 
 from __future__ import annotations
@@ -20,30 +20,34 @@ _ZERO, _ONE = b"01"
 
 
 class Shape(NamedTuple):
-    """Of the filter for a number of hashes."""
+    """The dimensions of a filter."""
 
     bits: int  # a multiple of 8
     probes: int  # bits that are set for each hash
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The filter's size in bytes."""
         return self.bits // 8
 
 
 def bloom_shape(count: int) -> Shape:
-    """The same on every machine: the logarithms decide nothing in their last digits."""
-    wanted = math.ceil(-count * math.log(_FALSE_POSITIVES) / math.log(2) ** 2)
-    bits = -(-max(_BITS_MIN, wanted) // 8) * 8
+    """Returns the dimensions of the filter for `count` hashes.
+
+    The result is the same on every machine: rounding hides differences between math libraries.
+    """
+    bits_needed = math.ceil(-count * math.log(_FALSE_POSITIVES) / math.log(2) ** 2)
+    bits = -(-max(_BITS_MIN, bits_needed) // 8) * 8
     if not count:
         return Shape(bits, 1)
     return Shape(bits, min(max(round(bits / count * math.log(2)), 1), _PROBES_MAX))
 
 
 def build_bloom(hashes: Iterable[bytes], *, count: int) -> bytes:
-    """The filter of `count` hashes."""
+    """Builds the filter of `count` hashes."""
     bits, probes = bloom_shape(count)
-    # A digit for each bit, which are made one number at the end: half the time of setting bits.
+    # One ASCII digit per bit, converted to a number at the end: takes half the time of setting
+    # single bits.
     digits = bytearray((_ZERO,)) * bits
     words = HASH_WORDS.values
     turns = range(probes)
@@ -61,9 +65,9 @@ def build_bloom(hashes: Iterable[bytes], *, count: int) -> bytes:
 
 
 def may_contain(bloom: Buffer, hash_: bytes, *, count: int) -> bool:
-    """Whether the filter of `count` hashes lets this one through."""
+    """Returns False if the hash is certainly not among the `count` hashes of the filter."""
     bits, probes = bloom_shape(count)
     first, step = HASH_WORDS.values(hash_, 0)
     step = step or 1
-    places = ((first + probe * step) % bits for probe in range(probes))
-    return all(bloom[place >> 3] >> (place & 7) & 1 for place in places)
+    positions = ((first + probe * step) % bits for probe in range(probes))
+    return all(bloom[position >> 3] >> (position & 7) & 1 for position in positions)

@@ -1,13 +1,12 @@
-"""A body on its way in: cut into chunks, hashed, and written as it comes.
+"""An incoming body: cut into chunks, hashed, and written as it arrives.
 
-A small one is held whole and travels with its request into the commit, so that the bodies of many
-requests share one write and one sync. A larger one borrows a segment for itself: chunk by chunk
-it is written and synced here, while another thread computes its digests, which is what takes
-longest: it begins as soon as some bytes are there. Memory is bounded by two chunks, whatever the
-size.
+A small body is held in memory and written by the commit of its request, so that the bodies of many
+requests share one write and one sync. A larger body borrows a segment of its own; each chunk is
+written and synced here, while another thread computes the digests, the slowest part, from the
+first bytes on. Memory is bounded by two chunks, whatever the size of the body.
 
-What may be lost: nothing was promised before the commit; chunks of a body that was given up stay
-in their segment until it is collected.
+Nothing is acknowledged before the commit. The chunks of an abandoned body stay in their segment
+until garbage collection.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from lakebed.seglake.segment_writer import SegmentWriter
 
 INLINE_BYTES_MAX = 1 * MIB
 READ_BYTES = 1 * MIB
-_DIGESTED_BYTES = 512 * KIB  # at once: worth a way to another thread
+_DIGESTED_BYTES = 512 * KIB  # enough at once to be worth a switch to another thread
 
 
 class Readable(Protocol):
@@ -40,22 +39,22 @@ class Readable(Protocol):
 
 
 Source = Buffer | Readable | Iterable[Buffer]
-"""What a body can be given as. A file is read from where it stands."""
+"""The types that a body can be passed as. A file is read from its current position."""
 
 
 class Body(NamedTuple):
-    """What became of a body: held with its hash, or in segments, where it is durable."""
+    """A body that was read to its end: in memory with its hash, or durable in segments."""
 
     size: int
     md5: bytes
     checksums: tuple[Checksum, ...]
     inline: tuple[bytes, bytes] | None = None  # hash and data
     chunks: tuple[Chunk, ...] = ()
-    segments: tuple[SegmentRow, ...] = ()  # as far as they are durable
+    segments: tuple[SegmentRow, ...] = ()  # with their durable sizes
 
 
 def pieces_of(source: Source) -> Iterator[Buffer]:
-    """The body's bytes, in whatever pieces they come."""
+    """Yields the body's bytes in pieces of any size."""
     if isinstance(source, bytes | bytearray | memoryview):
         yield source
     elif hasattr(source, "read"):
@@ -69,7 +68,10 @@ def pieces_of(source: Source) -> Iterator[Buffer]:
 def small_body(
     data: Buffer, *, algorithms: Iterable[Algorithm], expected: Expected, size_max: int, what: str
 ) -> Body:
-    """Of at most `INLINE_BYTES_MAX`, which are all there; `BadDigest` if it is not as expected."""
+    """Returns a complete body of at most `INLINE_BYTES_MAX` bytes, held in memory.
+
+    Raises `BadDigest` if the data does not match `expected`.
+    """
     if size_max and len(data) > size_max:
         raise TooLarge(what, size=len(data), limit=size_max)
     data = bytes(data)
@@ -85,12 +87,18 @@ def small_body(
 
 def _checked(piece: object) -> Buffer:
     if not isinstance(piece, bytes | bytearray | memoryview):
-        raise InputError("a body is bytes, a file or an iterable of bytes, not text")
+        raise InputError(
+            "a body must be bytes, a binary file or an iterable of bytes, "
+            f"got {type(piece).__name__}"
+        )
     return piece
 
 
 class BodyWriter:
-    """Takes one body in pieces. Not thread-safe; end it by `finish` or `give_up`."""
+    """Writes one body that arrives in pieces. Not thread-safe.
+
+    The caller must end it with `finish` or `give_up`.
+    """
 
     def __init__(
         self,
@@ -102,7 +110,7 @@ class BodyWriter:
         size_max: int,
         what: str,
     ) -> None:
-        """`size_max` 0 is no limit; `what` is stored, for errors."""
+        """`size_max` 0 means no limit; `what` names the body in error messages."""
         self._segments = segments
         self._runner = runner
         self._digests = BodyDigests(algorithms)
@@ -111,17 +119,16 @@ class BodyWriter:
         self._size = 0
         self._held = bytearray()  # all of a small body
         self._digesting = _DigestTask(self._digests, runner)
-        self._filling = _PartialChunk(
-            self._digesting, buffers
-        )  # of a large body, the chunk that fills up
-        self._appending: Computation | None = None  # of the chunk before
+        # The chunk of a large body that is being filled.
+        self._filling = _PartialChunk(self._digesting, buffers)
+        self._appending: Computation | None = None  # the write of the chunk before
         self._chunks: list[Chunk] = []
         self._writer: SegmentWriter | None = None
         self._rows: dict[str, SegmentRow] = {}
         self._is_finished = False
 
     def write(self, data: Buffer) -> None:
-        """The next bytes; they may be reused when it returns."""
+        """Adds the next bytes. The caller may reuse the buffer after the call."""
         self._check_unfinished()
         view = memoryview(data).cast("B")
         self._size += len(view)
@@ -136,11 +143,14 @@ class BodyWriter:
         self._write_large(view)
 
     def finish(self, *, expected: Expected, size: int | None = None) -> Body:
-        """The whole body; `BadSize` or `BadDigest` if it is not the one that was announced."""
+        """Returns the complete body.
+
+        Raises `BadSize` or `BadDigest` if the body differs from the announced size or digests.
+        """
         self._check_unfinished()
         self._is_finished = True
         if size is not None and size != self._size:
-            raise BadSize(f"{self._what}: {self._size} bytes came, {size} were announced")
+            raise BadSize(f"{self._what}: received {self._size} bytes, {size} were announced")
         inline = None
         if self._size <= INLINE_BYTES_MAX:
             data = bytes(self._held)
@@ -161,8 +171,8 @@ class BodyWriter:
         )
 
     def give_up(self) -> None:
-        """Let go of the segment. Idempotent."""
-        with contextlib.suppress(LakebedError):  # of a chunk that nobody wants any more
+        """Abandons the body and returns its segment to the pool. Idempotent."""
+        with contextlib.suppress(LakebedError):  # the chunk is abandoned, so its failure is too
             self._settle()
         self._filling.close()
         self._give_back()
@@ -174,7 +184,7 @@ class BodyWriter:
 
     def _check_unfinished(self) -> None:
         if self._is_finished:
-            raise Closed(f"{self._what}: the body was ended already")
+            raise Closed(f"{self._what}: the body is already finished")
 
     def _write_large(self, view: memoryview) -> None:
         while view:
@@ -186,7 +196,7 @@ class BodyWriter:
                 self._store_filled()
 
     def _store_filled(self) -> None:
-        """Write the chunk and sync it, in another thread, while the next one fills up."""
+        """Writes and syncs the full chunk in another thread while the next one is filled."""
         if self._filling.size:
             chunk = self._filling.ended()
             self._settle_appending()
@@ -194,7 +204,10 @@ class BodyWriter:
             self._filling.begin_next()
 
     def _store_whole(self, view: memoryview) -> int:
-        """The same of chunks that are all there, which are not copied; how many bytes they are."""
+        """Writes the complete chunks at the start of `view` without copying them.
+
+        Returns how many bytes they have.
+        """
         size = len(view) - len(view) % CHUNK_BYTES
         try:
             for at in range(0, size, CHUNK_BYTES):
@@ -203,7 +216,7 @@ class BodyWriter:
                 self._settle_appending()
                 self._append(chunk)
         finally:
-            self._digesting.settle()  # it must not read what the caller reuses
+            self._digesting.settle()  # the caller may reuse the buffer
         return size
 
     def _settle(self) -> None:
@@ -230,7 +243,7 @@ class BodyWriter:
 
 
 class _DigestTask:
-    """The digests of a body, computed in another thread, piece after piece."""
+    """Computes the digests of a body in another thread, one piece at a time."""
 
     def __init__(self, digests: BodyDigests, runner: Runner) -> None:
         self._digests = digests
@@ -238,33 +251,36 @@ class _DigestTask:
         self._computing: Computation | None = None
 
     def add(self, piece: memoryview) -> None:
-        """The next one; it must stay as it is until it is settled. Settles those before it."""
+        """Waits for the piece before, then starts this one.
+
+        The piece must not change until `settle` returns.
+        """
         self.settle()
         self._computing = self._runner.compute(partial(self._digests.update, piece))
 
     def settle(self) -> None:
-        """Wait until nothing is being digested."""
+        """Waits until all pieces are digested."""
         computing, self._computing = self._computing, None
         if computing is not None:
             computing.result()
 
 
 class _PartialChunk:
-    """A chunk that comes in pieces, and is digested as they come.
+    """A chunk that is filled in pieces and digested meanwhile.
 
-    There are two of them in turn: one fills up while the one before it is written.
+    Two buffers alternate: one is filled while the other is written.
     """
 
     def __init__(self, digesting: _DigestTask, buffers: ChunkBuffers) -> None:
         self._digesting = digesting
         self._buffers = buffers
-        self._data = bytearray()  # of a whole chunk, once there is something
+        self._data = bytearray()  # empty, or of the size of a chunk
         self._other = bytearray()
-        self._digested = 0  # so much of it is, or is being, digested
+        self._digested = 0  # bytes that are digested, or being digested
         self.size = 0
 
     def add(self, data: memoryview) -> int:
-        """How much of it was taken."""
+        """Returns how many bytes were added; fewer than given if the chunk is full."""
         if not self._data:
             self._data = self._buffers.take(CHUNK_BYTES)
         taken = min(len(data), CHUNK_BYTES - self.size)
@@ -275,18 +291,18 @@ class _PartialChunk:
         return taken
 
     def ended(self) -> memoryview:
-        """All of it; the rest is being digested."""
+        """Returns the chunk's data and starts digesting the last of it."""
         if self._digested < self.size:
             self._digest()
         return memoryview(self._data)[: self.size]
 
     def begin_next(self) -> None:
-        """The chunk before this one must be written by now."""
+        """Switches to the other buffer, whose chunk must be written by now."""
         self._data, self._other = self._other, self._data
         self.size = self._digested = 0
 
     def close(self) -> None:
-        """When nothing is being digested or written. Idempotent."""
+        """Returns the buffers to their pool; neither may be in use. Idempotent."""
         for buffer in (self._data, self._other):
             if buffer:
                 self._buffers.give_back(buffer)

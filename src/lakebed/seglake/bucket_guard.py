@@ -1,7 +1,7 @@
-"""The rules that protect buckets, checked below every way into the store.
+"""The rules that protect buckets, checked for every write, whichever API it came through.
 
 - A reserved bucket belongs to a part of the store itself, such as the logs that keep cold segments
-  in it. It can be listed and read; only its owner, which says so, changes it.
+  in it. Any caller can list and read it; only its owner changes it, by passing `as_owner`.
 - In the buckets of `require_if_match_buckets` an object is only overwritten by a request that names
   the ETag it replaces. The owner of a reserved bucket is exempt.
 """
@@ -21,16 +21,18 @@ _IF_ABSENT: Final = Condition(if_none_match=_ANY)
 
 
 class BucketGuard:
+    """Checks the rules that protect buckets."""
+
     def __init__(self, *, reserved: Iterable[str] = (), if_match_buckets: str = "") -> None:
         """`if_match_buckets` are names separated by commas; `*` means all."""
         self._reserved = frozenset(reserved)
         self._if_match = frozenset(name.strip() for name in if_match_buckets.split(","))
 
     def check_change(self, bucket: str, *, as_owner: bool = False) -> None:
-        """`ReservedBucket` if somebody else than its owner changes a reserved bucket."""
+        """Raises `ReservedBucket` if a caller other than the owner changes a reserved bucket."""
         if bucket in self._reserved and not as_owner:
             raise ReservedBucket(
-                f"bucket {shown(bucket)} belongs to the logs of this store: it can only be read"
+                f"bucket {shown(bucket)} holds cold log segments of this store and is read-only"
             )
 
     def write_condition(
@@ -38,7 +40,7 @@ class BucketGuard:
     ) -> Condition:
         """Returns the condition that a write into the bucket must meet."""
         if condition.if_none_match not in (None, _ANY):
-            raise InputError('If-None-Match of a write takes only "*"')
+            raise InputError('If-None-Match of a write must be "*"')
         self.check_change(bucket, as_owner=as_owner)
         if condition.is_given or as_owner or self._if_match.isdisjoint((_ANY, bucket)):
             return condition

@@ -1,4 +1,4 @@
-"""Buckets: created, configured, listed and deleted."""
+"""The buckets of the object store: create, configure, list and delete."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from lakebed.seglake.names import check_bucket_name
 from lakebed.seglake.versions import require_bucket
 
 ROWS_AT_ONCE = 1000
-CREATE, CONFIGURE, DELETE = "create-bucket", "set-versioning", "delete-bucket"  # in the oplog
+# Operation names in the operation log.
+CREATE, CONFIGURE, DELETE = "create-bucket", "set-versioning", "delete-bucket"
 
 
 class Buckets:
-    """Thread-safe."""
+    """Creates, configures, lists and deletes buckets. Thread-safe."""
 
     def __init__(
         self,
@@ -42,12 +43,12 @@ class Buckets:
         self._config = config
 
     def list(self) -> list[BucketInfo]:
-        """By name."""
+        """Returns all buckets, sorted by name."""
         with self._database.snapshot() as reader:
             return reader.buckets()
 
     def get(self, name: str) -> BucketInfo:
-        """`NoSuchBucket` if there is none."""
+        """Raises `NoSuchBucket` if the bucket does not exist."""
         with self._database.snapshot() as reader:
             return require_bucket(reader, name)
 
@@ -59,23 +60,27 @@ class Buckets:
     def creation(
         self, name: str, *, versioning: Versioning | None = None, as_owner: bool = False
     ) -> Change[BucketInfo]:
-        """A new bucket; one that is there already is fine, unless it should be another kind.
+        """Prepares the creation of a bucket. An existing bucket is returned unchanged.
 
-        Without `versioning` it is what the configuration says, or whatever the bucket has.
-        `as_owner` is for the owner of a reserved bucket: nobody else creates it.
+        Without `versioning` a new bucket gets the configured default. With it, `BucketExists` is
+        raised if the bucket exists and differs. Only the owner of a reserved bucket may create it,
+        by passing `as_owner`.
         """
         check_bucket_name(name)
         if versioning is Versioning.SUSPENDED:
-            raise BadState("a bucket is created enabled or unversioned, and suspended later")
+            raise BadState(
+                f"bucket {name}: create it with versioning enabled or disabled; "
+                "versioning can only be suspended later"
+            )
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> BucketInfo:
-            found = writer.bucket(name)
-            if found is not None:
-                if versioning not in (None, found.versioning):
+            existing = writer.bucket(name)
+            if existing is not None:
+                if versioning not in (None, existing.versioning):
                     raise BucketExists(
-                        f"bucket {name} is there, and its versioning is {found.versioning.value}"
+                        f"bucket {name} already exists with versioning {existing.versioning.value}"
                     )
-                return found
+                return existing
             self._guard.check_change(name, as_owner=as_owner)
             bucket = BucketInfo(
                 name=name,
@@ -92,17 +97,19 @@ class Buckets:
         return self.configuration(name, versioning).run()
 
     def configuration(self, name: str, versioning: Versioning) -> Change[BucketInfo]:
-        """Enabled or suspended; never back to unversioned."""
+        """Prepares a change of versioning to enabled or suspended; it can never be disabled."""
         self._guard.check_change(name)
         if versioning is Versioning.DISABLED:
-            raise BadState("versioning can be enabled or suspended, a bucket stays versioned")
+            raise BadState(
+                f"bucket {shown(name)}: versioning cannot be disabled, only enabled or suspended"
+            )
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> BucketInfo:
-            found = require_bucket(writer, name)
-            if found.versioning is not versioning:
+            bucket = require_bucket(writer, name)
+            if bucket.versioning is not versioning:
                 writer.set_versioning(name, versioning)
                 self._note(writer, CONFIGURE, name, hlc=str(self._clock.now()))
-            return BucketInfo(name=name, created_ms=found.created_ms, versioning=versioning)
+            return BucketInfo(name=name, created_ms=bucket.created_ms, versioning=versioning)
 
         return Change(self._barrier, apply)
 
@@ -112,7 +119,10 @@ class Buckets:
             pass
 
     def check_deletable(self, name: str) -> None:
-        """`BucketNotEmpty` if it has objects or old versions. Reads all of its delete markers."""
+        """Raises `BucketNotEmpty` if the bucket has objects or old versions.
+
+        Reads all delete markers of the bucket.
+        """
         self._guard.check_change(name)
         with self._database.snapshot() as reader:
             require_bucket(reader, name)
@@ -120,17 +130,18 @@ class Buckets:
                 raise _not_empty(name)
 
     def deletion(self, name: str) -> Change[bool]:
-        """An empty one, for which `check_deletable` was called: old versions count, delete markers
-        and uploads do not.
+        """Prepares one step of deleting an empty bucket; call `check_deletable` first.
 
-        Returns whether it is gone. If not, some of its delete markers or uploads are: repeat it. So
-        a bucket with millions of them does not keep others waiting for one long transaction.
+        A bucket with only delete markers and uploads is empty; one with old versions is not. The
+        change returns True once the bucket is deleted. False means that it removed some delete
+        markers or uploads and must be repeated: millions of them are not removed in one long
+        transaction that other changes would wait for.
         """
         self._guard.check_change(name)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> bool:
             require_bucket(writer, name)
-            # With the one after those that go: a version that came meanwhile keeps its marker.
+            # One more than is removed, so that a version added meanwhile keeps its delete marker.
             is_empty = writer.starts_with_markers(name, ROWS_AT_ONCE + 1)
             if writer.has_objects(name) or not is_empty:
                 raise _not_empty(name)
@@ -151,4 +162,4 @@ class Buckets:
 
 
 def _not_empty(name: str) -> BucketNotEmpty:
-    return BucketNotEmpty(f"bucket {shown(name)} holds objects or old versions")
+    return BucketNotEmpty(f"bucket {shown(name)} is not empty: it has objects or old versions")

@@ -1,7 +1,7 @@
-"""Changes of the object store: prepared by any thread, carried out in the transaction of a commit.
+"""Changes to the object store, prepared by any thread and applied in a commit's transaction.
 
-A `Change` is an item of the lake's barrier (`base.commit`), and knows it: `run` waits until the
-change is durable, `submit` queues it and returns its ticket.
+A `Change` is an item of the lake's commit barrier (`base.commit`): `run` waits until the change is
+durable, `submit` queues it and returns its ticket.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from lakebed.seglake.versions import PlannedPut
 
 Result = TypeVar("Result")
 
-CHANGE_BYTES = 512  # what a change without a body counts
+CHANGE_BYTES = 512  # the queue space that a change without a body takes
 
 
 class Change(Generic[Result]):
-    """Something to be done in the transaction: all that comes before it is done.
+    """A change that is fully prepared; only its transaction is left to run.
 
-    It happens once, by `run` or by `submit`.
+    Call either `run` or `submit`, once.
     """
 
     __slots__ = ("_barrier", "apply", "body", "plan")
@@ -35,8 +35,10 @@ class Change(Generic[Result]):
         body: Body | None = None,
         plan: Callable[[tuple[Chunk, ...]], PlannedPut] | None = None,
     ) -> None:
-        """`apply` is given where the body lies; what it returns is the result. `plan` is the same
-        of a put without a condition: such ones are carried out together."""
+        """`apply` gets the chunks of the body and returns the change's result.
+
+        `plan` does the same for a put without a condition, so that such puts run together.
+        """
         self._barrier = barrier
         self.apply = apply
         self.body = body
@@ -44,31 +46,35 @@ class Change(Generic[Result]):
 
     @property
     def size(self) -> int:
-        """What it takes of the queue."""
+        """The queue space that the change takes, in bytes."""
         inline = None if self.body is None else self.body.inline
         return CHANGE_BYTES + (0 if inline is None else len(inline[1]))
 
     def run(self) -> Result:
-        """What it did, durable when it returns."""
+        """Makes the change and returns its result once it is durable."""
         result: Result = self._barrier.commit(self, size=self.size)
         return result
 
     def submit(self, *, timeout: float | None = None) -> Ticket[Result]:
-        """Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`."""
+        """Queues the change, waiting only for queue space.
+
+        Raises `Busy` if there is none within `timeout` seconds; 0 means not to wait at all.
+        """
         return self._barrier.submit(self, size=self.size, timeout=timeout)
 
 
 class ChangeInSteps(Generic[Result]):
-    """A change that may take long to prepare: the first step is quick, each other handles a chunk.
+    """A change that may take long to prepare, split into steps so that other work can run between.
 
-    One step at a time, each in any thread: so others have their turn in between. To be closed.
+    The first step is quick; each later step handles one chunk. Steps may run in any thread, one at
+    a time. The caller must close it.
     """
 
     def __init__(self, steps: Generator[None, None, Change[Result]]) -> None:
         self._steps = steps
 
     def step(self) -> Change[Result] | None:
-        """Returns the change once all is prepared."""
+        """Runs one step; returns the change after the last one, None before."""
         try:
             next(self._steps)
         except StopIteration as end:
@@ -77,7 +83,7 @@ class ChangeInSteps(Generic[Result]):
         return None
 
     def run(self) -> Result:
-        """Take all steps here and make the change, durable when it returns."""
+        """Runs all steps in this thread, makes the change and returns once it is durable."""
         try:
             while (change := self.step()) is None:
                 pass
@@ -86,5 +92,5 @@ class ChangeInSteps(Generic[Result]):
         return change.run()
 
     def close(self) -> None:
-        """Give up what was prepared and not handed over. Idempotent."""
+        """Abandons the preparation unless `step` returned the change. Idempotent."""
         self._steps.close()

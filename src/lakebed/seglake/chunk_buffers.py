@@ -1,4 +1,4 @@
-"""Memory of the size of a chunk that is used again: new memory costs a fault for each page."""
+"""A pool of chunk-sized buffers, reused because new memory costs a page fault per page."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ KEPT_MAX = 8
 
 
 class ChunkBuffers:
-    """Thread-safe: the methods of a deque are atomic."""
+    """A bounded pool of buffers. Thread-safe, because the methods of a deque are atomic."""
 
     def __init__(self) -> None:
         self._free: deque[bytearray] = deque(maxlen=KEPT_MAX)
 
     def take(self, size: int) -> bytearray:
-        """With whatever stood in it before. `size` is always the same."""
+        """Returns a buffer with arbitrary contents. Every call must pass the same `size`."""
         try:
             return self._free.pop()
         except IndexError:
             return bytearray(size)
 
     def give_back(self, buffer: bytearray) -> None:
-        """Nothing may look into it any more."""
+        """Returns a buffer to the pool; the caller must not use it any more."""
         self._free.append(buffer)

@@ -1,7 +1,7 @@
-"""Verified chunks in memory, bounded by their bytes, so that small ranges of a chunk are cheap.
+"""A cache of verified chunks, bounded in bytes, that makes small reads within a chunk cheap.
 
-A chunk is on probation until it is asked for a second time; only then can it push out others that
-were asked for often. So one pass over a large object leaves what is used again and again alone.
+A chunk is on probation until its second read; only then can it evict chunks that were read more
+than once. So one pass over a large object does not evict the chunks that are read repeatedly.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections import OrderedDict
 
 from lakebed.base.runner import Mutex
 
-_PROBATION_PART = 4  # one of that many parts is for chunks that were read once
-_OVERHEAD_BYTES = 256  # of an entry: key, view, and their places in a table
+_PROBATION_PART = 4  # a quarter of the cache is for chunks that were read once
+_OVERHEAD_BYTES = 256  # memory of an entry besides its data: key, view and table slots
 
 
 class ChunkCache:
-    """Thread-safe. Entries are found by the hash that they were verified against."""
+    """Chunks by the hash that they were verified against. Thread-safe."""
 
     def __init__(self, *, bytes_max: int, mutex: Mutex) -> None:
         self._mutex = mutex
@@ -32,20 +32,20 @@ class ChunkCache:
             if data is None:
                 data = self._probation.pop(chunk_hash)
                 if data is not None:
-                    # What is pushed out by it gets another chance.
+                    # An evicted chunk goes back on probation.
                     for old_hash, old in self._proven.add(chunk_hash, data):
                         self._probation.add(old_hash, old)
             return data
 
     def add(self, chunk_hash: bytes, data: memoryview) -> None:
-        """Not kept if it is larger than what there is for new ones."""
+        """Adds a chunk, unless it is larger than the space for chunks on probation."""
         with self._mutex:
             if self._proven.get(chunk_hash) is None:
                 self._probation.add(chunk_hash, data)
 
 
 class _Queue:
-    """The least recently used goes first."""
+    """A queue that evicts the least recently used chunk first."""
 
     def __init__(self, bytes_max: int) -> None:
         self.used_bytes = 0
@@ -65,17 +65,17 @@ class _Queue:
         return data
 
     def add(self, chunk_hash: bytes, data: memoryview) -> list[tuple[bytes, memoryview]]:
-        """What it pushed out."""
+        """Adds a chunk and returns the chunks that it evicted."""
         if chunk_hash in self._entries or _cost(data) > self._bytes_max:
             return []
         self._entries[chunk_hash] = data
         self.used_bytes += _cost(data)
-        pushed_out = []
+        evicted = []
         while self.used_bytes > self._bytes_max:
             old = self._entries.popitem(last=False)
             self.used_bytes -= _cost(old[1])
-            pushed_out.append(old)
-        return pushed_out
+            evicted.append(old)
+        return evicted
 
 
 def _cost(data: memoryview) -> int:

@@ -1,6 +1,6 @@
-"""Reading chunks: whole ones, checked before a byte of them leaves.
+"""Reads chunks from segments and verifies each one before it returns any of its bytes.
 
-Invariant: what `read` returns has the hash that was asked for, whatever the disk gave.
+Invariant: the bytes that `read` returns have the requested hash, whatever the disk returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.seglake.segment_id import is_segment_id, segment_path
 
 
 class FilePlace:
-    """Bytes of a file that stays open until they are released, or nobody has them any more."""
+    """A range of bytes in a file, which stays open until the range is released or dropped."""
 
     __slots__ = ("_lease", "descriptor", "length", "offset")
 
@@ -31,12 +31,12 @@ class FilePlace:
         self.length = length
 
     def cut(self, start: int, end: int) -> None:
-        """To these of its bytes."""
+        """Narrows the range to its bytes from `start` up to `end`."""
         self.offset += start
         self.length = end - start
 
     def release(self) -> None:
-        """Idempotent."""
+        """Gives up the use of the file. Idempotent."""
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.__exit__(None, None, None)
@@ -46,8 +46,10 @@ class FilePlace:
 
 
 class ChunkReader:
-    """Thread-safe. Segments are read beside whoever appends to them: a chunk that a manifest
-    names is durable, and its bytes never change."""
+    """Reads chunks, also from segments that are being appended to. Thread-safe.
+
+    That is safe because a chunk that a manifest names is durable and never changes.
+    """
 
     def __init__(
         self, folder: PathLike, *, disk: Disk, runner: Runner, config: SeglakeConfig
@@ -60,7 +62,10 @@ class ChunkReader:
         )
 
     def read(self, chunk: Chunk) -> memoryview:
-        """All of the chunk's bytes. `Damaged`, with the place, if they are not what was stored."""
+        """Returns all bytes of the chunk.
+
+        Raises `Damaged`, with path and offset, if they are not the bytes that were stored.
+        """
         data = self._cache.get(chunk.hash)
         if data is not None and len(data) == chunk.length:
             return data
@@ -69,10 +74,10 @@ class ChunkReader:
         return data
 
     def locate(self, chunk: Chunk) -> FilePlace | None:
-        """Where the chunk's bytes are, which were checked just now; None if it has to be read.
+        """Verifies the chunk and returns its file range, so that it can be sent from the file.
 
-        For whoever sends them from there. They never change; that what is sent is what was checked
-        rests on the operating system's cache.
+        Returns None if the file has no descriptor and the chunk must be read instead. A chunk never
+        changes; that the bytes sent are the bytes verified relies on the operating system's cache.
         """
         self._read_record(chunk)
         lease = self._handles.lease(chunk.segment_id)
@@ -83,39 +88,47 @@ class ChunkReader:
         return FilePlace(lease, descriptor=descriptor, offset=chunk.offset, length=chunk.length)
 
     def close(self) -> None:
-        """Idempotent. Bytes that were handed out stay."""
+        """Closes the segment files. Bytes already returned stay valid. Idempotent."""
         self._handles.close()
 
     def _read_record(self, chunk: Chunk) -> memoryview:
         chunk_hash, segment_id, offset, length = chunk
         start = offset - RECORD_HEADER_BYTES
-        is_place = HEADER_BYTES <= start <= FILE_OFFSET_MAX - RECORD_HEADER_BYTES - length
-        if not is_place or not 0 < length <= CHUNK_BYTES:
-            raise self._damaged(chunk, "no chunk can be there", found=f"{length} bytes")
+        is_possible_offset = HEADER_BYTES <= start <= FILE_OFFSET_MAX - RECORD_HEADER_BYTES - length
+        if not is_possible_offset or not 0 < length <= CHUNK_BYTES:
+            raise self._damaged(
+                chunk, "impossible offset or length of a chunk", found=f"{length} bytes"
+            )
         try:
             with self._handles.lease(segment_id) as file:
                 record = file.pread(start, RECORD_HEADER_BYTES + length)
         except NotFound:
             raise self._damaged(chunk, "the segment is missing") from None
         if len(record) < RECORD_HEADER_BYTES + length:
-            found = f"{max(0, len(record) - RECORD_HEADER_BYTES)}"
+            length_read = f"{max(0, len(record) - RECORD_HEADER_BYTES)}"
             raise self._damaged(
-                chunk, "the segment is cut short", expected=f"{length} bytes", found=found
+                chunk,
+                "the segment ends before the chunk does",
+                expected=f"{length} bytes",
+                found=length_read,
             )
         view = memoryview(record)
         data = view[RECORD_HEADER_BYTES:]
         if view[:RECORD_HEADER_BYTES] != record_header(chunk_hash, length):
-            raise self._damaged(chunk, "another record is there than the manifest says")
-        found_hash = blake3(data)
-        if found_hash != chunk_hash:
+            raise self._damaged(chunk, "the record does not match the manifest")
+        actual_hash = blake3(data)
+        if actual_hash != chunk_hash:
             raise self._damaged(
-                chunk, "the chunk is damaged", expected=chunk_hash.hex(), found=found_hash.hex()
+                chunk,
+                "the chunk is damaged: wrong hash",
+                expected=chunk_hash.hex(),
+                found=actual_hash.hex(),
             )
         return data
 
     def _open(self, segment_id: str) -> File:
         if not is_segment_id(segment_id):
-            raise NotFound(f"{segment_id!r} is no segment's id")
+            raise NotFound(f"{segment_id!r} is not a segment id")
         return self._disk.open(segment_path(self._folder, segment_id))
 
     def _damaged(

@@ -1,12 +1,11 @@
-"""The sink of the lake's barrier: many changes, one sync of the segment, one transaction.
+"""Commits a batch of changes with one segment sync and one SQLite transaction.
 
-In this order: the bodies that came along are written into one segment and synced; the transaction
-takes the segments' new lengths, then each change by itself; the WAL is synced; all tickets are
-fulfilled.
+The order is: write the bodies of the batch into one segment and sync it; in the transaction, record
+the segments' new sizes, then apply each change on its own; sync the WAL; complete all tickets.
 
-A sync of the segment that failed fails the changes whose bodies it covered, and that segment is
-not written to again. A COMMIT that failed fails all of its changes: whether they happened is not
-known, so none is reported done. Later changes go on in a new segment, on new connections.
+If the sync of the segment fails, the changes whose bodies it covered fail, and that segment is not
+written to again. If COMMIT fails, all changes of the batch fail: whether they happened is unknown,
+so none is reported as done. Later changes use a new segment and new connections.
 """
 
 from __future__ import annotations
@@ -32,11 +31,12 @@ class PutAll(Protocol):
     def __call__(self, writer: Writer, puts: Sequence[PlannedPut]) -> Sequence[Any]: ...
 
 
-TRANSACTION_BYTES, CHANGE_WAL_BYTES = 64 * KIB, 16 * KIB  # of disk: pages of the write-ahead log
+# Disk space that a transaction, and each change in it, may take in the write-ahead log.
+TRANSACTION_BYTES, CHANGE_WAL_BYTES = 64 * KIB, 16 * KIB
 
 
 class CommitSink:
-    """The sink of the barrier, whose leader alone uses it."""
+    """The sink of the commit barrier; only the barrier's leader calls it."""
 
     def __init__(
         self, segments: SegmentPool, database: Database, put_all: PutAll, *, clock: Clock
@@ -45,23 +45,23 @@ class CommitSink:
         self._database = database
         self._put_all = put_all
         self._clock = clock
-        # How often and when last it was used, for whoever works in the pauses.
+        # How often and when commits ran, for background work that waits for pauses.
         self.commit_count = 0
         self.used_ns = 0
 
     def commit(self, items: Sequence[Change[Any]]) -> list[Any]:
-        """The result of each, or its error."""
+        """Commits the changes and returns the result or the error of each."""
         self.commit_count += 1
         self.used_ns = self._clock.monotonic_ns()
         rows: dict[str, SegmentRow] = {}
         chunks = self._write_bodies(items, rows)
         failed: dict[int, LakebedError] = {}
         placed: list[tuple[Change[Any], tuple[Chunk, ...]]] = []
-        for index, (item, found) in enumerate(zip(items, chunks, strict=True)):
-            if isinstance(found, LakebedError):
-                failed[index] = found
+        for index, (item, outcome) in enumerate(zip(items, chunks, strict=True)):
+            if isinstance(outcome, LakebedError):
+                failed[index] = outcome
             else:
-                placed.append((item, found))
+                placed.append((item, outcome))
         operations = self._operations(placed)
         if rows:
             operations.insert(0, lambda writer: put_segments(writer, rows.values()))
@@ -69,19 +69,19 @@ class CommitSink:
             results = self._database.write(operations)
         except LakebedError as error:
             return [failed.get(index, error) for index in range(len(items))]
-        told = iter(results[1:] if rows else results)
+        outcomes = iter(results[1:] if rows else results)
         if rows and isinstance(results[0], LakebedError):
-            # Without its segments nothing of this may stand; it was all rolled back apart.
+            # No change is valid without its segments; the database rolled back each of them.
             return [failed.get(index, results[0]) for index in range(len(items))]
-        return [failed[index] if index in failed else next(told) for index in range(len(items))]
+        return [failed[index] if index in failed else next(outcomes) for index in range(len(items))]
 
     def _operations(
         self, placed: Sequence[tuple[Change[Any], tuple[Chunk, ...]]]
     ) -> list[Callable[[Writer], Any] | GroupedOperations[Any]]:
-        """One for each, in order; those of planned puts that follow one another are together."""
+        """Returns the operations in order; consecutive planned puts become one group."""
         operations: list[Callable[[Writer], Any] | GroupedOperations[Any]] = []
-        for is_planned, some in groupby(placed, key=lambda one: one[0].plan is not None):
-            changes = list(some)
+        for is_planned, group in groupby(placed, key=lambda pair: pair[0].plan is not None):
+            changes = list(group)
             singles = [_operation(change.apply, chunks) for change, chunks in changes]
             if not is_planned:
                 operations += singles
@@ -95,7 +95,10 @@ class CommitSink:
     def _write_bodies(
         self, items: Sequence[Change[Any]], rows: dict[str, SegmentRow]
     ) -> list[tuple[Chunk, ...] | LakebedError]:
-        """Where each body is, durable; `rows` takes the segments that hold them."""
+        """Writes the bodies durably and returns the chunks, or the error, of each change.
+
+        Adds the segments that hold the bodies to `rows`.
+        """
         records = [
             item.body.inline
             for item in items
@@ -110,18 +113,18 @@ class CommitSink:
             except LakebedError as error:
                 failure = error
         placed = iter(written)
-        found: list[tuple[Chunk, ...] | LakebedError] = []
+        outcomes: list[tuple[Chunk, ...] | LakebedError] = []
         for item in items:
             body = item.body
             if body is None:
-                found.append(())
+                outcomes.append(())
             elif body.inline is None:
                 for row in body.segments:
                     _keep_longest(rows, row)
-                found.append(body.chunks)
+                outcomes.append(body.chunks)
             else:
-                found.append((next(placed),) if failure is None else failure)
-        return found
+                outcomes.append((next(placed),) if failure is None else failure)
+        return outcomes
 
     def _write(self, records: Sequence[tuple[bytes, bytes]]) -> tuple[Sequence[Chunk], SegmentRow]:
         metadata_bytes = TRANSACTION_BYTES + CHANGE_WAL_BYTES * len(records)
@@ -130,13 +133,13 @@ class CommitSink:
         try:
             return writer.append_synced(records), writer.row
         finally:
-            self._segments.give_back(writer)  # one that is poisoned is not lent again
+            self._segments.give_back(writer)  # the pool does not lend a poisoned writer again
 
 
 def _keep_longest(rows: dict[str, SegmentRow], row: SegmentRow) -> None:
-    """Bodies share segments: one that came first does not know of what was put behind it."""
-    known = rows.get(row.segment_id)
-    if known is None or known.size < row.size:
+    """Keeps the longer row of a segment: bodies share segments, and earlier rows are shorter."""
+    recorded = rows.get(row.segment_id)
+    if recorded is None or recorded.size < row.size:
         rows[row.segment_id] = row
 
 
@@ -156,7 +159,7 @@ def _checked(operation: Callable[[Writer], Any]) -> Callable[[Writer], Any]:
         try:
             return operation(writer)
         except (ArithmeticError, TypeError, ValueError) as error:
-            # What cannot be stored, such as a half of a surrogate pair: only its own request fails.
-            raise InputError(f"a value cannot be stored: {error}") from error
+            # A value such as half of a surrogate pair must fail only its own request.
+            raise InputError(f"the metadata database cannot store a value: {error}") from error
 
     return run

@@ -1,7 +1,7 @@
-"""Conditions of a read, or of the source of a copy, as HTTP decides them.
+"""The conditions of a read, or of the source of a copy, evaluated as HTTP defines it.
 
-`If-Match` is looked at before `If-Unmodified-Since` and replaces it, `If-None-Match` before
-`If-Modified-Since`. Times are compared in whole seconds: that is what the headers tell.
+`If-Match` overrides `If-Unmodified-Since`, and `If-None-Match` overrides `If-Modified-Since`.
+Times are compared in whole seconds, the resolution of the headers.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _MS_PER_S = 1000
 
 
 class NotModified(InputError):
-    """The caller has the object already."""
+    """The caller already has the current object."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadCondition:
-    """ETags without quotes; "*" is any of them."""
+    """The conditions of one request. ETags are without quotes; "*" matches any ETag."""
 
     if_match: tuple[str, ...] = ()
     if_none_match: tuple[str, ...] = ()
@@ -28,18 +28,18 @@ class ReadCondition:
     if_unmodified_since_ms: int | None = None
 
     def check(self, *, etag: str, modified_ms: int) -> None:
-        """`PreconditionFailed` or `NotModified`, if the object is not as it should be."""
+        """Raises `PreconditionFailed` or `NotModified` if the object does not meet a condition."""
         modified_s = modified_ms // _MS_PER_S
         if self.if_match:
             if not _has(self.if_match, etag):
-                raise PreconditionFailed(f"the ETag is {etag}: If-Match does not hold")
+                raise PreconditionFailed(f"If-Match does not match: the object's ETag is {etag}")
         elif modified_s > _seconds(self.if_unmodified_since_ms, otherwise=modified_s):
-            raise PreconditionFailed("modified since: If-Unmodified-Since does not hold")
+            raise PreconditionFailed("the object was modified after the If-Unmodified-Since time")
         if self.if_none_match:
             if _has(self.if_none_match, etag):
-                raise NotModified("the ETag is the one the caller has")
+                raise NotModified(f"If-None-Match matches: the object's ETag is {etag}")
         elif modified_s <= _seconds(self.if_modified_since_ms, otherwise=modified_s - 1):
-            raise NotModified("not modified since")
+            raise NotModified("the object was not modified after the If-Modified-Since time")
 
 
 def _seconds(moment_ms: int | None, *, otherwise: int) -> int:

@@ -1,8 +1,8 @@
-"""The digests of a body: MD5 for its ETag, and the checksums that are stored with an object.
+"""The digests of a body: the MD5 of its ETag, and the checksums that are stored with an object.
 
-Values are written in base64 as S3 writes them. The checksum of a multipart upload is either
-*composite*, the digest of its parts' digests with their number behind it, or that of the *full
-object*, which only CRCs can be combined to.
+Checksum values are base64, as in S3. The checksum of a multipart upload is either *composite* (the
+digest of the parts' digests, a dash and the number of parts) or that of the *full object*, which
+only CRCs can be combined into.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Digest(Protocol):
 
 
 class _RunningCrc:
-    """A CRC with the face of a hash."""
+    """A CRC with the interface of a `hashlib` hash."""
 
     __slots__ = ("_crc", "_function", "_length")
 
@@ -71,19 +71,19 @@ def start(algorithm: Algorithm) -> Digest:
 
 
 def can_be_full(algorithm: Algorithm) -> bool:
-    """Whether the checksum of a whole can be had from those of its parts."""
+    """Whether the checksum of a whole can be computed from those of its parts."""
     return algorithm in _CRCS
 
 
 class Expected(NamedTuple):
-    """What the caller says about a body; what differs is refused with `BadDigest`."""
+    """The digests that the caller sent with a body; a body that differs fails with `BadDigest`."""
 
     md5: bytes | None = None
     checksums: tuple[Checksum, ...] = ()
 
 
 class BodyDigests:
-    """MD5, and the checksums that are wanted, of a body that arrives in pieces."""
+    """The MD5 and the chosen checksums of a body that arrives in pieces."""
 
     def __init__(self, algorithms: Iterable[Algorithm]) -> None:
         self._md5 = hashlib.md5(usedforsecurity=False)
@@ -91,7 +91,7 @@ class BodyDigests:
 
     @classmethod
     def of(cls, data: Buffer, algorithms: Iterable[Algorithm]) -> BodyDigests:
-        """Of a body that is all there."""
+        """Returns the digests of a complete body."""
         digests = cls(algorithms)
         digests.update(data)
         return digests
@@ -112,15 +112,15 @@ class BodyDigests:
         )
 
     def check(self, expected: Expected) -> None:
-        """`BadDigest` if the body is another than the caller says."""
+        """Raises `BadDigest` if the body does not have the expected digests."""
         if expected.md5 is not None and expected.md5 != self.md5:
-            raise BadDigest("the MD5 of the body is not the one that was given with it")
-        for wanted in expected.checksums:
-            found = encoded(self._checksums[wanted.algorithm].digest())
-            if wanted.value != found:
+            raise BadDigest("the MD5 of the body is not the one sent with the request")
+        for checksum in expected.checksums:
+            actual = encoded(self._checksums[checksum.algorithm].digest())
+            if checksum.value != actual:
                 raise BadDigest(
-                    f"the {wanted.algorithm.value} of the body is {found}, "
-                    f"not {wanted.value} as was given with it"
+                    f"the {checksum.algorithm.value} of the body is {actual}, "
+                    f"the request sent {checksum.value}"
                 )
 
 
@@ -129,18 +129,21 @@ def encoded(digest: bytes) -> str:
 
 
 def decoded(checksum: Checksum) -> bytes:
-    """The bytes of one that is not composite; `InputError` if it is none of its kind."""
+    """Returns the bytes of a checksum that is not composite.
+
+    Raises `InputError` if the value is not base64 or has the wrong length for its algorithm.
+    """
     try:
         digest = base64.b64decode(checksum.value, validate=True)
     except (binascii.Error, ValueError):
         digest = b""
     if len(digest) != _LENGTHS[checksum.algorithm]:
-        raise InputError(f"{shown(checksum.value)} is no {checksum.algorithm.value} in base64")
+        raise InputError(f"{shown(checksum.value)} is not a base64 {checksum.algorithm.value}")
     return digest
 
 
 def composite(algorithm: Algorithm, parts: Sequence[Checksum]) -> Checksum:
-    """The digest of the parts' digests, and how many they are."""
+    """Returns the digest of the parts' digests, followed by the number of parts."""
     whole = start(algorithm)
     for part in parts:
         whole.update(decoded(part))
@@ -148,7 +151,7 @@ def composite(algorithm: Algorithm, parts: Sequence[Checksum]) -> Checksum:
 
 
 def combined(algorithm: Algorithm, parts: Iterable[tuple[Checksum, int]]) -> Checksum:
-    """The checksum of all parts, one behind the other, from (checksum, size) of each."""
+    """Combines the (checksum, size) pairs of consecutive parts into the checksum of the whole."""
     combine = _COMBINE[algorithm]
     whole = 0
     for part, size in parts:
@@ -157,7 +160,7 @@ def combined(algorithm: Algorithm, parts: Iterable[tuple[Checksum, int]]) -> Che
 
 
 def multipart_etag(part_etags: Sequence[str]) -> str:
-    """The MD5 of the parts' MD5s, and how many they are."""
+    """Returns the MD5 of the parts' MD5s, followed by the number of parts."""
     whole = hashlib.md5(usedforsecurity=False)
     for etag in part_etags:
         whole.update(bytes.fromhex(etag))

@@ -1,6 +1,6 @@
-"""The settings of the S3 endpoint: how requests are taken, whatever serves them.
+"""The settings of the S3 endpoint: which requests it accepts.
 
-They stand in section `[s3]` together with those of the engine, so they are declared beside it.
+They are declared in the engine's package because they share the section `[s3]` with its settings.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from lakebed.base.config import bounded, check
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointConfig:
-    """By the specification's names."""
+    """Settings of the S3 endpoint, by the names of the specification."""
 
     region: str = "us-east-1"
-    """What requests are signed for."""
+    """The region that requests are signed for."""
     any_region: bool = False
-    """Whether they may be signed for another region."""
+    """Accept requests signed for any region."""
     domain: str = ""
-    """`bucket.domain` is a name of the bucket then; `bucket.localhost` always is."""
+    """Accept `bucket.domain` as a host name; `bucket.localhost` always works."""
     allow_unsigned_payload: bool = True
-    """Whether a body may come without a signature of its own."""
+    """Accept bodies that are not covered by the signature."""
     require_content_md5: bool = False
-    """Whether every body needs a `Content-MD5`."""
+    """Require `Content-MD5` for every body."""
     replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)
-    """A signature is remembered so long, to notice that it comes again; 0: not at all."""
+    """Remember signatures for this time, to detect repeated ones; 0: off."""
     replay_block: bool = False
-    """Whether such a request is refused, and not only logged."""
+    """Refuse repeated signatures instead of only logging them."""
     replay_cache_max: int = bounded(100_000, minimum=1, maximum=100_000_000)
-    """So many signatures are remembered."""
+    """Number of remembered signatures."""
     inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)
-    """One access key has so many requests under way."""
+    """Concurrent requests per access key."""
 
     def __post_init__(self) -> None:
         check(self)

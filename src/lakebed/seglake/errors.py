@@ -1,4 +1,4 @@
-"""What can be wrong with a request, by the names S3 has for it where it has one."""
+"""The errors of the object store, named as in S3 where S3 has a name for them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from lakebed.base.errors import AlreadyExists, BadName, DataError, InputError, N
 
 
 class NoSuchBucket(NotFound):
-    """There is no bucket of that name."""
+    """The bucket does not exist."""
 
 
 class NoSuchKey(NotFound):
-    """There is no object of that key, or its newest version is a delete marker."""
+    """The object does not exist, or its newest version is a delete marker."""
 
     def __init__(self, message: str, *, marker_id: str | None = None) -> None:
         """`marker_id` is the version id of the delete marker that hides the object."""
@@ -19,27 +19,27 @@ class NoSuchKey(NotFound):
 
 
 class NoSuchVersion(NotFound):
-    """There is no such version of that key."""
+    """The object has no version with that id."""
 
 
 class NoSuchUpload(NotFound):
-    """The upload never began, was completed, or was aborted."""
+    """The upload never existed, is complete, or was aborted."""
 
 
 class NoSuchAccessKey(NotFound):
-    """There is no access key of that name."""
+    """The access key does not exist."""
 
 
 class SecretKeyMismatch(DataError):
-    """The file `secret.key` is missing, or is not the one that the secrets were sealed with."""
+    """The file `secret.key` is missing, or is not the one that the secrets were encrypted with."""
 
 
 class MetadataLost(DataError):
-    """The database is missing or empty, and what it described is there."""
+    """The metadata database is missing or empty although segments, manifests or keys exist."""
 
 
 class MethodNotAllowed(InputError):
-    """The version asked for is a delete marker: it can be deleted, nothing else."""
+    """The requested version is a delete marker, which can only be deleted."""
 
     def __init__(self, message: str, *, marker_id: str, modified_ms: int = 0) -> None:
         """`modified_ms` is when the object was deleted."""
@@ -49,57 +49,57 @@ class MethodNotAllowed(InputError):
 
 
 class BucketExists(AlreadyExists):
-    """A bucket of that name is there, and is not as asked for."""
+    """The bucket exists with another versioning state than requested."""
 
 
 class BucketNotEmpty(InputError):
-    """Objects or old versions are left in it."""
+    """The bucket still has objects or old versions."""
 
 
 class ReservedBucket(InputError):
-    """The bucket belongs to the store itself: it can be read, and not changed."""
+    """The bucket belongs to the store itself and is read-only for clients."""
 
     exit_code = 77
 
 
 class BadBucketName(BadName):
-    """Not as S3 allows it."""
+    """The bucket name breaks S3's naming rules."""
 
 
 class BadKey(BadName):
-    """Empty, longer than 1,024 bytes of UTF-8, or no text."""
+    """The key is empty, longer than 1,024 bytes of UTF-8, or not valid text."""
 
 
 class BadState(InputError):
-    """A bucket cannot go from its state of versioning to that one."""
+    """The bucket cannot change to the requested versioning state."""
 
 
 class PreconditionFailed(InputError):
-    """The object is not as the request wants it; nothing was changed."""
+    """The object does not meet the request's condition; nothing was changed."""
 
 
 class ConditionConflict(RetryError):
-    """Another request changed the object meanwhile: ask again."""
+    """Another request changed the object at the same time; retry."""
 
 
 class BadDigest(InputError):
-    """The bytes are not those that the caller's checksum is of; nothing was stored."""
+    """The body does not match the checksum sent with it; nothing was stored."""
 
 
 class BadSize(InputError):
-    """The body is shorter or longer than it was said to be; nothing was stored."""
+    """The body is shorter or longer than announced; nothing was stored."""
 
 
 class BadPart(InputError):
-    """A part that was not uploaded, or has another ETag."""
+    """The request names a part that was not uploaded or has another ETag."""
 
 
 class BadPartOrder(InputError):
-    """Parts must be named in ascending order."""
+    """The request does not list the parts in ascending order."""
 
 
 class PartTooSmall(InputError):
-    """Every part but the last has at least 5 MiB."""
+    """A part other than the last is smaller than the minimum."""
 
     def __init__(self, message: str, *, number: int = 0, size: int = 0, minimum: int = 0) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class PartTooSmall(InputError):
 
 
 class BadRange(InputError):
-    """A range that has no byte in the object."""
+    """The requested range lies outside the object."""
 
     def __init__(self, message: str, *, size: int) -> None:
         super().__init__(message)
@@ -117,4 +117,4 @@ class BadRange(InputError):
 
 
 class Damaged(DataError):
-    """A chunk whose bytes are not those that were stored. None of them was handed out."""
+    """A chunk on disk is not what was stored; none of its bytes were returned to the caller."""

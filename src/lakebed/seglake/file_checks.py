@@ -1,7 +1,7 @@
-"""The part of a verification that is about files: segments, and manifests beside the metadata.
+"""The file checks of a verification: segments, and the manifest files written from the metadata.
 
-What is wrong at first sight may be a file that the writer removed meanwhile: the metadata are
-asked once more before anything is told.
+The writer may remove a file during the check, so each problem is reported only after the metadata
+was read again and still refers to the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _is_fan_out = re.compile(r"[0-9a-f]{2}").fullmatch
 
 
 class FileChecks:
-    """Adds to a report."""
+    """Checks files and adds the problems to a report."""
 
     def __init__(self, lake: ReadOnlyLake, report: Report) -> None:
         self._disk = lake.disk
@@ -63,16 +63,16 @@ class FileChecks:
     # Manifest files.
 
     def check_manifest_file(self, version_id: str, data: bytes, about: Problem) -> None:
-        """Of a row that says it is written: the same bytes must be there."""
+        """Checks that a file which the metadata records as written holds exactly `data`."""
         self._report.manifest_files += 1
         path: str | None = None
         try:
             path = self._files.path(version_id)
             with self._disk.open(path) as file:
-                found = file.pread(0, len(data) + 1)
-            why = "" if found == data else "it is not the manifest that the metadata have"
+                file_data = file.pread(0, len(data) + 1)
+            why = "" if file_data == data else "the file differs from the manifest in the metadata"
         except NotFound:
-            why = "it is missing"
+            why = "the file is missing"
         except (DiskError, InputError) as error:
             why = str(error)
         if why and self._is_written(version_id, data):
@@ -80,11 +80,11 @@ class FileChecks:
             self._report.problems.append(problem)
 
     def check_strays(self) -> None:
-        """Files of no version: `rebuild-index` would bring back what was deleted."""
+        """Finds manifest files without a version: `rebuild-index` would restore deleted objects."""
         for fan_out in self._names(self._manifests_folder):
             folder = os.path.join(self._manifests_folder, fan_out)
             if not _is_fan_out(fan_out) or not self._disk.is_folder(folder):
-                self._report.notes.append(f"{folder}: it is not a folder of manifests")
+                self._report.notes.append(f"{folder}: not a manifest folder")
                 continue
             names = self._names(folder)
             with self._metadata.snapshot() as reader:
@@ -92,12 +92,12 @@ class FileChecks:
             for name in strays:
                 path = os.path.join(folder, name)
                 if self._disk.exists(path):
-                    why = "it belongs to no version"
+                    why = "the file belongs to no version"
                     problem = Problem(kind=Kind.MANIFEST_FILE, why=why, path=path)
                     self._report.problems.append(problem)
 
     def _is_written(self, version_id: str, data: bytes) -> bool:
-        """Still: the version may have been removed, and its file with it."""
+        """Whether the file is still recorded as written: the version may have been removed."""
         with self._metadata.snapshot() as reader:
             stored = reader.manifest_file(version_id)
         return stored is not None and (stored.file_state, stored.data) == (WRITTEN, data)
@@ -107,20 +107,20 @@ class FileChecks:
 
 
 def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
-    """All that are recorded, and notes about files that are not."""
+    """Returns the segments in the metadata, and notes about files that are not in it."""
     folder = lake.paths.segments
-    names = _names(lake.disk, folder)  # before the rows: each name may have one
+    names = _names(lake.disk, folder)  # before the rows, so that each of these names may have one
     with lake.metadata.snapshot() as reader:
         rows = reader.segments()
-    known = {row.segment_id for row in rows}
+    recorded_ids = {row.segment_id for row in rows}
     notes = []
     for name in names:
         segment_id = segment_id_of(name)
         path = os.path.join(folder, name)
         if segment_id is None:
-            notes.append(f"{path}: it is not a segment")
-        elif segment_id not in known:
-            why = "it is not recorded yet: being written, or left by a crash"
+            notes.append(f"{path}: not a segment")
+        elif segment_id not in recorded_ids:
+            why = "not in the metadata: a segment still being written, or left by a crash"
             notes.append(f"{path}: {why}")
     return rows, notes
 
@@ -132,20 +132,20 @@ def _names(disk: Disk, folder: str) -> list[str]:
 
 
 def _sealed_problem(file: File, row: SegmentRow) -> str:
-    """Empty if there is none."""
+    """Returns the problem of a sealed segment, or an empty text."""
     size = file.size()
     if size != row.size:
-        return f"{file.path}: it has {size} bytes, and had {row.size} when it was sealed"
+        return f"{file.path}: the segment has {size} bytes, it was sealed with {row.size}"
     sealed = read_sealed(file)
     if row.footer_checksum is not None and sealed.checksum != row.footer_checksum:
-        return f"{file.path}: its footer is not the one it was sealed with"
+        return f"{file.path}: the footer's checksum is not the one recorded in the metadata"
     return ""
 
 
 def _open_problem(file: File, row: SegmentRow) -> str:
     size = file.size()
     if size < row.size:
-        return f"{file.path}: it has {size} bytes, and had {row.size} that were durable"
+        return f"{file.path}: the segment has {size} bytes, {row.size} were durable"
     if row.size and file.pread(0, HEADER_BYTES) != segment_header():
-        return f"{file.path}: at byte 0: wrong header of a segment"
+        return f"{file.path}: at byte 0: wrong segment header"
     return ""

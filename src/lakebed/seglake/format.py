@@ -1,4 +1,4 @@
-"""The bytes of segments, manifests and secrets. Little-endian; every checksum is a BLAKE3.
+"""The byte formats of segments, manifests and secrets: little-endian, with BLAKE3 checksums.
 
 <segment id>.seg := SEGMENT_HEADER record* [sealing]
 record           := CHUNK_HEADER data[length]
@@ -42,7 +42,7 @@ class IndexCount(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """Where the data of one record is."""
+    """The position of one record's data."""
 
     offset: i64  # of the data, in the segment's file
     hash: Annotated[bytes, Raw(32)]  # as in the record
@@ -61,7 +61,7 @@ class SegmentFooter(NamedTuple):
 
 
 class HashWords(NamedTuple):
-    """The part of a hash that chooses its bits of the bloom filter."""
+    """The part of a hash that selects its bits in the bloom filter."""
 
     first: u64  # where they start
     second: u64  # how far they are apart; 0 counts as 1
@@ -81,14 +81,14 @@ class TextLength(NamedTuple):
 
 
 class ManifestTotals(NamedTuple):
-    """Stands before the chunks of a manifest."""
+    """Precedes the chunks of a manifest."""
 
     size: u64  # of the object
     chunk_count: u32
 
 
 class ChunkStart(NamedTuple):
-    """One chunk of a manifest, up to its segment's id."""
+    """The fields of a manifest's chunk that precede its segment id."""
 
     chunk_index: u32  # 0, 1, 2 …
     hash: Annotated[bytes, Raw(32)]  # BLAKE3 of the data
@@ -96,7 +96,7 @@ class ChunkStart(NamedTuple):
 
 
 class ChunkPlace(NamedTuple):
-    """One chunk of a manifest, behind its segment's id."""
+    """The fields of a manifest's chunk that follow its segment id."""
 
     offset: u64  # of the data, in the segment's file
     length: u32  # of the data, 1 to 4,194,304
@@ -109,7 +109,7 @@ class ManifestEnd(NamedTuple):
 
 
 class SecretKeyFile(NamedTuple):
-    """All of `secret.key`: what the secrets of access keys are sealed with."""
+    """The whole file `secret.key`, whose key encrypts the secrets of access keys."""
 
     magic: u32  # 0x53474C58, "SGLX"
     version: u32  # 1
@@ -119,7 +119,7 @@ class SecretKeyFile(NamedTuple):
 
 
 class SealedSecret(NamedTuple):
-    """Starts the secret of an access key, as the table of keys has it."""
+    """Starts the encrypted secret of an access key in the metadata."""
 
     version: u32  # 1
     key_id: Annotated[bytes, Raw(16)]  # of the `secret.key` that opens it
@@ -143,11 +143,11 @@ SEALED_SECRET = Layout(SealedSecret, order="<", size=32)
 
 SEGMENT_MAGIC = 0x53474C53
 FOOTER_MAGIC = 0x53474C4B
-SEGMENT_VERSION = 1  # of header and footer
+SEGMENT_VERSION = 1  # in the header and the footer
 MANIFEST_MAGIC = 0x53474C4D
-MANIFEST_VERSION = 3  # that is written; 1 and 2 are read, too
+MANIFEST_VERSION = 3  # the version written; versions 1 and 2 can still be read
 SECRET_KEY_MAGIC = 0x53474C58
-SECRET_VERSION = 1  # of the key's file and of what it sealed
+SECRET_VERSION = 1  # in the key file and in encrypted secrets
 
 HASH_BYTES = 32
 NO_CHECKSUM = bytes(HASH_BYTES)

@@ -1,7 +1,7 @@
-"""The keys that requests may be made with: the first credentials, and those of the store.
+"""A cache of the keys that may sign requests: the first credentials, and the store's access keys.
 
-What was looked up is kept until the store's keys change, and so are at most that many secrets in
-memory. A key that is unknown or disabled is never kept: its name is whatever a stranger sent.
+A key that was looked up stays cached until any key of the store changes; the number of cached
+secrets is bounded. Unknown and disabled keys are not cached, because clients choose those names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lakebed.seglake.access_keys import ROOT_POLICY, AccessKeys
 
-_USE_NOTED_S = 3600  # how exactly the last use of a key is known
+_USE_NOTED_S = 3600  # the resolution of the last use of a key
 
 
 class Credentials(NamedTuple):
@@ -32,7 +32,7 @@ class KnownKey(NamedTuple):
 
 
 class KeyRing:
-    """In one thread, but for `look_up`."""
+    """The keys that may sign requests. For one thread, except for `look_up`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class KeyRing:
         *,
         count_max: int = 1024,
     ) -> None:
-        """`first` stands before a key of the store that has the same name."""
+        """`first` takes precedence over a key of the store with the same name."""
         self._keys = keys
         self._count_max = count_max
         self._first = (
@@ -53,22 +53,22 @@ class KeyRing:
 
     @property
     def generation(self) -> int:
-        """Of the store's keys: it grows when they change."""
+        """A number that grows whenever the store's keys change."""
         return -1 if self._keys is None else self._keys.generation
 
     def find(self, access_key: str) -> KnownKey | None:
-        """None if it is unknown or disabled."""
-        found = self.remembered(access_key)
-        if found is not None or self._keys is None:
-            return found
+        """Returns the key from the cache or the store; None if it is unknown or disabled."""
+        key = self.remembered(access_key)
+        if key is not None or self._keys is None:
+            return key
         generation = self.generation
-        found = self.look_up(access_key)
-        if found is not None:
-            self.remember(access_key, found, generation=generation)
-        return found
+        key = self.look_up(access_key)
+        if key is not None:
+            self.remember(access_key, key, generation=generation)
+        return key
 
     def remembered(self, access_key: str) -> KnownKey | None:
-        """Without asking the store; None tells nothing."""
+        """Returns the key if it is cached. None does not mean that the key is unknown."""
         first = self._first.get(access_key)
         if first is not None:
             return first
@@ -76,7 +76,7 @@ class KeyRing:
         return self._known.get(access_key)
 
     def look_up(self, access_key: str) -> KnownKey | None:
-        """Ask the store; in any thread."""
+        """Reads the key from the store; None if it is unknown or disabled. Thread-safe."""
         opened = None if self._keys is None else self._keys.open(access_key)
         if opened is None:
             return None
@@ -84,7 +84,7 @@ class KeyRing:
         return KnownKey(secret, info.policy == ROOT_POLICY, info.inflight_max)
 
     def remember(self, access_key: str, known: KnownKey, *, generation: int) -> None:
-        """What was looked up; nothing, if keys have changed since that `generation`."""
+        """Caches a key that was looked up, unless keys changed since `generation`."""
         self._forget_old()
         if generation != self._generation:
             return
@@ -93,7 +93,7 @@ class KeyRing:
             self._known.popitem(last=False)
 
     def note_use(self, access_key: str, now_s: int) -> None:
-        """Kept to the hour, and without waiting."""
+        """Records the last use of the key, at most once an hour, without waiting."""
         if self._keys is None or access_key in self._first:
             return
         if now_s - self._noted_s.get(access_key, -_USE_NOTED_S) >= _USE_NOTED_S:

@@ -1,7 +1,7 @@
-"""How keys are spread over the buckets, from a sample of the operation log.
+"""Samples the keys of the buckets from the operation log.
 
-It takes a few hundred look-ups, however large the store is. Whoever reads the whole cuts it by
-this; nothing but the balance of the parts depends on it.
+Sampling takes a few hundred lookups, however large the store is. Jobs that read the whole store
+use the sample to split their work; only the balance of the splits depends on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ _SEQUENCE_MAX = 1 << 62
 
 
 def sample_keys(reader: Reader, *, only_current: bool, count_max: int = KEYS_MAX) -> KeySample:
-    """Keys, as often as they have versions (or once, if they have an object), and how many rows."""
+    """Returns sampled keys and the estimated number of versions.
+
+    A key occurs once per sampled version. With `only_current` only current objects count.
+    """
     oldest = reader.oplog(limit=1)
     if not oldest:
         return KeySample([], 0)
@@ -24,16 +27,16 @@ def sample_keys(reader: Reader, *, only_current: bool, count_max: int = KEYS_MAX
     count = min(total, count_max)
     keys = []
     for number in range(count):
-        found = reader.oplog(after=first + total * number // count - 1, limit=1)
-        if found and _is_there(reader, found[0].bucket, found[0].key, found[0].version_id,
+        entries = reader.oplog(after=first + total * number // count - 1, limit=1)
+        if entries and _exists(reader, entries[0].bucket, entries[0].key, entries[0].version_id,
                                only_current):  # fmt: skip
-            keys.append(SampledKey(found[0].bucket, found[0].key))
+            keys.append(SampledKey(entries[0].bucket, entries[0].key))
     return KeySample(sorted(keys), total * len(keys) // count)
 
 
-def _is_there(reader: Reader, bucket: str, key: str, version_id: str, only_current: bool) -> bool:
+def _exists(reader: Reader, bucket: str, key: str, version_id: str, only_current: bool) -> bool:
     if not key or not version_id:
-        return False  # about a bucket
+        return False  # an operation on a bucket
     if only_current:
         current = reader.current(bucket, key)
         if current is None or current.state is State.DELETED:
@@ -43,7 +46,7 @@ def _is_there(reader: Reader, bucket: str, key: str, version_id: str, only_curre
 
 
 def _last_sequence(reader: Reader) -> int:
-    """Found by halving: a look-up behind the last one finds nothing."""
+    """Finds the last sequence number by binary search: a lookup after it returns nothing."""
     low, high = 0, 1
     while high < _SEQUENCE_MAX and reader.oplog(after=high, limit=1):
         low, high = high, high * 2

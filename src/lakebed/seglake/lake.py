@@ -1,10 +1,10 @@
-"""The object store of a root, open for writing: with its buckets, objects and uploads.
+"""The object store of a root, open for writing: its buckets, objects, uploads and access keys.
 
     <root>/objects/segments/<segment id>.seg   objects/manifests/<ab>/<version id>   meta.db
-    <root>/secret.key                          if there are access keys
+    <root>/secret.key                          if access keys exist
 
-Whoever opens it holds the root's lock. Opening seals the segments that a crash left open, writes
-nothing else, and costs nothing that grows with what is stored.
+The process that opens it must hold the root's lock. Opening seals the segments that a crash left
+open and writes nothing else; its cost does not grow with the amount of stored data.
 """
 
 from __future__ import annotations
@@ -55,8 +55,10 @@ _BATCH_BYTES_MAX = 16 * MIB
 
 
 class Lake:
-    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for; `access_keys`, who may
-    ask."""
+    """The writer of an object store; use its `buckets`, `objects`, `uploads` and `keys`.
+
+    Thread-safe.
+    """
 
     def __init__(
         self,
@@ -69,14 +71,15 @@ class Lake:
         random: Random | None = None,
         reserved_buckets: Iterable[str] = (),
     ) -> None:
-        """`connector` opens the metadata on the same disk. `reserved_buckets` are changed only by
-        their owner."""
+        """`connector` opens the metadata on the same disk. Only their owner may change
+        `reserved_buckets`."""
         self._config = config or SeglakeConfig()
         self._runner = runner
         self._disk = disk
         self.counters = Counters()
         self._marking_mutex = runner.mutex()
-        self._marking: set[str] = set()  # guarded by it: versions whose mark is being committed
+        # Versions whose damage mark is being committed; guarded by _marking_mutex.
+        self._marking: set[str] = set()
         random = random or Random()
         self._paths = paths = LakePaths(root)
         self._lost_check = LostMetadataCheck(disk, paths)
@@ -120,8 +123,11 @@ class Lake:
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why nothing can be changed until it is opened again. A disk that failed is no reason:
-        the next change goes to other files, and to a database that is opened anew."""
+        """The error that blocks all changes until the store is opened again, or None.
+
+        A failed write to the disk does not block changes: the next change uses other files and
+        reopens the database.
+        """
         try:
             self._lost_check.check_file()
         except MetadataLost as error:
@@ -129,21 +135,21 @@ class Lake:
         return self._barrier.failure
 
     def upkeep_failures(self) -> dict[str, Exception]:
-        """Why background work fails at present, if it does. It is tried again."""
+        """Returns the errors of background work that currently fails; it is retried."""
         return {part.name: error for part, error in self._keeping_up.failures().items()}
 
     @property
     def metadata(self) -> Snapshots:
-        """For whoever only reads them."""
+        """Read access to the metadata."""
         return self._database
 
     def totals(self) -> Totals:
-        """How much is stored. Reads all metadata: seconds, where there are millions of objects."""
+        """Counts what is stored. Reads all metadata: seconds for millions of objects."""
         with self._database.query() as reader:
             return reader.totals()
 
     def close(self) -> None:
-        """Finish what was handed over, seal all segments, write what is due. Idempotent."""
+        """Commits queued changes, seals all segments and writes pending manifests. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -160,34 +166,35 @@ class Lake:
         self.close()
 
     def check_version(self, bucket: str, key: str, version_id: str) -> bool:
-        """Read all of a version, past every cache: whether it is whole.
+        """Reads all of a version without caches and returns whether it is intact.
 
-        If not, it is marked as damaged. If it is, and was marked, the mark is cleared.
-        `NoSuchVersion` and the like if there is none; `MethodNotAllowed` for a delete marker.
+        Marks a damaged version as damaged, and clears the mark of an intact one. Raises
+        `NoSuchBucket`, `NoSuchKey` or `NoSuchVersion` if it does not exist, and `MethodNotAllowed`
+        for a delete marker.
         """
         config = SeglakeConfig(cache_bytes=0)
         chunks = ChunkReader(
             self._paths.segments, disk=self._disk, runner=self._runner, config=config
         )
         with contextlib.closing(chunks):
-            found = self._find(bucket, key, version_id)
+            version = self._find(bucket, key, version_id)
             try:
-                for chunk in found.manifest.chunks:
+                for chunk in version.manifest.chunks:
                     chunks.read(chunk)
             except Damaged:
-                if self._find(bucket, key, version_id).manifest != found.manifest:
-                    return True  # another one by now, or moved while it was read
-                self._set_state(found.row.version_id, State.DAMAGED).run()
+                if self._find(bucket, key, version_id).manifest != version.manifest:
+                    return True  # replaced or moved while it was read
+                self._set_state(version.row.version_id, State.DAMAGED).run()
                 return False
-        if found.row.state is State.DAMAGED:
-            self._set_state(found.row.version_id, found.manifest.state).run()
+        if version.row.state is State.DAMAGED:
+            self._set_state(version.row.version_id, version.manifest.state).run()
         return True
 
     def _find(self, bucket: str, key: str, version_id: str) -> FoundVersion:
         with self._database.snapshot() as reader:
             return require_object(reader, bucket, key, version_id)
 
-    # Its parts, each of those before it.
+    # The parts of the lake, in the order in which they need each other.
 
     def _open_database(self, paths: LakePaths, disk: Disk, connector: Connector) -> Database:
         return Database(
@@ -211,7 +218,7 @@ class Lake:
             runner=self._runner,
             wake=self._wake,
             config=limits,
-            linger=Linger(delay_ms_max=0),  # batches form while the one before is synced
+            linger=Linger(delay_ms_max=0),  # a batch forms while the previous one is synced
             counters=self.counters,
         )
 
@@ -266,9 +273,10 @@ class Lake:
         self._committing.wake()
 
     def _mark_damaged(self, version_id: str, *, waits: bool) -> None:
-        """Whether or not it can be noted, the reader is told of the damage.
+        """Marks a version as damaged; failing to do so is not an error.
 
-        If the reader does not wait, one mark of a version is under way at a time.
+        The caller reports the damage to the reader in any case. Without `waits`, a version that is
+        already being marked is not marked again.
         """
         change = self._set_state(version_id, State.DAMAGED)
         with contextlib.suppress(LakebedError):

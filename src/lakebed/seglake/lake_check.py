@@ -1,18 +1,18 @@
-"""Checks a lake: reads every chunk, every manifest and the end of every segment.
+"""Verifies an object store: reads every chunk, every manifest and the end of every segment.
 
     report = verify(lake, runner=runner)
     report.problems
 
-It only reads, marks nothing, and works beside a writer: what seems wrong is looked at once more,
-and told only if it is still there. With a bucket, or a prefix in it, the objects there and their
-manifest files are checked; without one also SQLite's file, the key that seals secrets, all
-segments, and whether files are there that belong to nothing. Memory is bounded by a page of
-manifests and what it finds.
+The check only reads and marks nothing. It works while a writer is running: before a problem is
+reported, the metadata is read again to see that the version or file still exists. With a bucket,
+or a bucket and a prefix, it checks those objects and their manifest files. Without a bucket it also
+checks the SQLite file, the key that encrypts secrets, all segments, and that no manifest file is
+left without a version. Memory is bounded by one page of manifests and the problems found.
 
 Bytes that no version and no upload refers to any more are not read.
 
-It is done in three steps, which may be apart: `plan_lake` lists what there is to check, a
-`LakeCheck` checks one piece after the other, `join_lake` makes one report of all.
+The check has three steps, which may run on different machines: `plan_lake` lists the pieces to
+check, a `LakeCheck` checks them one by one, and `join_lake` merges the results into one report.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from lakebed.seglake.verification_report import (
 )
 from lakebed.seglake.versions import row_of
 
-if TYPE_CHECKING:  # imported if there are secrets
+if TYPE_CHECKING:  # imported at run time only if there are secrets
     from lakebed.seglake.secret_key import SecretKey
 
-_PAGE = 100  # manifests that are held at a time
-_NO_CACHE = SeglakeConfig(cache_bytes=0)  # what is on the disk counts
+_PAGE = 100  # manifests in memory at a time
+_NO_CACHE = SeglakeConfig(cache_bytes=0)  # the check must read from the disk
 
 OnProgress = Callable[[Report], object]
 
@@ -82,28 +82,31 @@ def verify(
     prefix: str = "",
     progress: OnProgress = lambda _report: None,
 ) -> Report:
-    """All of it, or a bucket, or what has a prefix there. `progress` is called now and then."""
-    plan = plan_lake(lake, bucket=bucket, prefix=prefix)
-    done = Report()  # of it only what is counted
+    """Checks the whole store, one bucket, or the keys of a bucket that have a prefix.
 
-    def tell(report: Report) -> None:
+    `progress` is called repeatedly with the counts so far.
+    """
+    plan = plan_lake(lake, bucket=bucket, prefix=prefix)
+    done = Report()  # only its byte count is used
+
+    def report_progress(report: Report) -> None:
         progress(replace(report, bytes=done.bytes + report.bytes))
 
-    found = []
-    with LakeCheck(lake, runner=runner, progress=tell) as check:
+    findings = []
+    with LakeCheck(lake, runner=runner, progress=report_progress) as check:
         for piece in plan.pieces:
-            found.append(check.run(piece))
-            done.bytes += found[-1].report.bytes
-    return join_lake(plan, found)
+            findings.append(check.run(piece))
+            done.bytes += findings[-1].report.bytes
+    return join_lake(plan, findings)
 
 
-def join_lake(plan: LakePlan, found: Iterable[Finding]) -> Report:
-    """`found` in the order of the pieces."""
-    return join(found, problems=plan.problems, notes=plan.notes)
+def join_lake(plan: LakePlan, findings: Iterable[Finding]) -> Report:
+    """Merges the findings, given in the order of the plan's pieces, into one report."""
+    return join(findings, problems=plan.problems, notes=plan.notes)
 
 
 class LakeCheck:
-    """Of pieces of one lake, one after the other."""
+    """Checks pieces of one object store, one at a time."""
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class LakeCheck:
         runner: Runner,
         progress: OnProgress = lambda _report: None,
     ) -> None:
-        """`progress` is told what was found in a piece so far."""
+        """`progress` is called with the report of the current piece so far."""
         self._lake = lake
         self._metadata = lake.metadata
         self._chunks = ChunkReader(
@@ -123,16 +126,16 @@ class LakeCheck:
         self._begin()
 
     def run(self, piece: LakePiece) -> Finding:
-        """What is wrong with it is found, and never raised."""
-        found = self._begin()
+        """Checks a piece. Problems are in the finding; they are never raised."""
+        finding = self._begin()
         try:
-            self._check(piece, found)
-        except DataError as error:  # of the database, which ends what can be read of it
-            found.report.problems.append(self._of_metadata(str(error)))
-        return found
+            self._check(piece, finding)
+        except DataError as error:  # the database is damaged: nothing more can be read from it
+            finding.report.problems.append(self._of_metadata(str(error)))
+        return finding
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the segment files. Idempotent."""
         self._chunks.close()
 
     def __enter__(self) -> LakeCheck:
@@ -142,12 +145,12 @@ class LakeCheck:
         self.close()
 
     def _begin(self) -> Finding:
-        found = Finding()
-        self.report = found.report
-        self._files = FileChecks(self._lake, found.report)
-        return found
+        finding = Finding()
+        self.report = finding.report
+        self._files = FileChecks(self._lake, finding.report)
+        return finding
 
-    def _check(self, piece: LakePiece, found: Finding) -> None:
+    def _check(self, piece: LakePiece, finding: Finding) -> None:
         if piece is Whole.METADATA:
             with self._metadata.snapshot() as reader:
                 problems = reader.problems()
@@ -163,7 +166,7 @@ class LakeCheck:
         elif isinstance(piece, UploadPiece):
             self._check_upload(piece.row)
         elif isinstance(piece, ChunksPiece):
-            found.part = self._checked_part(piece)
+            finding.part = self._checked_part(piece)
 
     def _check_versions(self, piece: VersionsPiece) -> None:
         last = None if piece.last is None else key_bytes(piece.last)
@@ -177,7 +180,7 @@ class LakeCheck:
     # Access keys.
 
     def _check_secrets(self) -> None:
-        """That `secret.key` opens all that was sealed with it; one for which it is not, is told."""
+        """Checks that `secret.key` decrypts every secret; reports the keys for which it fails."""
         with self._metadata.snapshot() as reader:
             rows = reader.api_keys()
         path = self._lake.paths.secret_key
@@ -208,7 +211,10 @@ class LakeCheck:
     def _versions(
         self, bucket: str, prefix: str, after: str
     ) -> Iterator[tuple[ListedVersion, VersionRow | None, PendingManifest | None]]:
-        """Each with the current version of its key and its manifest, as they were at one time."""
+        """Yields each version with the current version of its key and its manifest.
+
+        All three come from one snapshot.
+        """
         key_marker: str | None = after
         version_id_marker: str | None = None
         while key_marker is not None:
@@ -221,7 +227,7 @@ class LakeCheck:
                     version_id_marker=version_id_marker,
                     max_keys=_PAGE,
                 )
-                found = [
+                rows = [
                     (
                         listed,
                         reader.current(bucket, listed.row.key),
@@ -229,7 +235,7 @@ class LakeCheck:
                     )
                     for listed in page.items
                 ]
-            yield from found
+            yield from rows
             key_marker, version_id_marker = page.next_marker, page.next_id
 
     def _check_version(
@@ -242,7 +248,7 @@ class LakeCheck:
         row = listed.row
         about = _about(row)
         if listed.is_latest and current != row:
-            self._add(about, "it is the newest version, and not the current one")
+            self._add(about, "the newest version is not recorded as the current one")
         manifest = self._manifest_of(row, stored, about)
         if manifest is None or stored is None or stored.data is None:
             return
@@ -259,23 +265,29 @@ class LakeCheck:
     def _manifest_of(
         self, row: VersionRow, stored: PendingManifest | None, about: Problem
     ) -> Manifest | None:
-        """What the row's manifest says, if it can be read and is that row's."""
+        """Returns the version's manifest, or None if it cannot be read; reports a mismatch."""
         if stored is None or stored.data is None:
-            self._add(about, "it has no manifest")
+            self._add(about, "the version has no manifest in the metadata")
             return None
         try:
             manifest = decode(stored.data, path="its manifest in the metadata")
         except DataError as error:
             self._add(about, str(error))
             return None
-        told = row_of(manifest)
-        is_marker = State.DELETED in (told.state, row.state)
-        if replace(told, state=row.state) != row or (is_marker and told.state is not row.state):
-            self._add(about, "its manifest tells something else than the metadata beside it")
+        manifest_row = row_of(manifest)
+        is_marker = State.DELETED in (manifest_row.state, row.state)
+        if replace(manifest_row, state=row.state) != row or (
+            is_marker and manifest_row.state is not row.state
+        ):
+            self._add(about, "the manifest and the row of the version in the metadata differ")
         return manifest
 
     def _checked_part(self, piece: ChunksPiece) -> VersionPart | None:
-        """None if the version has gone, or cannot be read: whoever checks its row tells that."""
+        """Checks some chunks of a large version.
+
+        Returns None if the version was removed or cannot be read; the check of its row reports
+        that.
+        """
         with self._metadata.snapshot() as reader:
             row = reader.version(piece.bucket, piece.key, piece.version_id)
             data = reader.manifest(piece.version_id)
@@ -325,7 +337,7 @@ class LakeCheck:
     def _check_chunks(
         self, manifest: Manifest, about: Problem, is_still_there: Callable[[], bool]
     ) -> bool:
-        """Whether all are whole; if not it is told once, with the first that is not."""
+        """Returns whether all chunks are intact; reports damage once, with the first bad chunk."""
         damaged = self._damaged(manifest.chunks)
         if damaged and is_still_there():
             count = len(manifest.chunks)
@@ -346,24 +358,26 @@ class LakeCheck:
         return damaged
 
     def _check_place(self, chunk: Chunk) -> None:
-        """It must lie in what its segment is known to hold durably."""
+        """Raises `Damaged` if the chunk lies outside the recorded size of its segment."""
         if self._is_placed(chunk):
             return
-        with self._metadata.snapshot() as reader:  # it may be newer than the last look
-            self._segments = {one.segment_id: one for one in reader.segments()}
+        with self._metadata.snapshot() as reader:  # the chunk may be newer than these rows
+            self._segments = {segment.segment_id: segment for segment in reader.segments()}
         if not self._is_placed(chunk):
             path = segment_path(self._lake.paths.segments, chunk.segment_id)
-            raise Damaged("not in what is recorded of it", path=path, offset=chunk.offset)
+            raise Damaged(
+                "the chunk lies outside the recorded segment", path=path, offset=chunk.offset
+            )
 
     def _is_placed(self, chunk: Chunk) -> bool:
-        segment = self._segments.get(chunk.segment_id)
-        return segment is not None and chunk.offset + chunk.length <= segment.size
+        row = self._segments.get(chunk.segment_id)
+        return row is not None and chunk.offset + chunk.length <= row.size
 
     def _has_version(self, row: VersionRow, data: bytes) -> bool:
-        """With the same chunks: it may have been removed, or moved, while it was read."""
+        """Whether the version still exists with the same chunks: it may have been moved."""
         with self._metadata.snapshot() as reader:
-            found = reader.version(row.bucket, row.key, row.version_id)
-            return found is not None and reader.manifest(row.version_id) == data
+            current = reader.version(row.bucket, row.key, row.version_id)
+            return current is not None and reader.manifest(row.version_id) == data
 
     def _has_part(self, part: PartRow) -> bool:
         with self._metadata.snapshot() as reader:
@@ -377,7 +391,7 @@ class LakeCheck:
 
 
 def _about(row: VersionRow) -> Problem:
-    """What tells which version it is."""
+    """Returns a problem that names the version, without a reason."""
     return Problem(
         kind=Kind.METADATA,
         why="",
@@ -388,8 +402,8 @@ def _about(row: VersionRow) -> Problem:
 
 
 def _beginning_in(manifest: Manifest, start: int, end: int) -> Iterator[Chunk]:
-    at = 0
+    position = 0
     for chunk in manifest.chunks:
-        if start <= at < end:
+        if start <= position < end:
             yield chunk
-        at += chunk.length
+        position += chunk.length

@@ -1,4 +1,4 @@
-"""Opening: what a crash left open is sealed, and what is wrong is told."""
+"""Recovery on opening: seals the segments that a crash left open and reports damage."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _AT_ONCE = 1000
 def recover_lake(
     database: Database, disk: Disk, paths: LakePaths, *, clock: Clock
 ) -> list[tuple[str, Damage]]:
-    """Seal segments that are open, record them, and hand back the damage that was found."""
+    """Seals open segments, records them in the metadata, and returns the damage by segment."""
     with database.snapshot() as reader:
         known = {row.segment_id: row for row in reader.segments()}
 
     def offsets_of(segment_id: str) -> Sequence[int]:
         return _offsets_in(database, segment_id)
 
-    found = recover_segments(
+    recovered = recover_segments(
         disk,
         paths.segments,
         quarantine=paths.quarantine,
@@ -39,14 +39,17 @@ def recover_lake(
         offsets_of=offsets_of,
         clock=clock,
     )
-    record(database, found.rows)
-    for segment_id, damage in found.damage:
+    record(database, recovered.rows)
+    for segment_id, damage in recovered.damage:
         _log.error("segment %s is damaged: %s", segment_id, damage)
-    return found.damage
+    return recovered.damage
 
 
 def _offsets_in(database: Database, segment_id: str) -> list[int]:
-    """Where manifests say that chunks begin. Reads them all: only for a damaged segment."""
+    """Returns the offsets of the segment's chunks according to the manifests.
+
+    Reads all manifests, so it is called only for a damaged segment.
+    """
     offsets = set()
     for manifest in _manifests(database):
         offsets |= {chunk.offset for chunk in manifest.chunks if chunk.segment_id == segment_id}
@@ -54,14 +57,14 @@ def _offsets_in(database: Database, segment_id: str) -> list[int]:
 
 
 def _manifests(database: Database) -> Iterator[Manifest]:
-    """Of versions and of parts; one that is itself damaged tells nothing."""
+    """Yields the manifests of versions and of uploaded parts, without those that are damaged."""
     with database.snapshot() as reader:
         after = ""
-        while found := reader.manifests(after, _AT_ONCE):
-            for version_id, data in found:
+        while rows := reader.manifests(after, _AT_ONCE):
+            for version_id, data in rows:
                 with contextlib.suppress(DataError):
                     yield decode(data, path=version_id)
-            after = found[-1][0]
+            after = rows[-1][0]
         last = 0
         while parts := reader.parts_by_id(last, _AT_ONCE):
             for _, row in parts:

@@ -1,12 +1,12 @@
-"""Pages of a listing, as S3 cuts them.
+"""Pages of objects, versions and uploads, divided as S3 defines it.
 
-Keys and common prefixes stand in one bytewise order and count alike. A common prefix is the part
-of a key up to the first delimiter behind the asked-for prefix; all keys that share it are one
-entry. A page goes on behind its marker; a marker that is a common prefix, or lies inside one,
-goes on behind all of that prefix.
+Keys and common prefixes are listed in one bytewise order, and each counts as one entry. A common
+prefix is the part of a key up to the first delimiter after the requested prefix; all keys that
+share it are one entry. A page starts after its marker; if the marker is a common prefix, or a key
+within one, the page starts after all keys of that prefix.
 
-What a page costs depends on its entries alone: each common prefix is one seek to the first key
-behind it, however many keys it stands for, and delete markers are not in the way of objects.
+The cost of a page depends only on its entries: each common prefix takes one seek to the first key
+after it, however many keys it stands for, and a listing of objects does not read delete markers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def list_objects(
     after: str = "",
     max_keys: int = PAGE_MAX,
 ) -> Page[VersionRow]:
-    """The objects with keys behind `after`."""
+    """Lists the objects whose keys come after `after`."""
     span = _Span(prefix, delimiter)
 
     def rows_from(start: bytes) -> Iterator[VersionRow]:
@@ -59,10 +59,11 @@ def list_versions(
     version_id_marker: str | None = None,
     max_keys: int = PAGE_MAX,
 ) -> Page[ListedVersion]:
-    """All versions and delete markers, by key and then the newest first.
+    """Lists all versions and delete markers by key, newest first within a key.
 
-    With a version id it goes on behind that version of the key. If that was removed meanwhile,
-    with all the key still has: some may be told twice, none is left out.
+    With `version_id_marker` the page starts after that version of the marker's key. If that version
+    was removed meanwhile, the page starts with all versions of the key: some may be listed twice,
+    none is left out.
     """
     span = _Span(prefix, delimiter)
     start = span.start_after(key_marker)
@@ -75,8 +76,8 @@ def list_versions(
     def rows_from(start: bytes) -> Iterator[VersionRow]:
         return reader.versions_from(bucket, start=start, end=span.end)
 
-    rest = () if marked is None else reader.versions_older(marked)
-    page = _page(span, rows_from, start=start, count_max=max_keys, first=rest)
+    older_rows = () if marked is None else reader.versions_older(marked)
+    page = _page(span, rows_from, start=start, count_max=max_keys, first=older_rows)
     items = []
     key = None if marked is None else marked.key
     for row in page.items:
@@ -95,21 +96,21 @@ def list_uploads(
     upload_id_marker: str | None = None,
     max_uploads: int = PAGE_MAX,
 ) -> Page[UploadRow]:
-    """The multipart uploads under way, by key and then by upload id."""
+    """Lists the multipart uploads in progress by key, then by upload id."""
     span = _Span(prefix, delimiter)
 
     def rows_from(start: bytes) -> Iterator[UploadRow]:
         return reader.uploads_from(bucket, start=start, end=span.end)
 
-    rest: Iterable[UploadRow] = ()
+    later_rows: Iterable[UploadRow] = ()
     if upload_id_marker and span.has_own_entry(key_marker):
-        rest = reader.uploads_after(bucket, key_marker, upload_id=upload_id_marker)
+        later_rows = reader.uploads_after(bucket, key_marker, upload_id=upload_id_marker)
     start = span.start_after(key_marker)
-    return _page(span, rows_from, start=start, count_max=max_uploads, first=rest)
+    return _page(span, rows_from, start=start, count_max=max_uploads, first=later_rows)
 
 
 def key_range_after(prefix: str, after: str) -> tuple[bytes, bytes]:
-    """From where to where the keys are that begin with the prefix and are behind the other one."""
+    """Returns the range `[start, end)` of the keys with `prefix` that come after `after`."""
     span = _Span(prefix, "")
     return span.start_after(after), span.end
 
@@ -120,21 +121,21 @@ class _Span:
     def __init__(self, prefix: str, delimiter: str) -> None:
         self._prefix = prefix
         self._delimiter = delimiter
-        self.end = _end_of(prefix)  # behind them all
+        self.end = _end_of(prefix)  # after all of the keys
 
     def common_prefix(self, key: str) -> str | None:
-        """Of a key in here: what it is told as, if not as itself."""
+        """Returns the common prefix that lists the key, or None if the key is its own entry."""
         if not self._delimiter:
             return None
-        found = key.find(self._delimiter, len(self._prefix))
-        return None if found < 0 else key[: found + len(self._delimiter)]
+        index = key.find(self._delimiter, len(self._prefix))
+        return None if index < 0 else key[: index + len(self._delimiter)]
 
     def has_own_entry(self, key: str) -> bool:
-        """Whether it would be listed as itself."""
+        """Whether the key is listed as itself, not as part of a common prefix."""
         return key.startswith(self._prefix) and self.common_prefix(key) is None
 
     def start_after(self, marker: str) -> bytes:
-        """The first place that a page behind that marker may look at."""
+        """Returns the first possible key of a page that starts after the marker."""
         if not marker.startswith(self._prefix):
             return max(key_bytes(marker), key_bytes(self._prefix))
         common = self.common_prefix(marker)
@@ -149,7 +150,7 @@ def _page(
     count_max: int,
     first: Iterable[Row] = (),
 ) -> Page[Row]:
-    """`first` are rows in front of those from `start`."""
+    """Builds a page from the rows in `first`, then those from the key `start` on."""
     items: list[Row] = []
     prefixes: list[str] = []
     left = min(count_max, PAGE_MAX)
@@ -185,6 +186,6 @@ def _shown_id(row: VersionRow | UploadRow) -> str:
 
 
 def _end_of(prefix: str) -> bytes:
-    """The first place behind all keys with that prefix."""
-    found = key_bytes(prefix)
-    return found[:-1] + bytes([found[-1] + 1]) if found else KEYS_END  # no UTF-8 has 0xff in it
+    """Returns the smallest byte string after all keys with the prefix."""
+    start = key_bytes(prefix)
+    return start[:-1] + bytes([start[-1] + 1]) if start else KEYS_END  # UTF-8 never contains 0xff

@@ -1,11 +1,11 @@
-"""Tells a root that never had metadata from one that has lost them.
+"""Distinguishes a root that never had metadata from one that lost it.
 
-Metadata that look new (a missing or empty `meta.db`, or one that records no change) are only taken
-for new if nothing is there that they would describe. The database is made, durably, before the
-first segment, manifest or access key: so any of these means that it was there.
+Metadata that looks new (a missing or empty `meta.db`, or one that records no change) counts as new
+only if the root holds nothing that it should describe. The database is durable before the first
+segment, manifest or access key is created, so any of these proves that the database existed.
 
-One segment that a database without history does not know is no sign of loss: a crash during the
-very first commit leaves it.
+A single segment that is unknown to a database without history does not prove a loss: a crash during
+the very first commit leaves one.
 """
 
 from __future__ import annotations
@@ -24,28 +24,32 @@ _ADVICE = f"the store has lost its metadata; put the file back, or {RESTORE}"
 
 
 class LostMetadataCheck:
-    """Each check raises `MetadataLost`."""
+    """Detects lost metadata: each check raises `MetadataLost` if the metadata cannot be new."""
 
     def __init__(self, disk: Disk, paths: LakePaths) -> None:
         self._disk = disk
         self._paths = paths
 
     def check_file(self) -> None:
-        """Before the database is opened."""
+        """Checks for a missing database file; call it before the database is opened."""
         if not self._disk.exists(self._paths.database):
             self._require_new("is missing", wal_counts=True)
 
     def check_empty(self, *, is_blank: bool) -> None:
-        """Of a database without tables. SQLite has read its write-ahead log, unless it is blank."""
+        """Checks a database without tables.
+
+        `is_blank` means that the file is empty. Then SQLite has not read the write-ahead log, and a
+        log that is not empty proves a loss.
+        """
         self._require_new("is empty", wal_counts=is_blank)
 
     def check_history(self, reader: Reader) -> None:
-        """Of a database with tables: it records the changes that led to what is stored."""
+        """Checks a database with tables, which must record the changes that led to the files."""
         if reader.has_history():
             return
-        known = {row.segment_id for row in reader.segments()}
-        unknown = self._segments() - known
-        trace = self._manifest() or (_counted(unknown) if len(unknown) > 1 else None)
+        recorded = {row.segment_id for row in reader.segments()}
+        unrecorded = self._segments() - recorded
+        trace = self._manifest() or (_counted(unrecorded) if len(unrecorded) > 1 else None)
         if trace is not None:
             raise self._error("records nothing", trace)
 
@@ -72,18 +76,18 @@ class LostMetadataCheck:
         return set(filter(None, map(segment_id_of, names)))
 
     def _manifest(self) -> str | None:
-        """The first that is found."""
+        """Returns any one manifest file, described for the error message."""
         folder = self._paths.manifests
         if not self._disk.is_folder(folder):
             return None
         for name in self._disk.names(folder):
             below = os.path.join(folder, name)
-            if self._disk.is_folder(below) and (found := self._disk.names(below)):
-                return f"manifest {found[0]}"
+            if self._disk.is_folder(below) and (manifests := self._disk.names(below)):
+                return f"manifest {manifests[0]}"
         return None
 
     def _error(self, what: str, trace: str) -> MetadataLost:
-        return MetadataLost(f"{what}, and {trace} is there: {_ADVICE}", path=self._paths.database)
+        return MetadataLost(f"{what}, but {trace} exists: {_ADVICE}", path=self._paths.database)
 
 
 def _counted(segments: set[str]) -> str:

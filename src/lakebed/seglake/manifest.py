@@ -1,17 +1,17 @@
-"""A version of an object as bytes: where its chunks are, and everything that is told about it.
+"""The manifest of one version of an object: the positions of its chunks, and its metadata.
 
     data = encode(Manifest(bucket="photos", key="k", version_id=id, size=3, chunks=(chunk,)))
     decode(data, path=path).chunks
 
-The bytes stand in the metadata's row and, written from there, in a file of their own, from which
-`rebuild-index` restores the rest. A delete marker is a manifest with no chunks.
+A manifest is stored in the metadata database and, written from there, in a file of its own, from
+which `rebuild-index` can restore the database. A delete marker is a manifest without chunks.
 
-Version 3 is written. Version 2 has no metadata section, and version 1 may lack the bucket's name
-and the key as well (both are empty then); they are read, what they lack has its default.
+Version 3 is written; versions 1 and 2 can still be read. Version 2 has no metadata section, and
+version 1 may also lack the bucket name and the key. Missing fields get their defaults.
 
-Decoding tells three cases apart. `Torn`: the bytes end before the manifest does. `UnknownVersion`:
-the checksum matches, and the version is none of these. `Corrupt`: everything else. A length that
-damage made larger looks like bytes that were cut; neither is ever read as good.
+Decoding distinguishes three errors. `Torn`: the bytes end before the manifest does.
+`UnknownVersion`: the checksum matches, but the version is unknown. `Corrupt`: all other damage. A
+length field that damage made larger is reported as `Torn`; damaged bytes are never accepted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CHUNKS_MAX = 1 << 24  # 64 TiB
 
 
 class Manifest(NamedTuple):
-    """Of one version, or of a delete marker."""
+    """The manifest of a version or of a delete marker."""
 
     bucket: str
     key: str
@@ -64,7 +64,7 @@ class Manifest(NamedTuple):
     is_null: bool = False
     content: Content = NO_CONTENT
     checksums: tuple[Checksum, ...] = ()
-    part_sizes: tuple[int, ...] = ()  # of a multipart upload, else empty
+    part_sizes: tuple[int, ...] = ()  # empty unless it was a multipart upload
     tags: Mapping[str, str] = NO_TEXTS
     hlc: str = ""
     site_id: str = ""
@@ -75,7 +75,7 @@ assert Manifest._fields[_METADATA_FROM:] == Metadata._fields, "a manifest ends w
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The bytes, of version 3."""
+    """Returns the manifest's bytes in version 3."""
     assert is_name(manifest.version_id), "a version id is the name of a file"
     length = TEXT_LENGTH.pack_values
     pieces = [_HEADER]
@@ -87,7 +87,7 @@ def encode(manifest: Manifest) -> bytes:
     segment_id, segment_bytes = "", b""
     total = 0
     for index, chunk in enumerate(manifest.chunks):
-        if chunk.segment_id != segment_id:  # most often the same as before
+        if chunk.segment_id != segment_id:  # usually the same as in the chunk before
             segment_id, segment_bytes = chunk.segment_id, chunk.segment_id.encode()
             assert is_name(segment_id), "a segment's id is the name of a file"
         total += chunk.length
@@ -96,9 +96,9 @@ def encode(manifest: Manifest) -> bytes:
             segment_bytes,
             CHUNK_PLACE.pack_values(chunk.offset, chunk.length),
         )
-    assert total == manifest.size, "the chunks are not the object"
+    assert total == manifest.size, "the chunks do not add up to the object's size"
     metadata = encode_metadata(Metadata._make(manifest[_METADATA_FROM:]))
-    if len(metadata) > METADATA_BYTES_MAX:  # it could be stored, and never be read again
+    if len(metadata) > METADATA_BYTES_MAX:  # it could be stored but not be read again
         raise TooLarge("an object's metadata", size=len(metadata), limit=METADATA_BYTES_MAX)
     pieces += (length(len(metadata)), metadata)
     body = b"".join(pieces)
@@ -106,38 +106,38 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: Buffer, *, path: str) -> Manifest:
-    """The manifest in these bytes. `path` is for the errors."""
+    """Decodes a manifest. `path` names its source in errors."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise Corrupt("the manifest is not stored as bytes", path=path, found=type(data).__name__)
     data = bytes(data)
     end = len(data) - MANIFEST_END.size
     if end < MANIFEST_HEADER.size:
-        raise Torn("the manifest is cut short", path=path, found=f"{len(data)} bytes")
+        raise Torn("the manifest is truncated", path=path, found=f"{len(data)} bytes")
     magic, version = MANIFEST_HEADER.values(data, 0)
     if magic != MANIFEST_MAGIC:
-        kind = Corrupt if any(data) else Torn  # created, and lost before its bytes were there
-        raise kind("wrong magic of a manifest", path=path, offset=0,
+        kind = Corrupt if any(data) else Torn  # all zeros: a crash lost the bytes of a new file
+        raise kind("wrong magic number of a manifest", path=path, offset=0,
                    expected=hex(MANIFEST_MAGIC), found=hex(magic))  # fmt: skip
     if blake3(data[MANIFEST_HEADER.size : end]) != data[end:]:
         raise _broken(data, version, path)
     if version not in _READERS:
-        raise UnknownVersion("not a version that is read", path=path, expected="1, 2 or 3",
+        raise UnknownVersion("unknown manifest version", path=path, expected="1, 2 or 3",
                              found=version)  # fmt: skip
     try:
         return _READERS[version](data, end)
-    except DataError as error:  # also where it ends too early: it was checksummed like this
+    except DataError as error:  # also one that ends too early: the checksum covers it as it is
         raise _placed(Corrupt, error, path) from None
 
 
 def _broken(data: bytes, version: int, path: str) -> DataError:
-    """What is wrong with bytes that do not match their checksum: cut off, or changed."""
+    """Returns `Torn` or `Corrupt` for bytes that do not match their checksum."""
     try:
         _READERS.get(version, _read_v3)(data, len(data) - MANIFEST_END.size)
     except Torn as error:
         return _placed(Torn, error, path)
     except Corrupt:
         pass
-    return Corrupt("wrong checksum of a manifest", path=path)
+    return Corrupt("wrong checksum of the manifest", path=path)
 
 
 def _placed(kind: type[DataError], error: DataError, path: str) -> DataError:
@@ -146,12 +146,12 @@ def _placed(kind: type[DataError], error: DataError, path: str) -> DataError:
 
 
 def _read_v1(data: bytes, end: int) -> Manifest:
-    """As version 2, or without bucket and key."""
+    """Reads a version 1 manifest, which is like version 2 or lacks the bucket and the key."""
     _, totals_at = _text(data, MANIFEST_HEADER.size, end)
     if totals_at + MANIFEST_TOTALS.size > end:
         raise _cut(totals_at)
     size, count = MANIFEST_TOTALS.values(data, totals_at)
-    # The letters of a key, read as numbers, give more chunks than there can be, or too few.
+    # If these bytes are a key, its letters read as numbers give too many chunks, or too few.
     if count > _CHUNKS_MAX or size > count * CHUNK_BYTES:
         return _read_v2(data, end)
     version_id, size, chunks, at = _version(data, MANIFEST_HEADER.size, end)
@@ -186,25 +186,25 @@ _READERS: dict[int, Callable[[bytes, int], Manifest]] = {1: _read_v1, 2: _read_v
 
 
 def _version(data: bytes, at: int, end: int) -> tuple[str, int, tuple[Chunk, ...], int]:
-    """Version id, size and chunks, which stand together in every version; and where they end."""
+    """Reads version id, size and chunks, adjacent in all versions, and returns their end too."""
     version_id, totals_at = _text(data, at, end)
     if not is_name(version_id):
-        raise Corrupt("a version id is not one", offset=at, found=version_id)
+        raise Corrupt("invalid version id in the manifest", offset=at, found=version_id)
     at = totals_at + MANIFEST_TOTALS.size
     if at > end:
         raise _cut(totals_at)
     size, count = MANIFEST_TOTALS.values(data, totals_at)
     if count > _CHUNKS_MAX:
-        raise Corrupt("there are too many chunks", offset=totals_at, found=count)
+        raise Corrupt("too many chunks in the manifest", offset=totals_at, found=count)
     chunks, at, total = _chunks(data, at, end, count)
     if total != size:
-        raise Corrupt("the chunks are not the object", offset=totals_at, expected=size,
-                      found=total)  # fmt: skip
+        raise Corrupt("the chunks do not add up to the object's size", offset=totals_at,
+                      expected=size, found=total)  # fmt: skip
     return version_id, size, chunks, at
 
 
 def _chunks(data: bytes, at: int, end: int, count: int) -> tuple[tuple[Chunk, ...], int, int]:
-    """The chunks, where they end, and the sum of their lengths."""
+    """Returns the chunks, the offset after them, and the sum of their lengths."""
     chunks = []
     total = 0
     segment_id, segment_bytes = "", b""
@@ -215,16 +215,18 @@ def _chunks(data: bytes, at: int, end: int, count: int) -> tuple[tuple[Chunk, ..
         found_index, hash_, name_length = CHUNK_START.values(data, at)
         place_at = name_at + name_length
         if found_index != index or name_length > TEXT_BYTES_MAX:
-            raise Corrupt("a chunk is out of its place", offset=at, expected=index,
+            raise Corrupt("wrong chunk index in the manifest", offset=at, expected=index,
                           found=found_index)  # fmt: skip
         if place_at + CHUNK_PLACE.size > end:
             raise _cut(at)
         name = data[name_at:place_at]
-        if name != segment_bytes:  # most often the same as before
+        if name != segment_bytes:  # usually the same as in the chunk before
             segment_id, segment_bytes = _segment_id(name, name_at), name
         offset, length = CHUNK_PLACE.values(data, place_at)
         if not 0 < length <= CHUNK_BYTES or not segment_id or offset > OFFSET_MAX:
-            raise Corrupt("a chunk is nowhere", offset=at, found=f"{length} bytes at {offset}")
+            raise Corrupt(
+                "impossible position of a chunk", offset=at, found=f"{length} bytes at {offset}"
+            )
         chunks.append(Chunk(hash_, segment_id, offset, length))
         total += length
         at = place_at + CHUNK_PLACE.size
@@ -234,7 +236,7 @@ def _chunks(data: bytes, at: int, end: int, count: int) -> tuple[tuple[Chunk, ..
 def _segment_id(name: bytes, at: int) -> str:
     segment_id = name.decode("ascii", "replace")
     if not is_name(segment_id):
-        raise Corrupt("a segment's id is not one", offset=at, found=segment_id)
+        raise Corrupt("invalid segment id in the manifest", offset=at, found=segment_id)
     return segment_id
 
 
@@ -243,17 +245,22 @@ def _text(data: bytes, at: int, end: int) -> tuple[str, int]:
     try:
         return text.decode(), text_end
     except UnicodeDecodeError:
-        raise Corrupt("a name is not UTF-8", offset=at, found=text[:80]) from None
+        raise Corrupt("a name in the manifest is not UTF-8", offset=at, found=text[:80]) from None
 
 
 def _bytes(data: bytes, at: int, end: int, length_max: int) -> tuple[bytes, int]:
-    """What stands behind its length, and where it ends."""
+    """Returns the bytes that follow their length field, and the offset after them."""
     start = at + TEXT_LENGTH.size
     if start > end:
         raise _cut(at)
     (length,) = TEXT_LENGTH.values(data, at)
     if length > length_max:
-        raise Corrupt("a length is too large", offset=at, expected=length_max, found=length)
+        raise Corrupt(
+            "a length in the manifest exceeds its maximum",
+            offset=at,
+            expected=length_max,
+            found=length,
+        )
     if start + length > end:
         raise _cut(at)
     return data[start : start + length], start + length
@@ -261,8 +268,8 @@ def _bytes(data: bytes, at: int, end: int, length_max: int) -> tuple[bytes, int]
 
 def _check_end(at: int, end: int) -> None:
     if at != end:
-        raise Corrupt("bytes are left over", offset=at, found=end - at)
+        raise Corrupt("unexpected bytes at the end of the manifest", offset=at, found=end - at)
 
 
 def _cut(at: int) -> Torn:
-    return Torn("the manifest is cut short", offset=at)
+    return Torn("the manifest is truncated", offset=at)

@@ -1,7 +1,7 @@
-"""Manifests that were decoded, so that small ranges of a large object are cheap.
+"""A cache of decoded manifests that makes small reads of large objects cheap.
 
-A version's manifest never changes, so an entry is right for as long as anyone asks for it. What
-changes, the version's state, is in its row.
+A version's manifest never changes, so entries never become stale. The one thing that changes, the
+version's state, is read from its row.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections import OrderedDict
 from lakebed.base.runner import Mutex
 from lakebed.seglake.manifest import Manifest, decode
 
-_COST_MAX = 32_768  # some 8 MiB
-_OVERHEAD_COST = 4  # of a manifest; a chunk costs 1
+_COST_MAX = 32_768  # about 8 MiB of memory
+_OVERHEAD_COST = 4  # per manifest, where a chunk costs 1
 
 
 class ManifestCache:
-    """Thread-safe. The least recently used goes first."""
+    """Evicts the least recently used manifest first. Thread-safe."""
 
     def __init__(self, *, mutex: Mutex) -> None:
         self._mutex = mutex
@@ -24,12 +24,12 @@ class ManifestCache:
         self._cost = 0  # guarded by _mutex
 
     def decoded(self, version_id: str, data: bytes, *, path: str) -> Manifest:
-        """The manifest of that version, which has these bytes."""
+        """Returns the manifest of the version, decoding `data` if it is not cached."""
         with self._mutex:
-            found = self._entries.get(version_id)
-            if found is not None:
+            cached = self._entries.get(version_id)
+            if cached is not None:
                 self._entries.move_to_end(version_id)
-                return found
+                return cached
         manifest = decode(data, path=path)
         cost = _cost(manifest)
         with self._mutex:

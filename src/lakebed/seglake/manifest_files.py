@@ -1,11 +1,11 @@
-"""The manifests as files, so that the metadata can be built again from them.
+"""Manifest files, one per version, from which the metadata database can be rebuilt.
 
-Nothing reads them while the metadata is there: they are written from its rows, in the background
-and in batches, and a row says that its file is written only after the file and its entry in its
-folder are durable. So what a crash leaves half-written belongs to a row that does not say so, and
-is made anew.
+They are written from the database's rows, in the background and in batches, and are not read as
+long as the database exists. A row is marked as written only after its file and the file's directory
+entry are durable. So a file that a crash left incomplete belongs to an unmarked row and is written
+again.
 
-A file is named by its version, in one of 256 folders: the id's first two digits.
+A file is named by its version id, in one of 256 folders named by the id's first two digits.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from lakebed.base.layout import Buffer
 
 TO_BE_WRITTEN, WRITTEN, TO_BE_REMOVED = range(3)  # `file_state` of a manifest's row
 
-_SYNCED_APART_MAX = 16  # more are cheaper with one sync of them all
+_SYNCED_APART_MAX = 16  # larger batches are cheaper with one sync of the whole tree
 _is_version_id = re.compile(r"[0-9a-f]{32}").fullmatch
 
 
 class ManifestFiles:
-    """For one thread at a time."""
+    """Writes and removes manifest files. For one thread at a time."""
 
     def __init__(self, folder: PathLike, *, disk: Disk) -> None:
-        """`folder` is `objects/manifests` of the store, and is there."""
+        """`folder` is `objects/manifests` of the store and must exist."""
         self._folder = os.fspath(folder)
         self._disk = disk
-        self._made: set[str] = set()  # folders that are there, durably
+        self._durable_folders: set[str] = set()
         self._failure: str | None = None
 
     def path(self, version_id: str) -> str:
         if not _is_version_id(version_id):
-            raise BadName(f"{version_id!r} is no version's id")
+            raise BadName(f"{version_id!r} is not a version id")
         return os.path.join(self._folder, version_id[:2], version_id)
 
     def carry_out(
         self, pending: Sequence[tuple[str, int, Buffer | None]]
     ) -> tuple[list[str], list[str]]:
-        """Write and remove files; the versions whose files are written, and removed, durably.
+        """Writes and removes files; returns the ids of versions written and removed, durably.
 
-        If it raises, nothing is to be marked: all of it is done again the next time. After a
-        failed sync of a folder, or of them all, that is the next opening: a second one could
-        succeed without what the first lost.
+        If it raises, the caller must mark no row; the next call repeats all of the work. After a
+        failed sync of a folder or of the tree, every call raises until the store is opened again:
+        a second sync could succeed without the data that the first one lost.
         """
         if self._failure is not None:
             raise Poisoned("write", self._folder, why=self._failure)
@@ -64,7 +64,9 @@ class ManifestFiles:
         if is_large:
             self._sync(self._disk.sync_tree, self._folder)
             return written, removed
-        for folder in sorted({os.path.dirname(self.path(one)) for one in [*written, *removed]}):
+        for folder in sorted(
+            {os.path.dirname(self.path(version_id)) for version_id in [*written, *removed]}
+        ):
             with contextlib.suppress(NotFound):  # nothing was ever written there
                 self._sync(self._disk.sync_folder, folder)
         return written, removed
@@ -77,7 +79,7 @@ class ManifestFiles:
                 file.pwrite(0, data)
 
     def _create(self, version_id: str) -> File:
-        """A new file: what is left of an earlier attempt may have failed to sync."""
+        """Creates a new file, and does not reuse an earlier one, whose sync may have failed."""
         path = self.path(version_id)
         self._make_folder(os.path.dirname(path))
         try:
@@ -87,13 +89,13 @@ class ManifestFiles:
             return self._disk.create(path)
 
     def _make_folder(self, folder: str) -> None:
-        """Durably, before anything in it is said to be."""
-        if folder in self._made:
+        """Creates the folder durably, before any file in it is reported as durable."""
+        if folder in self._durable_folders:
             return
         with contextlib.suppress(AlreadyExists):
             self._disk.make_folder(folder)
         self._sync(self._disk.sync_folder, self._folder)
-        self._made.add(folder)
+        self._durable_folders.add(folder)
 
     def _sync(self, sync: Callable[[str], None], folder: str) -> None:
         try:

@@ -1,7 +1,7 @@
-"""The metadata section of a manifest: JSON, one object, only what differs from its default.
+"""The metadata section of a manifest: one JSON object with the fields that are not the default.
 
-New fields may be added at any time: readers ignore what they do not know. A new value of `state`
-or of a checksum's algorithm needs a new version of the manifest.
+New fields may be added at any time, because readers ignore unknown fields. A new value of `state`
+or of a checksum's algorithm needs a new manifest version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _from_json = json.JSONDecoder().decode
 
 
 class Metadata(NamedTuple):
-    """What a manifest has beside the object's name and its chunks."""
+    """The fields of a manifest other than the object's name, size and chunks."""
 
     state: State = State.ACTIVE
     etag: str = ""
@@ -49,12 +49,12 @@ class Metadata(NamedTuple):
 
 
 def is_name(text: str) -> bool:
-    """Whether it can be the id of a version or segment: safe as a file's name, wherever it is."""
+    """Whether the text can be the id of a version or segment, and so is safe as a file name."""
     return _NAME.fullmatch(text) is not None
 
 
 def encode_metadata(metadata: Metadata) -> bytes:
-    """The section's bytes, without their length."""
+    """Returns the bytes of the section, without the length field before it."""
     state, etag, modified_ms, is_null, content, checksums, part_sizes, tags, hlc, site_id = metadata
     fields: dict[str, object] = {}
     if state is not State.ACTIVE:
@@ -88,13 +88,16 @@ def encode_metadata(metadata: Metadata) -> bytes:
 
 
 def decode_metadata(section: bytes, *, size: int) -> Metadata:
-    """What the section of an object of that size says; `Corrupt` without a place."""
+    """Decodes the section of an object of `size` bytes.
+
+    Raises `Corrupt` without path and offset, which the caller adds.
+    """
     try:
         fields = _from_json(section.decode("ascii"))
     except (ValueError, RecursionError):
-        raise Corrupt("the metadata of a manifest is not JSON") from None
+        raise Corrupt("the metadata section of the manifest is not JSON") from None
     if type(fields) is not dict:
-        raise _wrong("the metadata", fields)
+        raise _wrong("the metadata section", fields)
     take = fields.get
     state = take("state", "ACTIVE")
     etag = take("etag", "")
@@ -102,11 +105,11 @@ def decode_metadata(section: bytes, *, size: int) -> Metadata:
     is_null = take("is_null", False)
     hlc = take("hlc", "")
     site_id = take("site_id", "")
-    # All at once, since every read of an object passes here.
+    # Checked together, because every read of an object runs this.
     if not type(etag) is type(hlc) is type(site_id) is type(state) is str:
-        raise _wrong("a text", [state, etag, hlc, site_id])
+        raise _wrong("state, etag, hlc or site_id", [state, etag, hlc, site_id])
     if type(is_null) is not bool or state not in _STATES:
-        raise _wrong("state", [state, is_null])
+        raise _wrong("state or is_null", [state, is_null])
     return Metadata(
         _STATES[state],
         etag,
@@ -123,7 +126,7 @@ def decode_metadata(section: bytes, *, size: int) -> Metadata:
 
 def _text(name: str, value: object) -> str:
     if type(value) is not str:
-        raise InputError(f"{name}: {value!r} is no text")
+        raise InputError(f"{name}: {value!r} is not text")
     return value
 
 
@@ -162,13 +165,13 @@ def _part_sizes(items: object, size: int) -> tuple[int, ...]:
 
 
 def _content(fields: dict[str, Any]) -> Content:
-    found = {name: fields[name] for name in _HEADERS if name in fields}
-    for name, value in found.items():
+    headers = {name: fields[name] for name in _HEADERS if name in fields}
+    for name, value in headers.items():
         if type(value) is not str:
             raise _wrong(name, value)
     if "metadata" in fields:
-        return Content(**found, metadata=_texts("metadata", fields["metadata"]))
-    return Content(**found) if found else NO_CONTENT
+        return Content(**headers, metadata=_texts("metadata", fields["metadata"]))
+    return Content(**headers) if headers else NO_CONTENT
 
 
 def _number(name: str, value: object) -> int:
@@ -190,4 +193,4 @@ def _texts(name: str, value: object) -> Mapping[str, str]:
 
 
 def _wrong(name: str, value: object) -> Corrupt:
-    return Corrupt(f"{name} of a manifest is not what it must be", found=repr(value)[:80])
+    return Corrupt(f"invalid value of {name} in the manifest", found=repr(value)[:80])

@@ -1,6 +1,6 @@
-"""The values of the object store: what is asked for, and what is returned.
+"""The values that the object store takes and returns.
 
-Those that a caller is given are dataclasses, for they cross the wire as they are.
+Returned values are dataclasses, so that they can be sent over the wire unchanged.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 CHUNK_BYTES = 4 * 1024 * 1024
-RW_POLICY = "rw"  # of access keys
-NULL_VERSION = "null"  # how the version id of a null version is told and asked for
+RW_POLICY = "rw"  # the policy of an access key that may read and write
+NULL_VERSION = "null"  # the version id that requests and responses use for a null version
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 
 
 class Versioning(Enum):
-    """Of a bucket. One that was enabled or suspended is never disabled again."""
+    """The versioning state of a bucket. Once enabled, it can be suspended but not disabled."""
 
     ENABLED = "enabled"
     SUSPENDED = "suspended"
@@ -33,16 +33,16 @@ class Versioning(Enum):
 
 
 class State(Enum):
-    """Of a version."""
+    """The state of a version."""
 
     ACTIVE = "ACTIVE"
     DELETED = "DELETED"  # a delete marker
     DAMAGED = "DAMAGED"
-    CONFLICT = "CONFLICT"  # it lost against another site's write
+    CONFLICT = "CONFLICT"  # a write of another site won
 
 
 class Algorithm(Enum):
-    """Of a checksum that is stored with an object."""
+    """The algorithm of a checksum that is stored with an object."""
 
     CRC32 = "CRC32"
     CRC32C = "CRC32C"
@@ -53,7 +53,7 @@ class Algorithm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """`value` is base64 as S3 writes it; of a composite one with `-<parts>` behind it."""
+    """A checksum in base64, as in S3; a composite one ends in `-` and the number of parts."""
 
     algorithm: Algorithm
     value: str
@@ -61,17 +61,17 @@ class Checksum:
 
 
 class Chunk(NamedTuple):
-    """A piece of an object, and where its bytes are."""
+    """A piece of an object and its position in a segment."""
 
     hash: bytes  # BLAKE3
     segment_id: str
-    offset: int  # of the data
+    offset: int  # of the data in the segment's file
     length: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The headers that are kept with an object and given back with it."""
+    """The headers that are stored with an object and returned with it."""
 
     content_type: str | None = None
     cache_control: str | None = None
@@ -79,17 +79,15 @@ class Content:
     content_encoding: str | None = None
     content_language: str | None = None
     expires: str | None = None
-    metadata: Mapping[str, str] = field(
-        default_factory=lambda: _NONE
-    )  # the user's, names in lower case
+    metadata: Mapping[str, str] = field(default_factory=lambda: _NONE)  # names in lower case
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """What must hold of the current object for a write to happen; decided in its transaction."""
+    """A condition on the current object that a write needs; checked in the write's transaction."""
 
-    if_match: str | None = None  # an ETag, or "*": there is one
-    if_none_match: str | None = None  # only "*": there is none
+    if_match: str | None = None  # the object's ETag, or "*": the object exists
+    if_none_match: str | None = None  # only "*": the object does not exist
 
     @property
     def is_given(self) -> bool:
@@ -112,7 +110,7 @@ class ObjectInfo:
 
     bucket: str
     key: str
-    version_id: str  # 32 hex digits, always, also of a null version
+    version_id: str  # 32 hex digits, also for a null version
     is_null: bool
     is_latest: bool
     state: State
@@ -121,7 +119,7 @@ class ObjectInfo:
     modified_ms: int
     content: Content
     checksums: tuple[Checksum, ...]
-    part_sizes: tuple[int, ...]  # of a multipart upload, else empty
+    part_sizes: tuple[int, ...]  # empty unless it was a multipart upload
 
     @property
     def is_marker(self) -> bool:
@@ -129,16 +127,16 @@ class ObjectInfo:
 
     @property
     def shown_version_id(self) -> str:
-        """As it is told: null versions have no id that anyone sees."""
+        """The version id in responses: a null version is shown as `null`."""
         return NULL_VERSION if self.is_null else self.version_id
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A page of a listing. If there are more entries, the markers say where the next one starts.
+    """A page of a listing. If more entries follow, the next page starts after the markers.
 
-    `next_marker` is the last entry, a key or a common prefix. `next_id` is the version or upload
-    id of that entry, as it is shown, where there can be several of one key.
+    `next_marker` is the last entry of this page, a key or a common prefix. `next_id` is the version
+    or upload id of that entry, in listings where a key can have several.
     """
 
     items: list[Item]
@@ -152,7 +150,7 @@ class Page(Generic[Item]):
 
 
 class ObjectToDelete(NamedTuple):
-    """The newest version of a key, or for good the one that is named."""
+    """An object to delete, or one version of it to remove permanently if `version_id` is set."""
 
     key: str
     version_id: str | None = None
@@ -161,10 +159,10 @@ class ObjectToDelete(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What a delete did. In a bucket without versions there are no ids to return."""
+    """The result of a delete. In an unversioned bucket it has no version id."""
 
     key: str
-    version_id: str | None  # as it is shown: of the marker made, or of the version removed
+    version_id: str | None  # of the new delete marker, or of the version removed
     is_marker: bool  # whether that version is, or was, a delete marker
 
 
@@ -176,14 +174,14 @@ class KeyInfo:
     label: str
     policy: str
     is_enabled: bool
-    inflight_max: int | None  # None: as for all
+    inflight_max: int | None  # None: the endpoint's limit applies
     created_ms: int
     last_used_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A new access key: the only time that its secret is returned."""
+    """A new access key with its secret, which is returned only once."""
 
     info: KeyInfo
     secret: str = field(repr=False)

@@ -1,8 +1,8 @@
-"""Multipart uploads: an object in parts, which come in any order and become one at the end.
+"""Multipart uploads: objects uploaded in parts, in any order, and joined at the end.
 
-A part is stored like an object's body and noted as a manifest of its own in the upload's rows;
-completing joins the chunks of the parts asked for, moves none of them, and forgets the upload in
-the same transaction. So a crash leaves an upload with its parts, or the object.
+A part is stored like the body of an object and recorded with a manifest of its own. Completing an
+upload joins the chunks of the listed parts without moving them, and removes the upload in the same
+transaction. So after a crash there is either the upload with its parts, or the object.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ LISTED_MAX = 1000
 class PartPage(NamedTuple):
     upload: UploadInfo
     parts: list[PartInfo]
-    next_number: int | None  # to be given as `after`; None: these were the last
+    next_number: int | None  # the `after` of the next page; None on the last page
 
 
 class NamedPart(NamedTuple):
-    """A part, as the caller who completes an upload names it."""
+    """A part as named in the request that completes an upload."""
 
     number: int
     etag: str
@@ -87,7 +87,7 @@ class NamedPart(NamedTuple):
 
 
 class Uploads:
-    """Thread-safe."""
+    """Creates, fills, completes, aborts and lists multipart uploads. Thread-safe."""
 
     def __init__(
         self,
@@ -131,7 +131,10 @@ class Uploads:
         algorithm: Algorithm | None = None,
         is_composite: bool | None = None,
     ) -> Change[UploadInfo]:
-        """Begin an upload. By default CRC64NVME is of the whole object, all others composite."""
+        """Prepares the start of an upload.
+
+        By default a CRC64NVME covers the full object, and every other checksum is composite.
+        """
         check_key(key)
         self._guard.check_change(bucket)
         if is_composite is None:
@@ -140,7 +143,7 @@ class Uploads:
             _check_kind(algorithm, is_composite=is_composite)
         started_ms = self._clock.wall_ns() // NS_PER_MS
         upload = UploadInfo(
-            # Those of one key are listed by their ids, and should be by their age.
+            # Uploads of a key are listed by id; the time makes that the order of their age.
             upload_id=f"{started_ms:012x}{self._random.getrandbits(80):020x}",
             bucket=bucket,
             key=key,
@@ -168,7 +171,7 @@ class Uploads:
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
     ) -> PartInfo:
-        """Store a part; one of the same number is replaced."""
+        """Stores a part, and replaces an earlier part with the same number."""
         with self.begin_part(bucket, key, upload_id, number, expected=expected, size=size) as put:
             for piece in pieces_of(source):
                 put.write(piece)
@@ -185,27 +188,28 @@ class Uploads:
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
     ) -> Put[PartInfo]:
-        """As `put_part`, of a body that comes in pieces.
+        """Starts storing a part whose body arrives in pieces.
 
-        A checksum, or one of that algorithm, is of the kind that was chosen for the upload; if
-        none was, it is stored beside the CRC64NVME that the object will have.
+        The part's checksum must use the algorithm of the upload. If the upload has none, any
+        algorithm is accepted, and a CRC64NVME is stored as well, which the object will have.
         """
         self._guard.check_change(bucket)
         if not 1 <= number <= PART_NUMBER_MAX:
-            raise InputError(f"part {number}: parts have numbers from 1 to {PART_NUMBER_MAX}")
-        where = f"{bucket}/{shown(key)}, part {number}"
+            raise InputError(f"part {number}: the part number must be 1 to {PART_NUMBER_MAX}")
+        part_name = f"{bucket}/{shown(key)}, part {number}"
         with self._database.snapshot() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
             self._check_whole(reader, upload_id, number, size or 0)
-        wanted = wanted_algorithms(algorithm, expected)
+        algorithms = wanted_algorithms(algorithm, expected)
         if upload.algorithm is None:
-            wanted = list(dict.fromkeys((*wanted, DEFAULT_ALGORITHM)))
+            algorithms = list(dict.fromkeys((*algorithms, DEFAULT_ALGORITHM)))
         elif algorithm is None and not expected.checksums:
-            wanted = [upload.algorithm]
-        elif wanted != [upload.algorithm]:
-            told = " and ".join(one.value for one in wanted)
+            algorithms = [upload.algorithm]
+        elif algorithms != [upload.algorithm]:
+            names = " and ".join(algorithm.value for algorithm in algorithms)
             raise InputError(
-                f"the checksum of the upload is {upload.algorithm.value}, of the part {told}"
+                f"{part_name}: the part has a {names} checksum, "
+                f"the upload needs {upload.algorithm.value}"
             )
 
         def apply(writer: Writer, body: Body, chunks: tuple[Chunk, ...]) -> PartInfo:
@@ -222,7 +226,9 @@ class Uploads:
             return part
 
         return Put(
-            self._objects.body_writer(wanted, what=where, size_max=PART_BYTES_MAX, size=size),
+            self._objects.body_writer(
+                algorithms, what=part_name, size_max=PART_BYTES_MAX, size=size
+            ),
             self._barrier,
             apply=apply,
             check_early=lambda: None,
@@ -268,7 +274,7 @@ class Uploads:
         source_condition: ReadCondition | None = None,
         byte_range: ByteRange | None = None,
     ) -> ChangeInSteps[PartInfo]:
-        """A part from the bytes of an object; they are read, since the part's MD5 is told."""
+        """Prepares a part from bytes of an object; reads them to compute the part's MD5."""
         self._guard.check_change(bucket)
 
         def steps() -> Generator[None, None, Change[PartInfo]]:
@@ -291,14 +297,14 @@ class Uploads:
     def parts(
         self, bucket: str, key: str, upload_id: str, *, after: int = 0, max_parts: int = LISTED_MAX
     ) -> PartPage:
-        """By number, from behind `after` on."""
+        """Lists the parts with numbers above `after`, in order."""
         limit = max(0, min(max_parts, LISTED_MAX))
         with self._database.snapshot() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
             rows = reader.parts(upload_id, after=after, limit=limit + 1)
         parts = [part_info(row) for row in rows[:limit]]
-        is_cut = len(rows) > limit
-        return PartPage(upload, parts, (parts[-1].number if parts else after) if is_cut else None)
+        has_more = len(rows) > limit
+        return PartPage(upload, parts, (parts[-1].number if parts else after) if has_more else None)
 
     def list(
         self,
@@ -310,7 +316,7 @@ class Uploads:
         upload_id_marker: str | None = None,
         max_uploads: int = LISTED_MAX,
     ) -> Page[UploadRow]:
-        """Uploads that are under way, by key and then by age."""
+        """Lists the uploads in progress by key, then by age."""
         with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
             return list_uploads(
@@ -324,10 +330,10 @@ class Uploads:
             )
 
     def abort(self, bucket: str, key: str, upload_id: str) -> None:
-        self.abortion(bucket, key, upload_id).run()
+        self.cancellation(bucket, key, upload_id).run()
 
-    def abortion(self, bucket: str, key: str, upload_id: str) -> Change[None]:
-        """Forget it and its parts."""
+    def cancellation(self, bucket: str, key: str, upload_id: str) -> Change[None]:
+        """Prepares the removal of an upload and its parts."""
         self._guard.check_change(bucket)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
@@ -362,36 +368,39 @@ class Uploads:
         checksum: Checksum | None = None,
         size: int | None = None,
     ) -> Change[ObjectInfo]:
-        """The object of those parts; other parts of the upload are dropped.
+        """Prepares the object made of `parts`; other parts of the upload are dropped.
 
-        `checksum` and `size`, if given, are what those of the whole must be.
+        If `checksum` or `size` is given, the object must have it.
         """
         condition = self._guard.write_condition(bucket, condition)
         if not parts:
-            raise InputError("an upload is completed with at least one part")
+            raise InputError("an upload needs at least one part to be completed")
         numbers = [part.number for part in parts]
         if numbers != sorted(set(numbers)):
-            raise BadPartOrder("the parts must be named once each, in ascending order")
-        # Others wait for the transaction: what takes long is done before it.
+            raise BadPartOrder("each part must be listed once, in ascending order of part numbers")
+        # Decoded before the transaction, which other changes wait for.
         with self._database.snapshot() as reader:
-            known = {row.chunks: part_manifest(row) for row in all_parts(reader, upload_id)}
+            decoded = {row.chunks: part_manifest(row) for row in all_parts(reader, upload_id)}
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ObjectInfo:
             upload = require_upload(writer, bucket, key, upload_id)
-            found = _named_parts(writer, upload, parts, known)
-            size_found = self._check_sizes(numbers, found)
-            if size not in (None, size_found):
-                raise BadSize(f"the parts have {size_found} bytes, {size} were announced")
-            whole = _whole_checksum(upload, found)
-            if checksum is not None and checksum not in whole:
-                raise BadDigest(f"the {checksum.algorithm.value} of the whole is another")
+            manifests = _named_parts(writer, upload, parts, decoded)
+            total_size = self._check_sizes(numbers, manifests)
+            if size not in (None, total_size):
+                raise BadSize(f"the parts have {total_size} bytes, {size} were announced")
+            checksums = _whole_checksum(upload, manifests)
+            if checksum is not None and checksum not in checksums:
+                raise BadDigest(
+                    f"the {checksum.algorithm.value} of the completed object "
+                    f"is not {shown(checksum.value)}"
+                )
             new = NewVersion(
-                size=size_found,
-                etag=digests.multipart_etag([part.etag for part in found]),
-                chunks=tuple(chunk for part in found for chunk in part.chunks),
+                size=total_size,
+                etag=digests.multipart_etag([part.etag for part in manifests]),
+                chunks=tuple(chunk for part in manifests for chunk in part.chunks),
                 content=upload.content,
-                checksums=whole,
-                part_sizes=tuple(part.size for part in found),
+                checksums=checksums,
+                part_sizes=tuple(part.size for part in manifests),
             )
             info = self._rules.put(writer, bucket, key, new, condition)
             writer.remove_upload(upload_id)
@@ -400,12 +409,13 @@ class Uploads:
         return Change(self._barrier, apply)
 
     def _check_sizes(self, numbers: Sequence[int], parts: Sequence[Manifest]) -> int:
-        """The size of all of them."""
+        """Returns the total size; raises `PartTooSmall` or `TooLarge`."""
         minimum = self._config.part_bytes_min
         for number, part in zip(numbers[:-1], parts, strict=False):
             if part.size < minimum:
                 raise PartTooSmall(
-                    f"part {number} has {part.size} bytes: all but the last need {minimum}",
+                    f"part {number} has {part.size} bytes: "
+                    f"every part except the last needs at least {minimum}",
                     number=number,
                     size=part.size,
                     minimum=minimum,
@@ -415,7 +425,7 @@ class Uploads:
         return size
 
     def _check_whole(self, reader: Reader, upload_id: str, number: int, size: int) -> None:
-        """`TooLarge` if the object could not be completed with a part of that size."""
+        """Raises `TooLarge` if a part of that size would make the object too large."""
         if self._config.max_object_size:
             self._check_size(size + reader.part_bytes(upload_id, excluding=number))
 
@@ -428,7 +438,7 @@ def require_upload(reader: Reader, bucket: str, key: str, upload_id: str) -> Upl
     require_bucket(reader, bucket)
     row = reader.upload(upload_id)
     if row is None or (row.bucket, row.key) != (bucket, key):
-        raise NoSuchUpload(f"{bucket}/{shown(key)}: there is no upload {shown(upload_id)}")
+        raise NoSuchUpload(f"{bucket}/{shown(key)}: upload {shown(upload_id)} does not exist")
     return upload_info(row)
 
 
@@ -436,39 +446,54 @@ def _named_parts(
     reader: Reader,
     upload: UploadInfo,
     parts: Sequence[NamedPart],
-    known: Mapping[bytes, Manifest],
+    decoded: Mapping[bytes, Manifest],
 ) -> list[Manifest]:
-    """The manifests of the parts asked for, as they are now; `known` are some of them, read."""
+    """Returns the current manifests of the listed parts.
+
+    `decoded` has manifests that were decoded before, by their bytes.
+    """
     rows = {row.number: row for row in all_parts(reader, upload.upload_id)}
-    found = []
+    manifests = []
     for part in parts:
         row = rows.get(part.number)
         if row is None or row.etag != part.etag.strip('"'):
-            raise BadPart(f"part {part.number} was not uploaded, or has another ETag")
-        manifest = known.get(row.chunks) or part_manifest(row)
+            raise BadPart(
+                f"part {part.number} was not uploaded, or its ETag is not {shown(part.etag)}"
+            )
+        manifest = decoded.get(row.chunks) or part_manifest(row)
         if part.checksum is not None and part.checksum not in manifest.checksums:
-            raise BadPart(f"part {part.number} has another {part.checksum.algorithm.value}")
-        found.append(manifest)
-    return found
+            raise BadPart(
+                f"the {part.checksum.algorithm.value} of part {part.number} "
+                f"is not {shown(part.checksum.value)}"
+            )
+        manifests.append(manifest)
+    return manifests
 
 
 def _whole_checksum(upload: UploadInfo, parts: Sequence[Manifest]) -> tuple[Checksum, ...]:
-    """From the parts' own; without a choice the CRC64NVME of the whole, if all parts have one."""
+    """Computes the object's checksum from those of the parts; empty if a part lacks one.
+
+    Without a chosen algorithm that is the CRC64NVME of the full object.
+    """
     algorithm = upload.algorithm or Algorithm.CRC64NVME
-    each = [
-        next((one for one in part.checksums if one.algorithm is algorithm), None) for part in parts
+    matching = [
+        next((checksum for checksum in part.checksums if checksum.algorithm is algorithm), None)
+        for part in parts
     ]
-    known = [one for one in each if one is not None]
-    if len(known) != len(parts):
+    checksums = [checksum for checksum in matching if checksum is not None]
+    if len(checksums) != len(parts):
         return ()
     if upload.is_composite:
-        return (digests.composite(algorithm, known),)
+        return (digests.composite(algorithm, checksums),)
     sizes = [part.size for part in parts]
-    return (digests.combined(algorithm, zip(known, sizes, strict=True)),)
+    return (digests.combined(algorithm, zip(checksums, sizes, strict=True)),)
 
 
 def _check_kind(algorithm: Algorithm, *, is_composite: bool) -> None:
     if is_composite and algorithm is Algorithm.CRC64NVME:
-        raise InputError("CRC64NVME is always of the full object")
+        raise InputError("a CRC64NVME checksum must be of the full object, not composite")
     if not is_composite and not digests.can_be_full(algorithm):
-        raise InputError(f"{algorithm.value} of a full object cannot be had from its parts")
+        raise InputError(
+            f"a {algorithm.value} checksum of a multipart upload must be composite, "
+            "not of the full object"
+        )

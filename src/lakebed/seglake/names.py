@@ -1,6 +1,6 @@
-"""Names that callers give: buckets as S3 allows them, keys as any text of 1 to 1,024 bytes.
+"""The rules for bucket names (those of S3) and object keys (any text of 1 to 1,024 bytes).
 
-Neither becomes part of a path: files are named by version ids and segment ids alone.
+Neither becomes part of a path: files are named only by version ids and segment ids.
 """
 
 from __future__ import annotations
@@ -22,35 +22,42 @@ _RESERVED_ENDS = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 
 
 def check_bucket_name(name: str) -> None:
-    """3 to 63 lower-case letters, digits, hyphens and single dots; no address."""
+    """Raises `BadBucketName` unless S3 allows the name."""
     if not _BUCKET.fullmatch(name):
         raise BadBucketName(
-            f"{shown(name)} cannot be the name of a bucket: 3 to 63 lower-case letters, digits, "
-            "hyphens and dots, a letter or digit at both ends"
+            f"{shown(name)} is not a valid bucket name: it must have 3 to 63 lower-case letters, "
+            "digits, hyphens and dots, and start and end with a letter or digit"
         )
     if ".." in name or ".-" in name or "-." in name:
-        raise BadBucketName(f"{shown(name)}: a dot in a bucket's name stands between letters")
+        raise BadBucketName(
+            f"{shown(name)} is not a valid bucket name: "
+            "a dot must stand between two letters or digits"
+        )
     if _ADDRESS.fullmatch(name):
-        raise BadBucketName(f"{shown(name)}: a bucket's name must not look like an address")
+        raise BadBucketName(
+            f"{shown(name)} is not a valid bucket name: it must not look like an IP address"
+        )
     if name.startswith(_RESERVED_STARTS) or name.endswith(_RESERVED_ENDS):
-        raise BadBucketName(f"{shown(name)}: such names of buckets are reserved by S3")
+        raise BadBucketName(
+            f"{shown(name)} is not a valid bucket name: S3 reserves this prefix or suffix"
+        )
 
 
 def check_key(key: str) -> None:
-    """Any text, also `..`, `//` and control characters."""
+    """Raises `BadKey` unless the key is valid; `..`, `//` and control characters are allowed."""
     try:
         size = len(key.encode())
     except UnicodeEncodeError:
-        raise BadKey(f"{shown(key)} cannot be a key: it is not valid Unicode") from None
+        raise BadKey(f"{shown(key)} is not a valid key: it is not valid Unicode") from None
     if not 0 < size <= KEY_BYTES_MAX:
-        raise BadKey(f"a key has 1 to {KEY_BYTES_MAX} bytes of UTF-8, this one has {size}")
+        raise BadKey(f"a key must have 1 to {KEY_BYTES_MAX} bytes of UTF-8, this one has {size}")
 
 
 def check_content(content: Content) -> None:
-    """What is kept with an object goes into a header of every answer that has it."""
-    said = vars(content) | {"metadata": None}
-    for name, value in (*said.items(), *content.metadata.items()):
+    """Raises `InputError` if a value cannot be sent as a response header."""
+    headers = vars(content) | {"metadata": None}
+    for name, value in (*headers.items(), *content.metadata.items()):
         if _CONTROLS.search(name) or (value is not None and _CONTROLS.search(value)):
             raise InputError(
-                f"{shown(name)}: what is kept with an object has no control characters"
+                f"{shown(name)}: headers and metadata must not contain control characters"
             )

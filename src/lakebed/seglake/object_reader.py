@@ -1,7 +1,7 @@
-"""Objects on their way out: found in one snapshot, and verified chunk by chunk.
+"""Reads objects: finds a version in one snapshot of the metadata and verifies each chunk.
 
-No byte leaves before the BLAKE3 of its whole chunk was checked. A chunk that is damaged ends the
-reading with `Damaged` and marks the version.
+No byte is returned before the BLAKE3 of its whole chunk was checked. A damaged chunk ends the read
+with `Damaged` and marks the version as damaged.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from lakebed.seglake.ranges import ByteRange
 from lakebed.seglake.versions import check_visible, find_version, info_of, require_bucket
 
 LISTED_MAX = 1000
-PLACED_BYTES_MIN = 256 * KIB  # what is smaller is cheap to copy
+PLACED_BYTES_MIN = 256 * KIB  # smaller pieces are cheap to copy
 
 Read = TypeVar("Read")
 
 
 class MarkDamaged(Protocol):
     def __call__(self, version_id: str, *, waits: bool) -> None:
-        """Note the damage; if it `waits`, durably, as far as that is possible."""
+        """Marks the version as damaged; with `waits`, tries to make the mark durable first."""
 
 
 class FoundVersion(NamedTuple):
@@ -49,11 +49,11 @@ class FoundVersion(NamedTuple):
 
 
 class ObjectReader:
-    """Some bytes of a version, to be iterated once or more; each piece is verified."""
+    """A range of bytes of a version; each iteration reads and verifies it anew."""
 
     def __init__(
         self,
-        found: FoundVersion,
+        version: FoundVersion,
         chunks: ChunkReader,
         *,
         start: int,
@@ -61,8 +61,8 @@ class ObjectReader:
         mark_damaged: MarkDamaged,
         waits: bool = True,
     ) -> None:
-        self.info = found.info
-        self._found = found
+        self.info = version.info
+        self._found = version
         self.start = start
         self.end = end
         self._chunks = chunks
@@ -77,26 +77,26 @@ class ObjectReader:
             yield self._verified(self._chunks.read, chunk)[start:end]
 
     def places(self) -> Iterator[memoryview | FilePlace]:
-        """The same bytes: large pieces as places in files, to be released by whoever gets them."""
+        """Yields the same bytes, large pieces as file ranges that the caller must release."""
         for chunk, start, end in self._cuts():
-            place = None
+            file_range = None
             if end - start >= PLACED_BYTES_MIN:
-                place = self._verified(self._chunks.locate, chunk)
-            if place is None:
+                file_range = self._verified(self._chunks.locate, chunk)
+            if file_range is None:
                 yield self._verified(self._chunks.read, chunk)[start:end]
             else:
-                place.cut(start, end)
-                yield place
+                file_range.cut(start, end)
+                yield file_range
 
     def _cuts(self) -> Iterator[tuple[Chunk, int, int]]:
-        """The chunks that are read, and which of their bytes."""
-        place = 0  # of the chunk in the object
+        """Yields each chunk to read, with the start and end of the bytes to take from it."""
+        position = 0  # of the chunk in the object
         for chunk in self._found.manifest.chunks:
-            if place >= self.end:
+            if position >= self.end:
                 return
-            if place + chunk.length > self.start:
-                yield chunk, max(self.start - place, 0), min(self.end - place, chunk.length)
-            place += chunk.length
+            if position + chunk.length > self.start:
+                yield chunk, max(self.start - position, 0), min(self.end - position, chunk.length)
+            position += chunk.length
 
     def _verified(self, read: Callable[[Chunk], Read], chunk: Chunk) -> Read:
         try:
@@ -107,7 +107,7 @@ class ObjectReader:
             raise
 
     def between(self, start: int, end: int) -> ObjectReader:
-        """Other bytes of the same version."""
+        """Returns a reader of another range of the same version."""
         return ObjectReader(
             self._found,
             self._chunks,
@@ -118,12 +118,12 @@ class ObjectReader:
         )
 
     def read(self) -> bytes:
-        """All of it."""
+        """Returns all bytes of the range."""
         return b"".join(self)
 
 
 class ReadableObjects:
-    """Thread-safe; readers never wait for writers."""
+    """Reads and lists objects. Thread-safe; readers never wait for writers."""
 
     def __init__(
         self,
@@ -136,13 +136,13 @@ class ReadableObjects:
     ) -> None:
         self._hides_null_versions = config.spec_version_listing
         self._manifests = ManifestCache(mutex=runner.mutex())
-        self.read_count = 0  # about: for whoever works beside reads
+        self.read_count = 0  # approximate, for background work that gives way to reads
         self._database = database
         self._chunks = chunks
         self._mark_damaged = mark_damaged
 
     def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
-        """`MethodNotAllowed` for a delete marker that was asked for by its id."""
+        """Describes a version. Raises `MethodNotAllowed` if `version_id` is a delete marker."""
         return self._find(bucket, key, version_id).info
 
     def get(
@@ -155,20 +155,20 @@ class ReadableObjects:
         condition: ReadCondition | None = None,
         waits: bool = True,
     ) -> ObjectReader:
-        """What is read is one version, whatever is written meanwhile.
+        """Returns a reader of one version, which later writes do not affect.
 
-        A reader that finds damage waits until that is noted, unless `waits` is false: as in the
-        thread of an event loop, or in one of few threads.
+        A reader that finds damage waits until the version is marked. Pass `waits` as false where
+        waiting is not acceptable, as in the thread of an event loop.
         """
-        found = self._find(bucket, key, version_id)
-        manifest = found.manifest
+        version = self._find(bucket, key, version_id)
+        manifest = version.manifest
         if condition is not None:
             condition.check(etag=manifest.etag, modified_ms=manifest.modified_ms)
         start, end = 0, manifest.size
         if byte_range is not None:
             start, end = byte_range.resolve(manifest.size)
         return ObjectReader(
-            found,
+            version,
             self._chunks,
             start=start,
             end=end,
@@ -177,11 +177,11 @@ class ReadableObjects:
         )
 
     def _find(self, bucket: str, key: str, version_id: str | None) -> FoundVersion:
-        # The newest version is found by one question. If it is not there, that stays true of
-        # that moment, whatever the next question (is there such a bucket?) finds.
+        # The newest version takes one query, so it needs no snapshot. If it is missing, a second
+        # query looks for the bucket; a change between the two does not make the answer wrong.
         self.read_count += 1
-        ask = self._database.query if version_id is None else self._database.snapshot
-        with ask() as reader:
+        read = self._database.query if version_id is None else self._database.snapshot
+        with read() as reader:
             return require_object(reader, bucket, key, version_id, decoded=self._manifests.decoded)
 
     def list(
@@ -193,7 +193,7 @@ class ReadableObjects:
         after: str = "",
         max_keys: int = LISTED_MAX,
     ) -> Page[VersionRow]:
-        """A page of the objects whose keys are behind `after`."""
+        """Lists a page of the objects whose keys come after `after`."""
         with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
             return list_objects(
@@ -210,7 +210,7 @@ class ReadableObjects:
         version_id_marker: str | None = None,
         max_keys: int = LISTED_MAX,
     ) -> Page[ListedVersion]:
-        """A page of all versions and delete markers, a key's newest first.
+        """Lists a page of all versions and delete markers, newest first within a key.
 
         In an unversioned bucket these are the null versions, or none with `spec_version_listing`.
         """
@@ -245,30 +245,30 @@ def require_object(
     *,
     decoded: DecodeManifest = decode_anew,
 ) -> FoundVersion:
-    """A version that has bytes: the one asked for, or the newest."""
-    where = f"{bucket}/{shown(key)}"
+    """Returns the given version, or the newest; raises if it is missing or a delete marker."""
+    object_name = f"{bucket}/{shown(key)}"
     if version_id is None:
         current = reader.current_manifest(bucket, key)
         if current is None:
             require_bucket(reader, bucket)
-        row = check_visible(bucket, key, None if current is None else current[0])
+        newest = check_visible(bucket, key, None if current is None else current[0])
         assert current is not None
-        manifest = decoded(row.version_id, current[1], path=where)
-        return FoundVersion(row, manifest, is_latest=True)
+        manifest = decoded(newest.version_id, current[1], path=object_name)
+        return FoundVersion(newest, manifest, is_latest=True)
     require_bucket(reader, bucket)
-    found = find_version(reader, bucket, key, version_id)
-    if found is None:
-        raise NoSuchVersion(f"{where}: there is no version {shown(version_id)}")
-    if found.state is State.DELETED:
-        marker_id = NULL_VERSION if found.is_null else found.version_id
+    row = find_version(reader, bucket, key, version_id)
+    if row is None:
+        raise NoSuchVersion(f"{object_name}: version {shown(version_id)} does not exist")
+    if row.state is State.DELETED:
+        marker_id = NULL_VERSION if row.is_null else row.version_id
         raise MethodNotAllowed(
-            f"{where}: that version is a delete marker",
+            f"{object_name}: version {marker_id} is a delete marker",
             marker_id=marker_id,
-            modified_ms=found.modified_ms,
+            modified_ms=row.modified_ms,
         )
-    data = reader.manifest(found.version_id)
+    data = reader.manifest(row.version_id)
     assert data is not None, "every version has a manifest"
-    newest = reader.current(bucket, key)
-    is_latest = newest is not None and newest.version_id == found.version_id
-    manifest = decoded(found.version_id, data, path=where)
-    return FoundVersion(found, manifest, is_latest=is_latest)
+    current_row = reader.current(bucket, key)
+    is_latest = current_row is not None and current_row.version_id == row.version_id
+    manifest = decoded(row.version_id, data, path=object_name)
+    return FoundVersion(row, manifest, is_latest=is_latest)

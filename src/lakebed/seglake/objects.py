@@ -1,7 +1,7 @@
-"""Objects: put, copied, deleted and listed; reading them is `ReadableObjects`'s.
+"""Writes objects: put, copy and delete. Reading is in `object_reader`.
 
-Every change is acknowledged when it is durable. Whether a condition holds is decided in the
-transaction that makes the change, so of many who put if absent exactly one succeeds.
+Every change is acknowledged once it is durable. Conditions are checked in the transaction that
+makes the change, so exactly one of several concurrent put-if-absent requests succeeds.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ DELETED_AT_ONCE_MAX = 1000
 
 
 class Put(Generic[Result]):
-    """A body on its way to become an object, or a part of one.
+    """An incoming body that becomes an object or a part.
 
-    Ended by `finish`, `submit` or `change`; as a context manager it gives up what was not ended.
+    `finish`, `submit` or `change` ends it. As a context manager it abandons a body not yet ended.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Put(Generic[Result]):
         size: int | None,
         plan: Callable[[Body, tuple[Chunk, ...]], PlannedPut] | None = None,
     ) -> None:
-        """`plan` is what `apply` does, if that is a put without a condition."""
+        """`plan` describes what `apply` does, for a put without a condition."""
         self._writer = writer
         self._barrier = barrier
         self._apply = apply
@@ -96,36 +96,39 @@ class Put(Generic[Result]):
         self._check_early = check_early
         self._expected = expected
         self._size = size
-        self._came_bytes = 0
+        self._received_bytes = 0
 
     def check(self) -> None:
-        """What can be known before the body comes; it is decided when all of it has come."""
+        """Checks bucket and condition before the body arrives; the commit checks them again."""
         self._check_early()
 
     def write(self, data: Buffer) -> None:
-        """The next bytes of the body."""
-        was_small = self._came_bytes <= INLINE_BYTES_MAX
-        self._came_bytes += len(data)
-        if was_small and self._came_bytes > INLINE_BYTES_MAX:
+        """Adds the next bytes of the body."""
+        was_small = self._received_bytes <= INLINE_BYTES_MAX
+        self._received_bytes += len(data)
+        if was_small and self._received_bytes > INLINE_BYTES_MAX:
             self._check_early()  # rather than after gigabytes
         self._writer.write(data)
 
     def expect(self, checksum: Checksum) -> None:
-        """A checksum that is told behind the body; its algorithm was asked for at the beginning."""
+        """Adds an expected checksum that arrives after the body, as in a trailer.
+
+        Its algorithm must have been passed when the put began.
+        """
         decoded(checksum)
         checksums = (*self._expected.checksums, checksum)
         self._expected = self._expected._replace(checksums=checksums)
 
     def finish(self) -> Result:
-        """What it became, durable."""
+        """Commits the body and returns the object or part once it is durable."""
         return self.change().run()
 
     def submit(self) -> Ticket[Result]:
-        """As `finish`, without waiting for it."""
+        """Commits the body like `finish`, but returns a ticket without waiting."""
         return self.change().submit()
 
     def change(self) -> Change[Result]:
-        """All of the body came, and is as was expected: what is left is to commit it."""
+        """Checks the complete body against the expected digests and prepares its commit."""
         body = self._writer.finish(expected=self._expected, size=self._size)
         apply, plan = self._apply, self._plan
         return Change(
@@ -136,7 +139,7 @@ class Put(Generic[Result]):
         )
 
     def give_up(self) -> None:
-        """Nothing is stored. Idempotent, and without effect on what was ended."""
+        """Abandons the body; does nothing if the put was already ended. Idempotent."""
         self._writer.give_up()
 
     def __enter__(self) -> Put[Result]:
@@ -147,7 +150,7 @@ class Put(Generic[Result]):
 
 
 class Objects(ReadableObjects):
-    """Thread-safe."""
+    """Reads and writes objects. Thread-safe."""
 
     def __init__(
         self,
@@ -183,7 +186,7 @@ class Objects(ReadableObjects):
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
     ) -> ObjectInfo:
-        """Store all of a body. An error of its source comes through, and nothing is stored."""
+        """Stores an object. If reading `source` raises, the error propagates; nothing is stored."""
         if isinstance(source, bytes) and len(source) <= INLINE_BYTES_MAX and size is None:
             return self.small_put(
                 bucket,
@@ -218,8 +221,8 @@ class Objects(ReadableObjects):
         algorithm: Algorithm | None = None,
         expected: Expected = NOTHING_EXPECTED,
     ) -> Change[ObjectInfo]:
-        """Store a body of at most `INLINE_BYTES_MAX` that is all there."""
-        assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it comes"
+        """Prepares a put of a complete body of at most `INLINE_BYTES_MAX` bytes."""
+        assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it arrives"
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
         body = small_body(
@@ -250,14 +253,14 @@ class Objects(ReadableObjects):
         size: int | None = None,
         as_owner: bool = False,
     ) -> Put[ObjectInfo]:
-        """Store a body that comes in pieces. `size` is what was announced, if it was.
+        """Starts storing a body that arrives in pieces. `size` is the announced size, if known.
 
-        A CRC64NVME is stored if neither an algorithm nor a checksum is given. `as_owner` is for
-        the owner of a reserved bucket.
+        A CRC64NVME is stored if neither an algorithm nor a checksum is given. Only the owner of a
+        reserved bucket passes `as_owner`.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition, as_owner=as_owner)
-        where = f"{bucket}/{shown(key)}"
+        object_name = f"{bucket}/{shown(key)}"
 
         def plan(body: Body, chunks: tuple[Chunk, ...]) -> PlannedPut:
             return planned_put(bucket, key, body, chunks, content)
@@ -268,11 +271,11 @@ class Objects(ReadableObjects):
         def check_early() -> None:
             with self._database.snapshot() as reader:
                 require_bucket(reader, bucket)
-                check_condition(condition, reader.current(bucket, key), what=where)
+                check_condition(condition, reader.current(bucket, key), what=object_name)
 
         writer = self.body_writer(
             wanted_algorithms(algorithm, expected),
-            what=where,
+            what=object_name,
             size_max=self._config.max_object_size,
             size=size,
         )
@@ -289,7 +292,7 @@ class Objects(ReadableObjects):
     def body_writer(
         self, algorithms: Iterable[Algorithm], *, what: str, size_max: int, size: int | None
     ) -> BodyWriter:
-        """`TooLarge` if what was announced is more than is allowed."""
+        """Raises `TooLarge` if the announced size exceeds `size_max`."""
         if size_max and size is not None and size > size_max:
             raise TooLarge(what, size=size, limit=size_max)
         return BodyWriter(
@@ -339,25 +342,28 @@ class Objects(ReadableObjects):
         condition: Condition = NO_CONDITION,
         algorithm: Algorithm | None = None,
     ) -> ChangeInSteps[ObjectInfo]:
-        """The same chunks under another key (or the same), with `content` in place of its own.
+        """Prepares a copy, which shares the chunks of its source, under any key.
 
-        Nothing is read or written, unless a checksum is asked for that the source does not have.
+        `content` replaces the source's headers. Object data is read only to compute a checksum of
+        `algorithm` that the source does not have; it is never written.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
-        known: tuple[str, Checksum] | None = None
+        source_checksum: tuple[str, Checksum] | None = None
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ObjectInfo:
-            found = require_object(writer, source_bucket, source_key, source_version_id)
+            source = require_object(writer, source_bucket, source_key, source_version_id)
             if source_condition is not None:
-                _check_source(source_condition, found)
-            _check_whole(found)
-            manifest = found.manifest
+                _check_source(source_condition, source)
+            _check_whole(source)
+            manifest = source.manifest
             checksums = manifest.checksums
-            if known is not None:
-                version_id, checksum = known
+            if source_checksum is not None:
+                version_id, checksum = source_checksum
                 if version_id != manifest.version_id:
-                    raise ConditionConflict(f"{source_key}: it changed while it was copied")
+                    raise ConditionConflict(
+                        f"{source_bucket}/{shown(source_key)}: the source changed during the copy"
+                    )
                 checksums = (checksum,)
             new = NewVersion(
                 size=manifest.size,
@@ -370,13 +376,13 @@ class Objects(ReadableObjects):
             return self._rules.put(writer, bucket, key, new, condition)
 
         def steps() -> Generator[None, None, Change[ObjectInfo]]:
-            nonlocal known
+            nonlocal source_checksum
             if algorithm is not None:
                 source = self.get(
                     source_bucket, source_key, version_id=source_version_id, waits=False
                 )
                 checksum = yield from _computed(source, algorithm)
-                known = source.info.version_id, checksum
+                source_checksum = source.info.version_id, checksum
             return Change(self._barrier, apply)
 
         return ChangeInSteps(steps())
@@ -390,7 +396,10 @@ class Objects(ReadableObjects):
         byte_range: ByteRange | None = None,
         condition: ReadCondition | None = None,
     ) -> ObjectReader:
-        """What a copy reads: `PreconditionFailed` also where a reader would have it already."""
+        """Returns a reader of a copy's source.
+
+        Raises `PreconditionFailed` where a plain read would raise `NotModified`.
+        """
         try:
             return self.get(
                 bucket,
@@ -419,7 +428,7 @@ class Objects(ReadableObjects):
     def delete_many(
         self, bucket: str, objects: Sequence[ObjectToDelete]
     ) -> list[Deleted | LakebedError]:
-        """Up to 1,000; each by itself, its error in its place."""
+        """Deletes up to 1,000 objects independently; returns a result or an error for each."""
         tickets: list[Ticket[Deleted] | LakebedError] = []
         for change in self.deletions(bucket, objects):
             try:
@@ -437,9 +446,11 @@ class Objects(ReadableObjects):
     def deletions(
         self, bucket: str, objects: Sequence[ObjectToDelete]
     ) -> list[Change[Deleted] | LakebedError]:
-        """As `delete_many`, still to be done."""
+        """Prepares the changes of `delete_many`; an invalid one is returned as its error."""
         if len(objects) > DELETED_AT_ONCE_MAX:
-            raise InputError(f"{len(objects)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
+            raise InputError(
+                f"{len(objects)} objects to delete: one request takes at most {DELETED_AT_ONCE_MAX}"
+            )
         self.guard.check_change(bucket)
         with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
@@ -454,7 +465,10 @@ class Objects(ReadableObjects):
     def deletion(
         self, bucket: str, target: ObjectToDelete, *, as_owner: bool = False
     ) -> Change[Deleted]:
-        """The newest version, or for good the one given. What is not there is deleted already."""
+        """Prepares a delete: of the object, or permanently of the version that `target` names.
+
+        Deleting something that does not exist succeeds.
+        """
         key, version_id, condition = target
         check_key(key)
         self.guard.check_change(bucket, as_owner=as_owner)
@@ -468,7 +482,7 @@ class Objects(ReadableObjects):
 
 
 def _computed(source: ObjectReader, algorithm: Algorithm) -> Generator[None, None, Checksum]:
-    """The checksum of a whole object: the one it has, or computed chunk by chunk."""
+    """Returns the checksum of the full object, computing it chunk by chunk if it has none."""
     for checksum in source.info.checksums:
         if checksum.algorithm is algorithm and not checksum.is_composite:
             return checksum
@@ -488,24 +502,24 @@ def planned_put(
 
 
 def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[Algorithm]:
-    """Which checksums are computed and stored; those given are checked to be of their kind."""
+    """Returns the algorithms to compute; raises `InputError` if an expected value is malformed."""
     for checksum in expected.checksums:
         decoded(checksum)
-    given = [checksum.algorithm for checksum in expected.checksums]
-    if algorithm is not None and algorithm not in given:
-        given.append(algorithm)
-    return given or [DEFAULT_ALGORITHM]
+    algorithms = [checksum.algorithm for checksum in expected.checksums]
+    if algorithm is not None and algorithm not in algorithms:
+        algorithms.append(algorithm)
+    return algorithms or [DEFAULT_ALGORITHM]
 
 
-def _check_whole(found: FoundVersion) -> None:
-    """A copy shares the chunks of its source, and would pass for whole."""
-    if found.row.state is State.DAMAGED:
-        row = found.row
-        raise Damaged(f"{row.bucket}/{shown(row.key)}: it is damaged, and cannot be copied")
+def _check_whole(source: FoundVersion) -> None:
+    """Refuses a damaged source: a copy shares its chunks and would look intact."""
+    if source.row.state is State.DAMAGED:
+        row = source.row
+        raise Damaged(f"{row.bucket}/{shown(row.key)}: the object is damaged and cannot be copied")
 
 
-def _check_source(condition: ReadCondition, found: FoundVersion) -> None:
+def _check_source(condition: ReadCondition, source: FoundVersion) -> None:
     try:
-        condition.check(etag=found.manifest.etag, modified_ms=found.manifest.modified_ms)
+        condition.check(etag=source.manifest.etag, modified_ms=source.manifest.modified_ms)
     except NotModified as error:
         raise PreconditionFailed(str(error)) from error

@@ -1,4 +1,4 @@
-"""Where a lake's files are, below the root of its store."""
+"""The paths of the object store's files below a store's root."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class LakePaths:
         self.manifests = os.path.join(self.root, "objects", "manifests")
         self.database = os.path.join(self.root, DATABASE_NAME)
         self.secret_key = os.path.join(self.root, SECRET_KEY_NAME)
-        self.traces = (self.database, self.segments)  # if none is there, no object ever was
+        self.traces = (self.database, self.segments)  # if neither exists, no object ever did
         self.quarantine = os.path.join(self.root, "quarantine")

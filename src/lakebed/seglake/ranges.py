@@ -1,4 +1,4 @@
-"""Which bytes of an object are asked for."""
+"""The byte ranges that a request reads of an object."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from lakebed.seglake.model import ObjectInfo
 
 
 class ByteRange(NamedTuple):
-    """From `first` to `last`, both inclusive, as HTTP counts.
+    """The bytes from `first` to `last`, both inclusive, as in HTTP.
 
-    Without a last one it goes to the end; without a first one it is the last `last` bytes.
+    Without `last` the range goes to the end; without `first` it is the final `last` bytes.
     """
 
     first: int | None
     last: int | None = None
 
     def resolve(self, size: int) -> tuple[int, int]:
-        """Start and end of it in an object of that size; `BadRange` if it has no byte there."""
+        """Returns the half-open range `(start, end)` within an object of `size` bytes.
+
+        Raises `BadRange` if the range lies outside the object.
+        """
         if self.first is None:
             length = min(self.last or 0, size)
             start, end = size - length, size
@@ -27,7 +30,7 @@ class ByteRange(NamedTuple):
             start = self.first
             end = size if self.last is None else min(self.last + 1, size)
         if not 0 <= start < end:
-            raise BadRange(f"{self} has no byte in an object of {size} bytes", size=size)
+            raise BadRange(f"{self} is outside the object, which has {size} bytes", size=size)
         return start, end
 
     def __str__(self) -> str:
@@ -37,11 +40,13 @@ class ByteRange(NamedTuple):
 
 
 def part_range(info: ObjectInfo, number: int) -> range | None:
-    """The bytes of a part, which may be none; None if they are all of an object."""
+    """Returns the bytes of a part, possibly empty; None if the object is a single part."""
     sizes = info.part_sizes
     if not sizes and number == 1:
         return None
     if not 1 <= number <= len(sizes):
-        raise InputError(f"there is no part {number} in an object of {max(1, len(sizes))}")
+        raise InputError(
+            f"part {number} does not exist (parts of the object: {max(1, len(sizes))})"
+        )
     first = sum(sizes[: number - 1])
     return range(first, first + sizes[number - 1])

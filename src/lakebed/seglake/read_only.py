@@ -1,12 +1,12 @@
-"""The object store of a root, only to be read: beside its writer, or after it.
+"""The object store of a root, opened read-only, also while a writer is running.
 
     lake = ReadOnlyLake(root, disk=disk, runner=runner)
     lake.buckets.list()
     for piece in lake.objects.get("photos", "2025/city.jpg"): ...
 
-It takes no lock, repairs nothing, marks nothing as damaged and creates nothing but what SQLite's
-readers share with its writer (`meta.db-wal`, `meta.db-shm`). It sees what is committed. A root
-without metadata has no buckets, until somebody makes one; if it lost them, reading is refused.
+It takes no lock, repairs nothing, marks nothing as damaged, and creates only the files that SQLite
+readers share with the writer (`meta.db-wal`, `meta.db-shm`). It sees committed changes. A root that
+never had metadata has no buckets; if a root lost its metadata, reads are refused.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from lakebed.seglake.versions import require_bucket
 
 
 class ReadOnlyBuckets:
-    """Thread-safe."""
+    """Lists buckets. Thread-safe."""
 
     def __init__(self, metadata: Snapshots) -> None:
         self._metadata = metadata
 
     def list(self) -> list[BucketInfo]:
-        """By name."""
+        """Returns all buckets, sorted by name."""
         with self._metadata.snapshot() as reader:
             return reader.buckets()
 
     def get(self, name: str) -> BucketInfo:
-        """`NoSuchBucket` if there is none."""
+        """Raises `NoSuchBucket` if the bucket does not exist."""
         with self._metadata.snapshot() as reader:
             return require_bucket(reader, name)
 
 
 class ReadOnlyLake:
-    """Thread-safe. Nothing is opened before somebody asks."""
+    """A read-only view of an object store. Opens files only when they are used. Thread-safe."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ReadOnlyLake:
         )
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes all files. Idempotent."""
         self.chunks.close()
         self.metadata.close()
 
@@ -86,4 +86,4 @@ class ReadOnlyLake:
 
 
 def _ignore_damage(version_id: str, *, waits: bool) -> None:
-    """The reader hears of the damage; marking it is the writer's."""
+    """Does nothing: the reader gets the error, and only the writer can mark a version."""

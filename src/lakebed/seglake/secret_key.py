@@ -1,13 +1,13 @@
-"""The file `secret.key` of a root, and what is sealed with it: the secrets of access keys.
+"""The file `secret.key` of a root, whose key encrypts the secrets of access keys.
 
-A secret must be known in clear to check a signature, so it is not hashed but encrypted: AES-256-GCM
-with a new nonce each time, the access key being the associated data, so that the secret of one key
-cannot be put in the place of another's. Whoever has the database alone has no secret. The file is
-made when the first secret is sealed, for its owner alone to read, and never changed.
+Checking a signature needs the secret itself, so secrets are encrypted, not hashed: AES-256-GCM with
+a new nonce each time and the access key as associated data, so that the secret of one key cannot be
+moved to another. The database alone reveals no secret. The file is created when the first secret is
+encrypted, readable only by its owner, and never changes.
 
-Invariant: a file is never put in the place of one that sealed something. What it sealed names it;
-a missing file, or that of another root, is an error that says so, and what is sealed stays as it
-is until the right file is back.
+Invariant: a key file that encrypted a secret is never replaced. Each encrypted secret holds the id
+of its key file. If the file is missing or belongs to another root, using a secret raises an error,
+and the encrypted secrets stay as they are until the right file is restored.
 """
 
 from __future__ import annotations
@@ -52,57 +52,59 @@ class SecretKey(NamedTuple):
         return start + AESGCM(self.key).encrypt(nonce, secret.encode(), access_key.encode())
 
     def unseal(self, sealed: bytes, *, access_key: str) -> str:
-        """The secret; an error that says which of the two, file or secret, is not right."""
+        """Decrypts the secret. The error says whether the key file or the secret is wrong."""
         start = SEALED_SECRET.unpack(sealed)
         what = f"the secret of access key {access_key}"
         if start.version != SECRET_VERSION:
-            raise UnknownVersion(f"{what} is sealed in version {start.version}")
+            raise UnknownVersion(
+                f"{what} is encrypted in version {start.version}, which is unknown"
+            )
         if start.key_id != self.key_id:
             raise SecretKeyMismatch(
-                f"not the key that sealed {what}: restore the file that belongs to this root",
+                f"not the key that encrypted {what}: restore the file that belongs to this root",
                 path=self.path,
                 expected=start.key_id.hex(),
                 found=self.key_id.hex(),
             )
         try:
-            opened = AESGCM(self.key).decrypt(
+            secret = AESGCM(self.key).decrypt(
                 start.nonce, sealed[SEALED_SECRET.size :], access_key.encode()
             )
         except InvalidTag:
             raise Corrupt(f"{what} is damaged") from None
-        return opened.decode()
+        return secret.decode()
 
 
 def read_secret_key(disk: Disk, path: str) -> SecretKey:
-    """`NotFound` if there is none."""
+    """Reads the key file; raises `NotFound` if it does not exist."""
     data = read_file(disk, path, size_max=SECRET_KEY_FILE.size)
     if len(data) < SECRET_KEY_FILE.size:
-        raise Corrupt("the key that seals secrets is cut short", path=path)
+        raise Corrupt("the secret key file is truncated", path=path)
     record = SECRET_KEY_FILE.unpack(data)
     if record.magic != SECRET_KEY_MAGIC:
-        raise Corrupt("not the key that seals secrets", path=path)
+        raise Corrupt("the file is not a secret key file: wrong magic number", path=path)
     if record.version != SECRET_VERSION:
-        raise UnknownVersion(f"version {record.version} of the key that seals secrets", path=path)
+        raise UnknownVersion(f"unknown version {record.version} of the secret key file", path=path)
     if record.checksum != blake3(data[:_CHECKED_BYTES]).digest():
-        raise Corrupt("the key that seals secrets is damaged", path=path)
+        raise Corrupt("the secret key file is damaged: wrong checksum", path=path)
     return SecretKey(path, record.key_id, record.key)
 
 
 def require_secret_key(disk: Disk, path: str) -> SecretKey:
-    """Of a root where something was sealed."""
+    """Reads the key file of a root that has secrets; raises `SecretKeyMismatch` if missing."""
     try:
         return read_secret_key(disk, path)
     except NotFound:
         raise SecretKeyMismatch(
-            "missing, and the secrets of access keys were sealed with it: restore it", path=path
+            "the file is missing, and access keys need it: restore it from a backup", path=path
         ) from None
 
 
 def first_secret_key(disk: Disk, path: str, *, random_bytes: RandomBytes) -> SecretKey:
-    """Of a root where nothing was sealed yet: durable when this returns.
+    """Returns the key of a root that has no secrets yet, durable on return.
 
-    If there is one, it stays. Whoever made it may have crashed before it was durable, so that it
-    is written once more.
+    Creates the key if there is none. An existing key is kept but written again, because the process
+    that created it may have crashed before it was durable.
     """
     try:
         key = read_secret_key(disk, path)
@@ -114,7 +116,7 @@ def first_secret_key(disk: Disk, path: str, *, random_bytes: RandomBytes) -> Sec
 
 
 def _remove_temporaries(disk: Disk, path: str) -> None:
-    """What a crash left: a key that nobody uses is nothing to leave about."""
+    """Removes temporary files that a crash left, because they contain keys."""
     folder, start = os.path.dirname(path), os.path.basename(path) + "."
     for name in disk.names(folder):
         if name.startswith(start) and name.endswith(TEMPORARY_SUFFIX):

@@ -1,4 +1,4 @@
-"""A segment's file as bytes: its header, its records, and what seals it.
+"""The bytes of a segment file: its header, its records, and the block that seals it.
 
     header = segment_header()
     record = record_header(blake3(data), len(data)) + data
@@ -8,11 +8,11 @@
 A sealed segment ends in a bloom filter, an index of its records and a footer whose checksum
 covers all three. The records have their own hashes: `walk` (in `segment_walk`) checks those.
 
-`read_sealed` tells apart: `Torn`, if there is no footer at the file's end (cut, or never sealed);
-`UnknownVersion`; and `Corrupt`, if there is one and anything does not match. A newer version is
-believed only where the checksum matches or the places do not add up as ours do, so that a flipped
-bit does not look like a newer program. Nothing is read before its place is known to be in the
-file.
+`read_sealed` distinguishes three errors: `Torn`, if the file does not end in a footer (truncated,
+or never sealed); `UnknownVersion`; and `Corrupt`, if there is a footer and anything does not match.
+It reports a newer version only if the checksum matches or the offsets are not those of this
+version, so that a flipped bit does not look like a newer format. Every offset is checked against
+the file's size before it is used.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ _SEALING_BYTES_MIN = bloom_shape(0).size + INDEX_COUNT.size + FOOTER_BYTES
 
 
 class SealBlock(NamedTuple):
-    """What is appended to a segment to seal it."""
+    """The bytes that are appended to a segment to seal it."""
 
     data: bytes
     checksum: bytes  # the footer's
 
 
 class SealedSegment:
-    """What the end of a sealed segment says of it."""
+    """The verified end of a sealed segment: bloom filter, index and footer."""
 
     __slots__ = ("_bloom", "_index", "checksum", "data_end")
 
@@ -87,40 +87,40 @@ class SealedSegment:
         self.checksum = checksum  # the footer's
 
     def __len__(self) -> int:
-        """The number of its records."""
+        """The number of records."""
         return len(self._index) // INDEX_ENTRY.size
 
     @property
     def entries(self) -> list[IndexEntry]:
-        """In the order of the file; made when asked for."""
+        """The index entries in file order, decoded on each call."""
         return list(INDEX_ENTRY.iter_unpack(self._index))
 
     def has(self, hash_: bytes) -> bool:
         assert len(hash_) == HASH_BYTES, "not a hash"
         if not may_contain(self._bloom, hash_, count=len(self)):
             return False
-        place = self._index.find(hash_)
-        while place >= 0:
-            if place % INDEX_ENTRY.size == INDEX_ENTRY.offset_of("hash"):
+        position = self._index.find(hash_)
+        while position >= 0:
+            if position % INDEX_ENTRY.size == INDEX_ENTRY.offset_of("hash"):
                 return True
-            place = self._index.find(hash_, place + 1)
+            position = self._index.find(hash_, position + 1)
         return False
 
 
 def segment_header() -> bytes:
-    """What a segment starts with."""
+    """Returns the bytes that start every segment."""
     return SEGMENT_HEADER.pack(SegmentHeader(SEGMENT_MAGIC, SEGMENT_VERSION))
 
 
 def record_header(hash_: bytes, length: int) -> bytes:
-    """What stands before the data of a record."""
+    """Returns the bytes that precede the data of a record."""
     assert len(hash_) == HASH_BYTES, "not a hash"
     assert 0 < length <= CHUNK_BYTES, "not a chunk"
     return CHUNK_HEADER.pack(ChunkHeader(hash_, length))
 
 
 def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
-    """What seals a segment with these records, in the order of the file."""
+    """Returns the block that seals a segment whose records are `entries`, in file order."""
     assert len(entries) <= ENTRIES_MAX, "an index has 32 bits for its length"
     bloom = build_bloom((entry.hash for entry in entries), count=len(entries))
     index = b"".join([INDEX_COUNT.pack(IndexCount(len(entries))), *map(INDEX_ENTRY.pack, entries)])
@@ -139,7 +139,7 @@ def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
 
 
 def is_sealed(file: File) -> bool:
-    """Whether it ends in a whole and valid footer; `UnknownVersion` if that is a newer one."""
+    """Whether the file ends in a valid footer; raises `UnknownVersion` for a newer version."""
     try:
         read_sealed(file)
     except (Torn, Corrupt):
@@ -148,7 +148,7 @@ def is_sealed(file: File) -> bool:
 
 
 def read_sealed(file: File) -> SealedSegment:
-    """The end of a sealed segment, verified; its records are not looked at."""
+    """Reads and verifies the end of a sealed segment, but not its records."""
     size = file.size()
     if size < HEADER_BYTES + _SEALING_BYTES_MIN:
         raise Torn("the segment is too short to be sealed", path=file.path, found=f"{size} bytes")
@@ -163,7 +163,7 @@ def read_sealed(file: File) -> SealedSegment:
         footer.index_bytes != INDEX_COUNT.size + count * INDEX_ENTRY.size
         or footer.bloom_bytes != bloom_shape(count).size
     ):
-        raise Corrupt("filter and index do not fit the number of entries", path=file.path,
+        raise Corrupt("the sizes of filter and index do not match the entry count", path=file.path,
                       offset=footer.index_offset, found=f"{count} entries")  # fmt: skip
     index = body[index_at + INDEX_COUNT.size :]
     _check_entries(file, index, footer)
@@ -179,13 +179,13 @@ def read_sealed(file: File) -> SealedSegment:
 def _read(file: File, offset: int, length: int) -> bytes:
     data = file.pread(offset, length)
     if len(data) < length:
-        raise Torn("the segment is cut short", path=file.path, offset=offset,
+        raise Torn("the segment is truncated", path=file.path, offset=offset,
                    expected=f"{length} bytes", found=len(data))  # fmt: skip
     return data
 
 
 def _check_places(file: File, footer: SegmentFooter, footer_at: int) -> None:
-    fits = (
+    are_adjacent = (
         footer.bloom_offset >= HEADER_BYTES
         and footer.bloom_bytes >= bloom_shape(0).size
         and footer.index_bytes >= INDEX_COUNT.size
@@ -194,13 +194,13 @@ def _check_places(file: File, footer: SegmentFooter, footer_at: int) -> None:
     )
     error: DataError | None = None
     if footer.magic != FOOTER_MAGIC:
-        kind = Corrupt if fits else Torn
-        error = kind("no footer ends the segment", path=file.path, offset=footer_at,
+        kind = Corrupt if are_adjacent else Torn
+        error = kind("the segment does not end in a footer", path=file.path, offset=footer_at,
                      expected=hex(FOOTER_MAGIC), found=hex(footer.magic))  # fmt: skip
-    elif not fits and footer.version != SEGMENT_VERSION:
+    elif not are_adjacent and footer.version != SEGMENT_VERSION:
         error = _unknown_version(file, footer_at, footer.version)
-    elif not fits:
-        error = Corrupt("filter, index and footer do not follow one another", path=file.path,
+    elif not are_adjacent:
+        error = Corrupt("filter, index and footer are not adjacent", path=file.path,
                         offset=footer_at)  # fmt: skip
     if error is not None:
         raise error
@@ -219,21 +219,21 @@ def _check_checksum(file: File, footer: SegmentFooter, footer_at: int, body: byt
 
 
 def _check_entries(file: File, index: bytes, footer: SegmentFooter) -> None:
-    """Each has room for its record behind the one before it."""
+    """Checks that entries are in file order and leave room for the header of each record."""
     end = HEADER_BYTES
     for number, entry in enumerate(INDEX_ENTRY.iter_unpack(index)):
         if not end + RECORD_HEADER_BYTES <= entry.offset < footer.bloom_offset:
-            place = footer.index_offset + INDEX_COUNT.size + number * INDEX_ENTRY.size
-            raise Corrupt("an entry of the index is out of its place", path=file.path,
-                          offset=place, found=entry.offset)  # fmt: skip
+            entry_at = footer.index_offset + INDEX_COUNT.size + number * INDEX_ENTRY.size
+            raise Corrupt("an index entry has an impossible offset", path=file.path,
+                          offset=entry_at, found=entry.offset)  # fmt: skip
         end = entry.offset + 1
 
 
 def _check_header(file: File) -> None:
-    """The footer is of our version, so there is no other that this could be."""
+    """Checks the header, which must have the footer's version, already known to be ours."""
     header = _read(file, 0, HEADER_BYTES)
     if header != segment_header():
-        raise Corrupt("wrong header of a segment", path=file.path, offset=0,
+        raise Corrupt("wrong segment header", path=file.path, offset=0,
                       expected=segment_header().hex(), found=header.hex())  # fmt: skip
 
 
@@ -242,5 +242,5 @@ def _checksum(body: bytes, footer: SegmentFooter) -> bytes:
 
 
 def _unknown_version(file: File, offset: int, version: int) -> UnknownVersion:
-    return UnknownVersion("not a version that is read", path=file.path, offset=offset,
+    return UnknownVersion("unknown segment version", path=file.path, offset=offset,
                           expected=SEGMENT_VERSION, found=version)  # fmt: skip

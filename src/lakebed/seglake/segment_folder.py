@@ -1,7 +1,7 @@
-"""The folder of the segments: new files, and their entries, which are durable only once synced.
+"""The folder of segment files: creates files and syncs their directory entries.
 
-Invariant: a file whose entry was waiting when a sync of the folder failed is never acknowledged:
-a second sync could succeed without it.
+Invariant: if a sync of the folder fails, the files whose entries it should have made durable are
+never acknowledged, because a second sync could succeed without those entries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakebed.seglake.segment_id import new_segment_id, segment_path
 
 
 class SegmentFolder:
-    """Thread-safe. The folder itself is there already."""
+    """The folder of segment files, which must exist. Thread-safe."""
 
     def __init__(self, path: PathLike, *, disk: Disk) -> None:
         self.path = path
@@ -23,7 +23,7 @@ class SegmentFolder:
         self._disk = disk
 
     def create(self, *, created_ms: int, random: Random) -> tuple[str, File, Entry]:
-        """A new, empty file: its id, itself, and its entry."""
+        """Creates an empty segment file; returns its id, the file, and its directory entry."""
         entry = Entry(self)
         while True:
             segment_id = new_segment_id(created_ms=created_ms, random=random)
@@ -31,7 +31,7 @@ class SegmentFolder:
                 return segment_id, self._disk.create(segment_path(self.path, segment_id)), entry
 
     def remove(self, segment_id: str) -> None:
-        """A file that nothing refers to. If a crash brings it back, it is removed again."""
+        """Removes an unreferenced file. If a crash undoes that, recovery removes it again."""
         with contextlib.suppress(NotFound):
             self._disk.unlink(segment_path(self.path, segment_id))
 
@@ -44,7 +44,7 @@ class SegmentFolder:
 
 
 class Entry:
-    """A new file's name in the folder. For one thread at a time."""
+    """The directory entry of a new file. For one thread at a time."""
 
     __slots__ = ("_failure_count", "_folder", "_is_durable")
 
@@ -54,7 +54,7 @@ class Entry:
         self._is_durable = False
 
     def sync(self) -> None:
-        """Once; costs nothing after that."""
+        """Makes the entry durable; later calls do nothing."""
         if self._is_durable:
             return
         if self._failure_count != self._folder.failure_count:

@@ -1,7 +1,7 @@
-"""The names of segments: 24 hex digits, of which twelve are the time of creation in ms.
+"""Segment ids: 24 hex digits, the first twelve of which are the creation time in ms.
 
-So the names sort by age, a file without a row tells when it was made, and no id that comes out of
-a manifest can lead outside the folder.
+So ids sort by age, the age of a file is known without the metadata, and an id read from a manifest
+can never name a path outside the folder.
 """
 
 from __future__ import annotations
@@ -35,6 +35,6 @@ def segment_path(folder: PathLike, segment_id: str) -> str:
 
 
 def segment_id_of(name: str) -> str | None:
-    """Of a file in the folder; None if it is no segment."""
+    """Returns the segment id of a file name, or None if the file is not a segment."""
     stem = name.removesuffix(SUFFIX)
     return stem if stem != name and is_segment_id(stem) else None

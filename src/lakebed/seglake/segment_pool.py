@@ -1,14 +1,14 @@
-"""All open segments of a lake: who writes borrows one, and has it alone until it is given back.
+"""The open segments of an object store, which writers borrow for exclusive use and give back.
 
-A segment is sealed when it is full, when nobody wrote to it for a while, and at close. Who seals
-is whoever calls `seal_due`; the rows it returns are to be recorded by the caller, and until then
-the segment's row says OPEN, which recovery puts right after a crash.
+A segment is sealed when it is full, when it was not written to for a while, and at close.
+`seal_due` seals in the caller's thread, and the caller must record the rows that it returns. Until
+then the segment's row says OPEN, which recovery corrects after a crash.
 
 Invariants:
-- no two borrowers have the same segment;
-- a poisoned or full segment is lent to nobody;
-- a segment is sealed by one thread only, while nobody has it;
-- who has one when the lake is closed cannot write to it any more: the next to open it seals it.
+- A segment has at most one borrower.
+- A poisoned or full segment is not lent.
+- A segment is sealed by one thread, while it has no borrower.
+- A borrower cannot write any more after the store is closed; the next opening seals its segment.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from lakebed.seglake.segment_folder import SegmentFolder
 from lakebed.seglake.segment_writer import SegmentWriter
 
 _log = logging.getLogger(__name__)
-_RETRY_NS = 1 * NS_PER_S  # of a seal that found the disk full
+_RETRY_NS = 1 * NS_PER_S  # delay before another attempt to seal on a full disk
 
 
 class SegmentPool:
-    """Thread-safe. Starts no file before the first `borrow`."""
+    """The pool of open segments. Creates no file before the first `borrow`. Thread-safe."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class SegmentPool:
         config: SeglakeConfig,
         random: Random,
     ) -> None:
-        """`folder` is `objects/segments` of the store, and is there."""
+        """`folder` is `objects/segments` of the store and must exist."""
         self._folder = SegmentFolder(folder, disk=disk)
         self._reserve = SpaceReserve(disk, folder, reserve_bytes=config.reserve_bytes)
         self._reserving = runner.mutex()  # guards _reserve
@@ -51,25 +51,26 @@ class SegmentPool:
         self._config = config
         self._random = random
         self._mutex = runner.mutex()
-        # All guarded by _mutex; with when they are to be sealed. The one used last is the last.
+        # All guarded by _mutex. Pairs of the time to seal at and the writer, last used last.
         self._idle: list[tuple[int, SegmentWriter]] = []
-        self._to_seal: list[tuple[int, SegmentWriter]] = []  # lent to nobody any more
+        self._to_seal: list[tuple[int, SegmentWriter]] = []  # not lent any more
         self._lent: set[SegmentWriter] = set()
         self._is_closed = False
 
     def check_room(self, size: int) -> None:
-        """`NoSpace` if bodies of that size would go below the reserve of free space.
+        """Raises `NoSpace` if writing `size` bytes would leave less than the free-space reserve.
 
-        What only changes metadata is not refused: it may be what makes room.
+        Only bodies are checked. A change of metadata is not refused: it may be a delete that frees
+        space.
         """
         with self._reserving:
             self._reserve.check(size)
 
     def borrow(self) -> SegmentWriter:
-        """A segment with room, the one used last if there are several; else a new one.
+        """Lends the most recently used segment that has room, or a new one.
 
-        To be given back whatever happens. How many can be lent is not limited here: it is how
-        many threads write at once.
+        The borrower must give it back in every case. The number of borrowers is not limited here;
+        it is the number of threads that write at the same time.
         """
         with self._mutex:
             self._check_open()
@@ -86,7 +87,7 @@ class SegmentPool:
         return writer
 
     def give_back(self, writer: SegmentWriter) -> None:
-        """It may be in any state; what was appended and not synced was acknowledged to nobody."""
+        """Takes back a segment in any state; its unsynced records were not acknowledged."""
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
             self._lent.discard(writer)
@@ -98,10 +99,10 @@ class SegmentPool:
             writer.close()
 
     def seal_due(self) -> list[SegmentRow]:
-        """Seal what is full or idle; the rows, to be recorded. Never raises for one segment.
+        """Seals full and idle segments and returns their rows, which the caller must record.
 
-        One that finds the disk full is tried again the next time; one that fails otherwise is
-        left to recovery.
+        The failure of one segment is not raised: if the disk is full it is retried later, otherwise
+        recovery seals it when the store is opened again.
         """
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
@@ -116,16 +117,16 @@ class SegmentPool:
         return rows
 
     def due_in_ns(self) -> int | None:
-        """When `seal_due` has something to do; None: not before something is given back."""
+        """Returns the ns until `seal_due` has work, or None if that depends on a `give_back`."""
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
             due_ns = [due_ns for due_ns, _ in (*self._to_seal, *self._idle[:1])]
         return max(0, min(due_ns) - now_ns) if due_ns else None
 
     def close(self) -> list[SegmentRow]:
-        """Seal all that nobody has; the rows, to be recorded. Idempotent.
+        """Seals all segments without a borrower; the caller must record the rows. Idempotent.
 
-        What is still lent, or cannot be sealed, is left to recovery.
+        Segments that are still lent, or cannot be sealed, are left to recovery.
         """
         with self._mutex:
             self._is_closed = True
@@ -156,7 +157,7 @@ class SegmentPool:
         )
 
     def _keep(self, now_ns: int, writer: SegmentWriter) -> None:
-        """For the next borrower, or to be sealed. Under the mutex."""
+        """Keeps the segment for the next borrower or for sealing. The caller holds the mutex."""
         if writer.is_full:
             self._to_seal.append((now_ns, writer))
             return
@@ -165,15 +166,17 @@ class SegmentPool:
             self._to_seal.append((now_ns, self._idle.pop(0)[1]))
 
     def _take_due(self, now_ns: int) -> list[SegmentWriter]:
-        """Under the mutex."""
+        """Removes and returns the segments to seal now. The caller holds the mutex."""
         both = (*self._to_seal, *self._idle)
-        self._to_seal = [one for one in self._to_seal if one[0] > now_ns]
-        self._idle = [one for one in self._idle if one[0] > now_ns]
+        self._to_seal = [waiting for waiting in self._to_seal if waiting[0] > now_ns]
+        self._idle = [waiting for waiting in self._idle if waiting[0] > now_ns]
         return [writer for due_ns, writer in both if due_ns <= now_ns]
 
     def _seal(self, writer: SegmentWriter) -> list[SegmentRow]:
-        """Its row; none if there is nothing in it, or if it failed. A `RetryError`
-        leaves it usable."""
+        """Returns the sealed segment's row; nothing if it was empty or failed.
+
+        After a `RetryError` the segment is still usable.
+        """
         try:
             if not writer.is_empty:
                 return [writer.seal()]
@@ -190,4 +193,4 @@ class SegmentPool:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Closed("the lake is closed")
+            raise Closed("the object store is closed")

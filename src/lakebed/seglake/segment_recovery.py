@@ -1,20 +1,20 @@
-"""What a crash left open is sealed: each segment whose row says OPEN, and each without a row.
+"""Seals the segments that a crash left open: those whose row says OPEN, and those without a row.
 
-The records are read and their hashes checked. Behind the last whole one everything is cut, the
-bytes that no row confirms are written again (they may be in the page cache alone), bloom filter,
-index and footer are put behind them, and all of it is synced. A footer that is there already is
-not believed, but written anew: what seals a segment follows from its records.
+Recovery reads the records and checks their hashes. It truncates the file after the last valid
+record, writes the bytes that no row confirms again (they may exist only in the page cache), appends
+bloom filter, index and footer, and syncs the file. An existing footer is not trusted but written
+again from the records.
 
-- Bad bytes that a row confirms are damage: they are saved in the quarantine, left where they are,
-  and reported; what is whole around them is indexed.
-- Bad bytes above that were promised to nobody, and only logged.
-- A segment without a row in which no record is whole is removed: nothing can refer to it.
-- An OPEN segment whose file is missing keeps its row, and is reported each time: the file may come
-  back from a backup.
-- A segment that cannot be read or written now keeps its row, too: all that is referred to in it
+- Bad bytes that a row confirms are damage: they are saved in the quarantine, left in the file and
+  reported. The valid records around them are indexed.
+- Bad bytes after the confirmed end were never acknowledged; they are only logged.
+- A segment without a row and without a valid record is removed: nothing can refer to it.
+- A segment whose file is missing keeps its row and is reported at every opening, because the file
+  may be restored from a backup.
+- A segment that cannot be read or written keeps its row too. Everything that is referred to in it
   is durable, and the next opening tries again.
 
-Recovery may itself be cut short anywhere; doing it again gives the same.
+Recovery can be interrupted at any point; running it again gives the same result.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _WINDOW_BYTES = 4 * MIB
 
 
 class RecoveredSegments(NamedTuple):
-    """What was found and done."""
+    """The result of a recovery."""
 
-    rows: list[SegmentRow]  # sealed, and to be recorded
+    rows: list[SegmentRow]  # of newly sealed segments, for the caller to record
     removed: list[str]  # ids of segments that had no row and no record
     damage: list[tuple[str, Damage]]
 
@@ -53,10 +53,10 @@ def recover_segments(
     offsets_of: Callable[[str], Sequence[int]],
     clock: Clock,
 ) -> RecoveredSegments:
-    """Seal what is open in `folder`, which is there. `known` are all rows, by segment.
+    """Seals the open segments in `folder`, which must exist. `known` has all rows by segment id.
 
-    `offsets_of` tells where in a segment manifests say that chunks are; it is asked for those
-    with damage alone. A SEALED segment costs a look at its length.
+    `offsets_of` returns the offsets of a segment's chunks according to the manifests; it is called
+    only for damaged segments. Of a SEALED segment only the file's length is checked.
     """
     return _Recovery(disk, folder, quarantine, offsets_of, clock).run(known)
 
@@ -78,21 +78,21 @@ class _Recovery:
         self._result = RecoveredSegments([], [], [])
 
     def run(self, known: Mapping[str, SegmentRow]) -> RecoveredSegments:
-        found = set(filter(None, map(segment_id_of, self._disk.names(self._folder))))
-        for segment_id in sorted(found | set(known)):
+        segment_ids = set(filter(None, map(segment_id_of, self._disk.names(self._folder))))
+        for segment_id in sorted(segment_ids | set(known)):
             row = known.get(segment_id)
-            if row is not None and segment_id not in found:
+            if row is not None and segment_id not in segment_ids:
                 self._note(segment_id, Damage(0, row.size, "the file is missing"))
             elif row is not None and row.state == "SEALED":
-                self._seal_open(row)
+                self._check_length(row)
             else:
                 self._try_to_seal(segment_id, row)
         if self._result.removed or any(row.segment_id not in known for row in self._result.rows):
             self._disk.sync_folder(self._folder)
         return self._result
 
-    def _seal_open(self, row: SegmentRow) -> None:
-        """Only whether a sealed segment is as long as it was; `lake_check` reads it."""
+    def _check_length(self, row: SegmentRow) -> None:
+        """Checks only the length of a sealed segment; `lake_check` verifies its contents."""
         try:
             with self._disk.open(segment_path(self._folder, row.segment_id)) as file:
                 size = file.size()
@@ -101,7 +101,7 @@ class _Recovery:
             return
         if size != row.size:
             start, end = sorted((size, row.size))
-            why = f"the file has {size} bytes, and had {row.size} when it was sealed"
+            why = f"the file has {size} bytes, it was sealed with {row.size}"
             self._note(row.segment_id, Damage(start, end - start, why))
 
     def _try_to_seal(self, segment_id: str, row: SegmentRow | None) -> None:
@@ -116,52 +116,56 @@ class _Recovery:
         path = segment_path(self._folder, segment_id)
         confirmed_end = 0 if row is None else row.size
         with self._disk.open(path, writable=True) as file:
-            found = self._walk(segment_id, file, confirmed_end)
-            if found.entries or row is not None:
-                self._result.rows.append(self._write_seal(segment_id, file, found, confirmed_end))
+            contents = self._walk(segment_id, file, confirmed_end)
+            if contents.entries or row is not None:
+                self._result.rows.append(
+                    self._write_seal(segment_id, file, contents, confirmed_end)
+                )
                 return
         self._disk.unlink(path)
         self._result.removed.append(segment_id)
 
     def _walk(self, segment_id: str, file: File, confirmed_end: int) -> Walk:
-        """The records; what is damaged among the confirmed ones is saved and reported."""
+        """Reads the records; saves and reports damage below the confirmed end."""
         size = file.size()
-        found = walk(file, size=size, confirmed_end=confirmed_end)
-        if found.damage:
+        contents = walk(file, size=size, confirmed_end=confirmed_end)
+        if contents.damage:
             known_offsets = self._offsets_of(segment_id)
-            found = walk(file, size=size, confirmed_end=confirmed_end, known_offsets=known_offsets)
-        for damage in found.damage:
+            contents = walk(
+                file, size=size, confirmed_end=confirmed_end, known_offsets=known_offsets
+            )
+        for damage in contents.damage:
             if damage.offset < confirmed_end:
                 self._save(segment_id, file, damage)
                 self._note(segment_id, damage)
             else:
                 _log.info("segment %s: unconfirmed bytes are bad: %s", segment_id, damage)
-        return found
+        return contents
 
     def _write_seal(
-        self, segment_id: str, file: File, found: Walk, confirmed_end: int
+        self, segment_id: str, file: File, contents: Walk, confirmed_end: int
     ) -> SegmentRow:
-        """Everything up to the footer is durable when it returns."""
-        seal = seal_block([entry for entry, _ in found.entries], data_end=found.end)
-        for start in range(confirmed_end, found.end, _WINDOW_BYTES):
-            file.pwrite(start, file.pread(start, min(_WINDOW_BYTES, found.end - start)))
-        if any(damage.offset == 0 for damage in found.damage):
+        """Seals the segment; everything including the footer is durable on return."""
+        seal = seal_block([entry for entry, _ in contents.entries], data_end=contents.end)
+        for start in range(confirmed_end, contents.end, _WINDOW_BYTES):
+            file.pwrite(start, file.pread(start, min(_WINDOW_BYTES, contents.end - start)))
+        if any(damage.offset == 0 for damage in contents.damage):
             file.pwrite(0, segment_header())
-        if file.size() > found.end:
-            # Also a footer that is right: a sync that failed may have left its length undone.
-            file.truncate(found.end)
-        file.write_and_sync(found.end, [seal.data])
+        if file.size() > contents.end:
+            # Also if the footer is valid: after a failed sync the file's length may not be durable.
+            file.truncate(contents.end)
+        file.write_and_sync(contents.end, [seal.data])
         return SegmentRow(
             segment_id=segment_id,
             state="SEALED",
-            size=found.end + len(seal.data),
+            size=contents.end + len(seal.data),
             footer_checksum=seal.checksum,
             created_ms=created_ms_of(segment_id),
             sealed_ms=self._clock.wall_ns() // NS_PER_MS,
         )
 
     def _save(self, segment_id: str, file: File, damage: Damage) -> None:
-        """Piece by piece: all of a segment may be damaged."""
+        """Saves the damaged bytes in pieces, because a whole segment may be damaged."""
         for start in range(damage.offset, damage.offset + damage.length, _WINDOW_BYTES):
             length = min(_WINDOW_BYTES, damage.offset + damage.length - start)
             data = file.pread(start, length)

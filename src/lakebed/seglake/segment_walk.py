@@ -1,14 +1,15 @@
-"""Reads a segment record by record and checks every hash: for recovery and verification.
+"""Reads a segment record by record and checks every hash, for recovery and verification.
 
-It needs no footer and no index. Bytes below `confirmed_end` are known to have been durable; there
-everything that is not a record is damage. From there on, a bad record is damage only if a whole
-one is found behind it; with none behind it, it is the torn tail of a crash, and the walk ends.
+The walk needs no footer and no index. Bytes below `confirmed_end` are known to have been durable,
+so anything there that is not a valid record is damage. After `confirmed_end` a bad record is damage
+only if a valid record follows it; otherwise it is the torn tail of a crash, and the walk ends.
 
-Records have no magic to look for. Behind a bad record the next one is looked for where lengths
-lead to (a few records far), where `known_offsets` has one, and at `confirmed_end`: the first whole
-one of these. What lies between may be lost; what manifests refer to is among the known.
+Records have no magic number to search for. After a bad record, the walk continues at the first
+valid record that it finds by following up to eight length fields, at `known_offsets`, or at
+`confirmed_end`. Records in between may be lost, but not those that manifests refer to, because
+those are in `known_offsets`.
 
-Memory: one record, or a window of 1 MiB.
+Memory use is one record, or a window of 1 MiB.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _HOPS_MAX = 8
 
 
 class Damage(NamedTuple):
-    """Bytes that are not what they were."""
+    """A range of damaged bytes in a segment."""
 
     offset: int
     length: int
@@ -42,20 +43,20 @@ class Damage(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What a segment holds."""
+    """The contents of a segment."""
 
-    entries: list[tuple[IndexEntry, int]]  # and the length of the data
-    end: int  # behind the last whole record, and behind all damage in the file: cut nothing before
-    torn: bool  # bytes other than zeros are behind it
+    entries: list[tuple[IndexEntry, int]]  # with the length of the data
+    end: int  # after the last valid record and after all damage; never truncate before it
+    torn: bool  # whether bytes other than zeros follow
     damage: list[Damage]
 
 
 class _Record(NamedTuple):
-    """What stands at a place where a record could begin."""
+    """The bytes at an offset, read as a record."""
 
     hash: bytes
     length: int
-    why: str  # it is not whole; empty if it is
+    why: str  # why it is not valid; empty if it is
 
     @property
     def is_plausible(self) -> bool:
@@ -65,9 +66,10 @@ class _Record(NamedTuple):
 def walk(
     file: File, *, size: int, confirmed_end: int = 0, known_offsets: Sequence[int] = ()
 ) -> Walk:
-    """The records of the file's first `size` bytes.
+    """Reads the records in the first `size` bytes of the file.
 
-    `known_offsets` are those of the data. `UnknownVersion` if the header has another version.
+    `known_offsets` are offsets of the data of records. Raises `UnknownVersion` if the header has
+    another version.
     """
     return _Walker(file, size, confirmed_end, known_offsets).walk()
 
@@ -93,11 +95,11 @@ class _Walker:
                 self._entries.append((IndexEntry(data_at, record.hash), record.length))
                 position = data_at + record.length
                 continue
-            behind = self._end_of_record(position, record)
-            if behind is None:
+            next_position = self._end_of_record(position, record)
+            if next_position is None:
                 break
-            self._damage.append(Damage(position, behind - position, record.why))
-            position = behind
+            self._damage.append(Damage(position, next_position - position, record.why))
+            position = next_position
         if position < self._confirmed_end:
             missing = self._confirmed_end - position
             self._damage.append(Damage(position, missing, "the file is too short"))
@@ -105,27 +107,27 @@ class _Walker:
         return Walk(self._entries, end, self._has_bytes(end), self._damage)
 
     def _after_header(self) -> int:
-        """Where the records begin; 0 if none do."""
+        """Returns the offset of the first record; 0 if there are no records."""
         header = self._read(0, SEGMENT_HEADER.size)
         if len(header) == SEGMENT_HEADER.size:
             magic, version = SEGMENT_HEADER.unpack(header)
             if magic == SEGMENT_MAGIC and version != SEGMENT_VERSION:
-                raise UnknownVersion("not a version that is read", path=self._file.path, offset=0,
+                raise UnknownVersion("unknown segment version", path=self._file.path, offset=0,
                                      expected=SEGMENT_VERSION, found=version)  # fmt: skip
             if magic == SEGMENT_MAGIC:
                 return SEGMENT_HEADER.size
         if not self._confirmed_end and not self._is_followed():
             return 0
-        self._damage.append(Damage(0, SEGMENT_HEADER.size, "wrong magic"))
+        self._damage.append(Damage(0, SEGMENT_HEADER.size, "wrong magic number of a segment"))
         return SEGMENT_HEADER.size
 
     def _is_followed(self) -> bool:
-        """Whether a whole record is behind a header that is not one."""
+        """Whether a valid record follows an invalid header."""
         starts = [SEGMENT_HEADER.size, *self._starts]
         return any(not self._record(start).why for start in starts if 0 < start < self._size)
 
     def _end_of_record(self, position: int, record: _Record) -> int | None:
-        """Where to go on behind a bad record; None at the end of what is there."""
+        """Returns where to continue after a bad record; None if it is the torn tail."""
         by_length = self._whole_by_length(position, record)
         until = self._size if by_length is None else by_length
         for start in self._starts[bisect_right(self._starts, position) :]:
@@ -150,20 +152,20 @@ class _Walker:
     def _record(self, position: int) -> _Record:
         header = self._read(position, CHUNK_HEADER.size)
         if len(header) < CHUNK_HEADER.size:
-            return _Record(b"", 0, "a record is cut short")
+            return _Record(b"", 0, "a record is truncated")
         hash_, length = CHUNK_HEADER.values(header, 0)
         record = _Record(hash_, length, why="")
         if not record.is_plausible:
-            return record._replace(why=f"a record's length is {record.length}")
+            return record._replace(why=f"a record has the impossible length {record.length}")
         data = self._read(position + CHUNK_HEADER.size, record.length)
         if len(data) < record.length:
-            return record._replace(why="a record is cut short")
+            return record._replace(why="a record is truncated")
         if blake3(data) != record.hash:
             return record._replace(why="a record's data does not match its hash")
         return record
 
     def _has_bytes(self, start: int) -> bool:
-        """Whether anything but zeros is from there on."""
+        """Whether a byte other than zero follows."""
         while start < self._size:
             piece = self._read(start, min(_WINDOW_BYTES, self._size - start))
             if not piece:
@@ -174,7 +176,7 @@ class _Walker:
         return False
 
     def _read(self, offset: int, length: int) -> memoryview:
-        """Fewer bytes only at the end of what is there."""
+        """Reads `length` bytes, fewer only at the end of the segment."""
         length = min(length, self._size - offset)
         start = offset - self._window_start
         if start < 0 or start + length > len(self._window):

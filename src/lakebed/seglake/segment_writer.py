@@ -1,13 +1,13 @@
-"""One open segment, while one thread has it: records are appended, synced, and in the end sealed.
+"""The writer of one open segment: appends records, syncs them, and finally seals the segment.
 
 Invariants:
-- every byte below `durable_end` is durable, and so is the file's entry in its folder;
-- a write that found the disk full leaves nothing behind, and the segment can be used on;
-- after any other failure the segment is poisoned: nothing is written to it any more. What was
-  durable before stays readable; recovery seals it when the lake is opened the next time;
-- after `withdraw` not a byte is written: somebody else may have sealed the file by then.
+- Every byte below `durable_end` is durable, and so is the file's directory entry.
+- A write that finds the disk full leaves no bytes, and the segment stays usable.
+- Any other failure poisons the segment: nothing more is written to it. Its durable records stay
+  readable, and recovery seals it when the store is opened again.
+- After `withdraw` nothing is written: another process may have sealed the file by then.
 
-What may be lost: what was appended and not synced.
+A crash may lose records that were appended but not synced.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from lakebed.seglake.segment_file import record_header, seal_block, segment_head
 from lakebed.seglake.segment_folder import Entry
 from lakebed.seglake.segment_id import created_ms_of
 
-RECORDS_MAX = 1 << 18  # of a segment: its index is held in memory, and made into a filter at once
+# The most records of a segment: the writer holds the index in memory and builds the bloom filter
+# from it in one go.
+RECORDS_MAX = 1 << 18
 _INDEX_BYTES_MAX = RECORDS_MAX * INDEX_ENTRY.size
 
 Record = tuple[bytes, Buffer]
-"""A chunk's BLAKE3, and its bytes."""
+"""The BLAKE3 of a chunk, and its bytes."""
 
 
 class SegmentWriter:
-    """For one thread at a time: who borrowed it from `Segments`."""
+    """Writes one segment, for the one thread that borrowed it from a `SegmentPool`."""
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class SegmentWriter:
         clock: Clock,
         mutex: Mutex,
     ) -> None:
-        """`file` is new and empty: the header is written with the first record."""
+        """`file` must be new and empty: the header is written with the first record."""
         self._segment_id = segment_id
         self._file = file
         self._entry = entry
@@ -56,10 +58,10 @@ class SegmentWriter:
         self._clock = clock
         self._tail = FileTail(file, end=0)
         self._durable_end = 0
-        self._index = bytearray()  # as it is written: a fifth of what objects would take
+        self._index = bytearray()  # encoded, which takes a fifth of the memory of objects
         self._failure: str | None = None
         self._is_sealed = False
-        self._mutex = mutex  # held while it writes; guards _is_withdrawn
+        self._mutex = mutex  # held during writes; guards _is_withdrawn
         self._is_withdrawn = False
 
     @property
@@ -68,22 +70,22 @@ class SegmentWriter:
 
     @property
     def end(self) -> int:
-        """Behind the last record."""
+        """The offset after the last record."""
         return self._tail.end
 
     @property
     def durable_end(self) -> int:
-        """Behind the last record that a crash leaves alone."""
+        """The offset after the last durable record."""
         return self._durable_end
 
     @property
     def is_full(self) -> bool:
-        """As large as a segment should become: the next record belongs into another."""
+        """Whether the segment has reached its maximum size or number of records."""
         return self._tail.end >= self._bytes_max or len(self._index) >= _INDEX_BYTES_MAX
 
     @property
     def is_empty(self) -> bool:
-        """No record is in it: nothing refers to it."""
+        """Whether the segment has no record."""
         return not self._index
 
     @property
@@ -92,7 +94,7 @@ class SegmentWriter:
 
     @property
     def row(self) -> SegmentRow:
-        """What a transaction that refers to the segment records of it."""
+        """The row to record in a transaction that refers to the segment."""
         return SegmentRow(
             segment_id=self._segment_id,
             state="OPEN",
@@ -103,14 +105,14 @@ class SegmentWriter:
         )
 
     def append(self, chunk_hash: bytes, data: Buffer) -> Chunk:
-        """One record: written, and durable with the next sync."""
+        """Writes one record, which the next sync makes durable."""
         records = [(chunk_hash, data)]
         buffers = self._buffers(records)
         with self._writing():
             return self._note(self._tail.write(buffers), records)[0]
 
     def append_synced(self, records: Sequence[Record]) -> list[Chunk]:
-        """All of them, durable when it returns, with one call to the disk."""
+        """Writes and syncs all records with one call to the disk."""
         buffers = self._buffers(records)
         with self._writing():
             chunks = self._note(self._tail.commit(buffers), records)
@@ -118,15 +120,15 @@ class SegmentWriter:
         return chunks
 
     def sync(self) -> None:
-        """All that was appended, and the file's entry in its folder, become durable."""
+        """Makes all appended records and the file's directory entry durable."""
         with self._writing():
             self._tail.sync()
             self._confirm()
 
     def seal(self) -> SegmentRow:
-        """Put bloom filter, index and footer behind the records; durable when it returns.
+        """Appends bloom filter, index and footer durably, and closes the file.
 
-        The file is closed then. Its row is to be recorded after this.
+        The caller must record the returned row.
         """
         assert self._index, "an empty segment is discarded, not sealed"
         seal = seal_block(list(INDEX_ENTRY.iter_unpack(self._index)), data_end=self._tail.end)
@@ -145,12 +147,12 @@ class SegmentWriter:
         )
 
     def withdraw(self) -> None:
-        """From another thread: whoever has it writes no more. Waits for a write under way."""
+        """Stops all further writes; waits for a write in progress. Thread-safe."""
         with self._mutex:
             self._is_withdrawn = True
 
     def close(self) -> None:
-        """Let go of the file as it is. Idempotent."""
+        """Closes the file without sealing it. Idempotent."""
         self._file.close()
 
     def _buffers(self, records: Sequence[Record]) -> list[Buffer]:
@@ -161,7 +163,10 @@ class SegmentWriter:
         return buffers
 
     def _note(self, starts: Sequence[int], records: Sequence[Record]) -> list[Chunk]:
-        """Where the records are. `starts` are those of all buffers, the data's every second."""
+        """Adds the records to the index and returns their chunks.
+
+        `starts` are the offsets of all buffers; every second one holds the data of a record.
+        """
         offsets = starts[len(starts) - 2 * len(records) + 1 :: 2]
         chunks = [
             Chunk(chunk_hash, self._segment_id, offset, len(data))
@@ -172,7 +177,7 @@ class SegmentWriter:
         return chunks
 
     def _confirm(self) -> None:
-        """The bytes are durable: they count once their file's name is."""
+        """Makes the directory entry durable, and only then counts the synced bytes as durable."""
         self._entry.sync()
         self._durable_end = self._tail.durable_end
 
@@ -180,7 +185,7 @@ class SegmentWriter:
     def _writing(self) -> Iterator[None]:
         with self._mutex:
             if self._is_withdrawn:
-                raise Closed("the lake is closed")
+                raise Closed("the object store is closed")
             if self._failure is not None:
                 raise Poisoned("write", self._file.path, why=self._failure)
             assert not self._is_sealed, "a sealed segment is never changed"
@@ -194,10 +199,10 @@ class SegmentWriter:
         except TooManyFiles:
             raise  # refused before a byte was written
         except NoSpace:
-            self._failure = "a refused write could not be undone"
-            if self._file.size() == self._tail.end:  # the tail has cut what was written of it
+            self._failure = "a partial write on a full disk could not be undone"
+            if self._file.size() == self._tail.end:  # the partial write was truncated
                 self._failure = None
             raise
         except BaseException as error:
-            self._failure = f"refused after a failure: {error}"
+            self._failure = f"refused after an earlier failure: {error}"
             raise

@@ -1,8 +1,8 @@
-"""Pages of all that a bucket has, versions and parts of uploads, for who reads the whole of it.
+"""Pages of all versions and all uploaded parts of a bucket, for jobs that read the whole bucket.
 
-A page goes on behind a place that was told, whether that is still there or not. So no version that
-is there all the while is left out or told twice, whatever comes and goes between two pages. What a
-page costs depends on its entries alone.
+A page starts after the last entry of the page before, whether or not that entry still exists. So a
+version that exists throughout is listed exactly once, whatever is added or removed between pages.
+The cost of a page depends only on its entries.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from lakebed.seglake.stored_rows import (
 )
 from lakebed.seglake.versions import require_bucket
 
-MANIFEST_BYTES = 8 * MIB  # a page that has so many ends
-UPLOADS_MAX = 1000  # looked at for one page: most have parts
+MANIFEST_BYTES = 8 * MIB  # a page ends when its manifests reach this size
+UPLOADS_MAX = 1000  # uploads read for one page; most have parts
 
 
 class KeyRange(NamedTuple):
-    """The keys `[start, end)` of a bucket, in the order of their bytes."""
+    """The keys of a bucket in `[start, end)`, in bytewise order."""
 
     bucket: str
     start: bytes
@@ -44,7 +44,7 @@ class KeyRange(NamedTuple):
 
 
 class StoredObjects:
-    """Thread-safe. Pages of a bucket by prefix and marker, and how keys are spread over buckets."""
+    """Lists the versions and parts of a bucket in pages, and samples keys. Thread-safe."""
 
     def __init__(self, metadata: Snapshots) -> None:
         self._metadata = metadata
@@ -61,19 +61,20 @@ class StoredObjects:
         manifests: bool = False,
         only_current: bool = False,
     ) -> StoredVersions:
-        """Of keys that begin with `prefix` and are after `after`; with `hlc` and `site_id` also the
-        versions of that key that are older than the one they name.
+        """Lists the versions of keys that have `prefix` and come after the key `after`.
 
-        `only_current`: of each key the newest, and no delete markers.
+        With `hlc` and `site_id` the page starts with the versions of `after` that are older than
+        the version they name. With `only_current` it has only the newest version of each key, and
+        no delete markers.
         """
         last = None
         if hlc is not None and after.startswith(prefix):
             last = VersionPlace(after, hlc, site_id)
-        behind = current_after if only_current else versions_after
+        list_page = current_after if only_current else versions_after
         with self._metadata.snapshot() as reader:
             require_bucket(reader, bucket)
             keys = KeyRange(bucket, *key_range_after(prefix, after))
-            page = behind(reader, keys, last, count_max=max_versions + 1)
+            page = list_page(reader, keys, last, count_max=max_versions + 1)
             listed = page[:max_versions]
             if manifests:
                 versions = _with_manifests(reader, listed)
@@ -91,8 +92,11 @@ class StoredObjects:
         part: int = 0,
         max_parts: int = PARTS_MAX,
     ) -> PartPage:
-        """Of uploads under way to keys that begin with `prefix` and are after `after`; with
-        `upload_id` also the uploads to that key after it, and its own parts after `part`."""
+        """Lists the parts of uploads whose keys have `prefix` and come after the key `after`.
+
+        With `upload_id` the page starts with the parts after number `part` of that upload, then
+        those of later uploads to the key `after`.
+        """
         last = None
         if upload_id is not None and after.startswith(prefix):
             last = PartPlace(after, upload_id, part)
@@ -102,21 +106,21 @@ class StoredObjects:
             return parts_after(reader, keys, last, count_max=max_parts)
 
     def sample(self, *, only_current: bool = False) -> KeySample:
-        """How the keys of all buckets are spread; of objects that are there now, or of versions."""
+        """Samples the keys of all buckets, from all versions or from current objects only."""
         with self._metadata.snapshot() as reader:
             return sample_keys(reader, only_current=only_current)
 
 
 def _with_manifests(reader: Reader, listed: Iterable[ListedVersion]) -> list[StoredVersion]:
-    """As many as fit on a page, and at least one."""
-    found: list[StoredVersion] = []
+    """Adds manifests until the page is full; returns at least one version."""
+    versions: list[StoredVersion] = []
     size = 0
     for version in listed:
-        found.append(with_manifest(reader, version))
-        size += len(found[-1].manifest or b"")
+        versions.append(with_manifest(reader, version))
+        size += len(versions[-1].manifest or b"")
         if size >= MANIFEST_BYTES:
             break
-    return found
+    return versions
 
 
 def with_manifest(reader: Reader, listed: ListedVersion) -> StoredVersion:
@@ -129,7 +133,7 @@ def with_manifest(reader: Reader, listed: ListedVersion) -> StoredVersion:
 def versions_after(
     reader: Reader, keys: KeyRange, last: VersionPlace | None, *, count_max: int
 ) -> list[ListedVersion]:
-    """Versions and delete markers, by key and then the newest first."""
+    """Lists versions and delete markers by key, newest first within a key."""
     older: Iterable[VersionRow] = ()
     start, key = keys.start, None
     if last is not None:
@@ -147,7 +151,7 @@ def versions_after(
 def current_after(
     reader: Reader, keys: KeyRange, last: VersionPlace | None, *, count_max: int
 ) -> list[ListedVersion]:
-    """The newest version of each key; delete markers are none."""
+    """Lists the newest version of each key, without delete markers."""
     start = keys.start if last is None else max(keys.start, _key_after(last.key))
     rows = reader.current_from(keys.bucket, start=start, end=keys.end)
     return [ListedVersion(row, is_latest=True) for row in islice(rows, count_max)]
@@ -161,34 +165,37 @@ def parts_after(
     count_max: int,
     uploads_max: int = UPLOADS_MAX,
 ) -> PartPage:
-    """Parts by key, upload and number. A page may have none, and yet there are more."""
+    """Lists parts by key, upload and number. A page may be empty although more pages follow."""
     parts: list[ListedPart] = []
-    looked, looked_max = 0, uploads_max + (last is not None)
-    for place in islice(_uploads_after(reader, keys, last), looked_max):
-        looked += 1
+    upload_count, upload_count_max = 0, uploads_max + (last is not None)
+    for place in islice(_uploads_after(reader, keys, last), upload_count_max):
+        upload_count += 1
         left = count_max - len(parts)
         rows = reader.parts(place.upload_id, after=place.number, limit=left)
         parts += [ListedPart(place.key, row) for row in rows]
         last = replace(place, number=rows[-1].number) if rows else place
         if len(parts) == count_max:
             return PartPage(parts, last)
-    return PartPage(parts, last if looked == looked_max else None)
+    return PartPage(parts, last if upload_count == upload_count_max else None)
 
 
 def _uploads_after(reader: Reader, keys: KeyRange, last: PartPlace | None) -> Iterator[PartPlace]:
-    """The upload that was being told, if it is still there, and those behind it."""
-    rest: Iterable[UploadRow] = ()
+    """Yields the upload of `last`, if it still exists, and all uploads after it."""
+    later_uploads: Iterable[UploadRow] = ()
     start = keys.start
     if last is not None:
-        begun = reader.upload(last.upload_id)
-        if begun is not None and (begun.bucket, begun.key) == (keys.bucket, last.key):
+        last_upload = reader.upload(last.upload_id)
+        if last_upload is not None and (last_upload.bucket, last_upload.key) == (
+            keys.bucket,
+            last.key,
+        ):
             yield last
-        rest = reader.uploads_after(keys.bucket, last.key, upload_id=last.upload_id)
+        later_uploads = reader.uploads_after(keys.bucket, last.key, upload_id=last.upload_id)
         start = max(start, _key_after(last.key))
-    for upload in chain(rest, reader.uploads_from(keys.bucket, start=start, end=keys.end)):
+    for upload in chain(later_uploads, reader.uploads_from(keys.bucket, start=start, end=keys.end)):
         yield PartPlace(upload.key, upload.upload_id, 0)
 
 
 def _key_after(key: str) -> bytes:
-    """The first place behind that key."""
+    """Returns the smallest byte string after the key."""
     return key_bytes(key) + b"\0"

@@ -1,6 +1,6 @@
-"""What pages of all that a bucket has consist of: versions and parts, as the metadata has them.
+"""The entries of `stored_pages`: versions and parts as they are in the metadata.
 
-Manifests are the bytes that are stored (see `lakebed.seglake.manifest`).
+Manifests are given as their stored bytes (see `lakebed.seglake.manifest`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from lakebed.seglake.meta.rows import PartRow, VersionRow
 
-VERSIONS_MAX = 1000  # of a page
+VERSIONS_MAX = 1000  # per page
 PARTS_MAX = 1000
 
 
 class VersionPlace(NamedTuple):
-    """The place of a version that was listed, with all before it."""
+    """The position of a version in the listing; the next page starts after it."""
 
     key: str
     hlc: str
@@ -24,25 +24,25 @@ class VersionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """A version, or a delete marker. Its manifest is there if it was asked for, and it has one."""
+    """A version or a delete marker, with its manifest if that was requested and exists."""
 
     row: VersionRow
     is_latest: bool
-    file_state: int | None = None  # of its manifest: 0 to be written, 1 written, 2 to be removed
+    file_state: int | None = None  # of the manifest file: 0 to be written, 1 written, 2 to remove
     manifest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredVersions:
-    """A page, by key and then the newest first."""
+    """A page of versions by key, newest first within a key."""
 
     versions: list[StoredVersion]
-    has_more: bool  # after the last of them
+    has_more: bool  # whether more versions follow
 
 
 @dataclass(frozen=True, slots=True)
 class PartPlace:
-    """The place of a part that was listed, with all before it; number 0 is before the first."""
+    """The position of a part in the listing; number 0 is before the upload's first part."""
 
     key: str
     upload_id: str
@@ -51,7 +51,7 @@ class PartPlace:
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """A part of an upload that is under way."""
+    """A part of an upload in progress."""
 
     key: str
     row: PartRow
@@ -59,10 +59,10 @@ class ListedPart:
 
 @dataclass(frozen=True, slots=True)
 class PartPage:
-    """A page, by key, upload and number. It may have no parts, and yet there are more."""
+    """A page of parts by key, upload and number. It may be empty although more pages follow."""
 
     parts: list[ListedPart]
-    next: PartPlace | None  # where the next page starts; None if there is none
+    next: PartPlace | None  # where the next page starts; None on the last page
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,7 +73,7 @@ class SampledKey:
 
 @dataclass(frozen=True, slots=True)
 class KeySample:
-    """Some hundred keys, in order; a key is repeated as often as it was met."""
+    """A few hundred sampled keys in order; a key is repeated for each sampled version."""
 
     keys: list[SampledKey]
-    row_count: int  # of the whole store, about
+    row_count: int  # the estimated number of versions in the whole store

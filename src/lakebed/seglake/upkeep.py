@@ -1,8 +1,8 @@
-"""What a lake does beside its requests: seal segments, write manifest files, checkpoint the WAL.
+"""Background work of an object store: seal segments, write manifest files, checkpoint the WAL.
 
-None of it is waited for by anyone, and none of it is needed for what was acknowledged: after a
-crash recovery finds what was not done. It gives way to requests: files are written in batches
-while nothing is committed, or when that was put off for long, and slowly beside reads.
+No request waits for this work, and acknowledged data does not depend on it: after a crash, recovery
+does what is missing. The work gives way to requests: files are written in batches while nothing is
+being committed, or once that was postponed for long, and more slowly while reads are running.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.segment_pool import SegmentPool
 
 FILES_AT_ONCE = 2048
-_FILES_BESIDE_REQUESTS = 256  # a moment's work: requests may come meanwhile
-_QUIET_NS = 200 * NS_PER_MS  # without requests, before files are written
+_FILES_PER_STEP = 256  # few, because requests may arrive meanwhile
+_QUIET_NS = 200 * NS_PER_MS  # time without commits before files are written
 _ROUND_NS = 1 * NS_PER_S
-_WAL_BYTES_MAX = 16 * MIB  # it slows down readers, and what is put off is paid in the end
-_REST_PART = 4  # beside reads, so many times as long as it works it rests
-_PATIENCE_ROUNDS = 30  # so many rounds requests may put it off
+_WAL_BYTES_MAX = 16 * MIB  # a longer WAL slows down readers and its checkpoint takes longer
+_PAUSE_FACTOR = (
+    4  # with reads running, each batch is followed by a pause of this many times its time
+)
+_POSTPONED_ROUNDS_MAX = 30  # rounds that requests may postpone the work
 
 
 class Upkeep:
-    """One step at a time, by the runner."""
+    """The background work of one object store, which the runner calls one step at a time."""
 
     name: Final = "objects"
 
@@ -48,7 +50,7 @@ class Upkeep:
         reads: Callable[[], int],
         runner: Runner,
     ) -> None:
-        """`reads` tells how many there were so far."""
+        """`reads` returns the number of reads so far."""
         self._database = database
         self._segments = segments
         self._files = files
@@ -56,22 +58,22 @@ class Upkeep:
         self._sink = sink
         self._reads = reads
         self._clock = runner.clock
-        self._put_off = 0  # rounds
+        self._postponed_rounds = 0
 
     def step(self) -> int | None:
-        """Do what is due; ns until the next look. Raises what keeps it from that."""
+        """Does the work that is due and returns the ns until the next step. Raises failures."""
         try:
             self._seal()
             if self._is_busy():
-                self._put_off += 1
+                self._postponed_rounds += 1
                 if self._database.wal_bytes > _WAL_BYTES_MAX:
                     self._database.checkpoint()
                 return _ROUND_NS
-            self._put_off = 0
+            self._postponed_rounds = 0
             read_count, started_ns = self._reads(), self._clock.monotonic_ns()
             if self._write_files():
                 took_ns = self._clock.monotonic_ns() - started_ns
-                return took_ns * _REST_PART if self._reads() != read_count else 0
+                return took_ns * _PAUSE_FACTOR if self._reads() != read_count else 0
             self._database.checkpoint()
         except (Busy, Closed):
             pass
@@ -79,7 +81,7 @@ class Upkeep:
         return _ROUND_NS if due_ns is None else min(_ROUND_NS, max(due_ns, _QUIET_NS))
 
     def finish(self) -> None:
-        """At close, when nobody writes any more: everything, however much it is."""
+        """Does all pending work at close, after the last write."""
         record(self._database, self._segments.close())
         while pending := self._pending(FILES_AT_ONCE):
             _require(self._database.write([self._carry_out(pending)]))
@@ -92,22 +94,22 @@ class Upkeep:
 
     def _is_busy(self) -> bool:
         quiet_ns = self._clock.monotonic_ns() - self._sink.used_ns
-        return quiet_ns < _QUIET_NS and self._put_off < _PATIENCE_ROUNDS
+        return quiet_ns < _QUIET_NS and self._postponed_rounds < _POSTPONED_ROUNDS_MAX
 
     def _write_files(self) -> bool:
-        """Whether there may be more to do."""
-        pending = self._pending(_FILES_BESIDE_REQUESTS)
+        """Writes one batch of files; returns whether there may be more."""
+        pending = self._pending(_FILES_PER_STEP)
         if not pending:
             return False
         mark = self._carry_out(pending)
         used_ns, commit_count = self._sink.used_ns, self._sink.commit_count
         Change(self._barrier, lambda writer, _chunks: mark(writer)).run()
         if self._sink.commit_count == commit_count + 1:
-            self._sink.used_ns = used_ns  # that was not a request
-        return len(pending) == _FILES_BESIDE_REQUESTS
+            self._sink.used_ns = used_ns  # that commit was not a request
+        return len(pending) == _FILES_PER_STEP
 
     def _carry_out(self, pending: Sequence[PendingManifest]) -> Callable[[Writer], None]:
-        """Bring files up to date; what is to be noted of it."""
+        """Writes and removes files; returns the change that records it in the metadata."""
         written, removed = self._files.carry_out(pending)
         return lambda writer: writer.mark_manifest_files(written=written, removed=removed)
 
@@ -117,7 +119,7 @@ class Upkeep:
 
 
 def record(database: Database, rows: Sequence[SegmentRow]) -> None:
-    """Write rows of segments, outside of any request."""
+    """Writes rows of segments in a transaction of their own."""
     if rows:
         _require(database.write([lambda writer: put_segments(writer, rows)]))
 

@@ -1,7 +1,7 @@
-"""Uploads and their parts, and the rows of the metadata that keep them.
+"""Uploads and their parts, and their conversion to and from rows of the metadata.
 
-What the object will have beside its bytes is kept as in a manifest's metadata section; a part is
-kept as a manifest of its own, whose chunks the object takes over.
+The headers of the future object are stored as in a manifest's metadata section. A part is stored as
+a manifest of its own, whose chunks become chunks of the object.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from lakebed.seglake.model import Algorithm, Checksum, Chunk, Content
 
 @dataclass(frozen=True, kw_only=True)
 class UploadInfo:
-    """An upload that is under way."""
+    """An upload in progress."""
 
     upload_id: str
     bucket: str
     key: str
     started_ms: int
     content: Content
-    algorithm: Algorithm | None  # of its checksum, if one was chosen
-    is_composite: bool  # how that of the whole is made
+    algorithm: Algorithm | None  # of the object's checksum, if one was chosen
+    is_composite: bool  # whether that checksum is composite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ def part_manifest(row: PartRow) -> Manifest:
 
 
 def all_parts(reader: Reader, upload_id: str) -> Iterator[PartRow]:
-    """By number."""
+    """Yields all parts of the upload by number."""
     after = 0
     while rows := reader.parts(upload_id, after=after):
         yield from rows

@@ -1,7 +1,8 @@
-"""What there is to check of a lake, in pieces that can be checked apart: anywhere, in any order.
+"""Splits the verification of an object store into pieces that can run anywhere and in any order.
 
-Only rows are read for it, no manifest and no chunk. A range of keys is a piece whoever writes
-there meanwhile: what comes is checked with it, and what goes is not missed.
+Planning reads only rows, no manifest and no chunk. A piece is a range of keys, so it stays valid
+while the store is being written to: new versions in the range are checked with it, and removed ones
+are not missed.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from lakebed.seglake.verification_report import Kind, Problem
 from lakebed.seglake.versions import require_bucket
 
 _SEGMENTS_OF_A_PIECE = 256
-_SEGMENT_END_BYTES = 64 * KIB  # about what is read of a segment itself
+_SEGMENT_END_BYTES = 64 * KIB  # about what the check of a segment reads
 
 
 class Whole(Enum):
-    """What is checked in one go."""
+    """A part of the check that is not divided."""
 
-    METADATA = "metadata"  # SQLite's file
-    SECRETS = "secrets"  # `secret.key`, and what was sealed with it
-    STRAYS = "strays"  # files that belong to nothing
+    METADATA = "metadata"  # the SQLite file
+    SECRETS = "secrets"  # `secret.key` and the secrets encrypted with it
+    STRAYS = "strays"  # manifest files that belong to no version
 
 
 class SegmentsPiece(NamedTuple):
@@ -40,18 +41,18 @@ class SegmentsPiece(NamedTuple):
 
 
 class VersionsPiece(NamedTuple):
-    """All versions of the keys in `(after, last]` that have a prefix; None: to the end."""
+    """All versions of the keys with a prefix in `(after, last]`; a `last` of None means the end."""
 
     bucket: str
     prefix: str
     after: str = ""
     last: str | None = None
-    apart: tuple[str, ...] = ()  # ids of versions whose chunks are pieces of their own
+    apart: tuple[str, ...] = ()  # ids of versions whose chunks are checked as separate pieces
     size: int = 0
 
 
 class ChunksPiece(NamedTuple):
-    """Of one large version the chunks that begin in `[start, end)` of its bytes."""
+    """The chunks of one large version that begin in the byte range `[start, end)`."""
 
     bucket: str
     key: str
@@ -61,7 +62,7 @@ class ChunksPiece(NamedTuple):
 
 
 class UploadPiece(NamedTuple):
-    """All parts of an upload under way."""
+    """All parts of an upload in progress."""
 
     row: UploadRow
     size: int = 0
@@ -71,7 +72,7 @@ LakePiece = Whole | SegmentsPiece | VersionsPiece | ChunksPiece | UploadPiece
 
 
 class LakePlan(NamedTuple):
-    """The pieces, and what was found when they were listed."""
+    """The pieces, and the problems and notes found while planning."""
 
     pieces: tuple[LakePiece, ...]
     problems: tuple[Problem, ...] = ()
@@ -79,7 +80,7 @@ class LakePlan(NamedTuple):
 
 
 def size_of(piece: LakePiece) -> int:
-    """About how many bytes a check of it reads."""
+    """Estimates how many bytes the check of a piece reads."""
     if isinstance(piece, Whole):
         return MIB
     if isinstance(piece, SegmentsPiece):
@@ -92,9 +93,10 @@ def size_of(piece: LakePiece) -> int:
 def plan_lake(
     lake: ReadOnlyLake, *, bucket: str | None = None, prefix: str = "", bytes_max: int | None = None
 ) -> LakePlan:
-    """All of it, or a bucket, or what has a prefix there; `NoSuchBucket` if there is none.
+    """Plans the check of the whole store, one bucket, or the keys of a bucket with a prefix.
 
-    Pieces have about `bytes_max`, if that is given; else no rows of versions are read.
+    With `bytes_max` pieces have about that size; without it each bucket is one piece, and no rows
+    of versions are read. Raises `NoSuchBucket` if the bucket does not exist.
     """
     if bucket is not None:
         with lake.metadata.snapshot() as reader:
@@ -104,8 +106,8 @@ def plan_lake(
     problems: list[Problem] = []
     try:
         for piece in _listed(lake, bucket, prefix, bytes_max, notes):
-            pieces.append(piece)  # those before an error stay
-    except DataError as error:  # of the database, which ends what can be read of it
+            pieces.append(piece)  # pieces listed before an error are kept
+    except DataError as error:  # the database is damaged: nothing more can be read from it
         problems.append(Problem(kind=Kind.METADATA, why=str(error), path=lake.metadata.path))
     return LakePlan(tuple(pieces), tuple(problems), tuple(notes))
 
@@ -118,8 +120,8 @@ def _listed(
         return
     yield Whole.METADATA
     yield Whole.SECRETS
-    rows, odd = recorded_segments(lake)
-    notes += odd
+    rows, segment_notes = recorded_segments(lake)
+    notes += segment_notes
     for start in range(0, len(rows), _SEGMENTS_OF_A_PIECE):
         yield SegmentsPiece(tuple(rows[start : start + _SEGMENTS_OF_A_PIECE]))
     for info in lake.buckets.list():
@@ -141,7 +143,7 @@ def _of_bucket(
 
 
 def _ranges(lake: ReadOnlyLake, piece: VersionsPiece, bytes_max: int) -> Iterator[LakePiece]:
-    """Cut between keys; a version that is larger than a piece is cut between its chunks."""
+    """Splits between keys, and splits a version larger than a piece between its chunks."""
     apart: list[ChunksPiece] = []
     key = ""
     for row in _rows(lake, piece.bucket, piece.prefix):
@@ -183,7 +185,7 @@ def _rows(lake: ReadOnlyLake, bucket: str, prefix: str) -> Iterator[VersionRow]:
 
 
 def uploads_of(lake: ReadOnlyLake, bucket: str, prefix: str) -> Iterator[UploadRow]:
-    """Those under way."""
+    """Yields the uploads in progress of keys with the prefix."""
     key_marker: str | None = ""
     upload_id_marker: str | None = None
     while key_marker is not None:

@@ -1,4 +1,4 @@
-"""What a verification of a lake found, in a piece of it, and in all of them. Pure."""
+"""The result of a verification, of one piece and of the whole store. Does no I/O."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """Of a problem: what it is about."""
+    """What a problem is about."""
 
     OBJECT = "object"  # bytes of a version or a part are lost
-    METADATA = "metadata"  # SQLite's own, or rows that do not agree
+    METADATA = "metadata"  # the SQLite file is damaged, or rows contradict each other
     SEGMENT = "segment"
-    MANIFEST_FILE = "manifest file"  # the object is whole, `rebuild-index` would not restore it
+    MANIFEST_FILE = "manifest file"  # the object is intact, `rebuild-index` would not restore it
     SECRET_KEY = "secret key"  # noqa: S105 - `secret.key`: access keys cannot be used without it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Something that is not as it was written."""
+    """One problem that a verification found."""
 
     kind: Kind
     why: str
     bucket: str | None = None
     key: str | None = None
-    version_id: str | None = None  # as it is told
+    version_id: str | None = None  # as shown to clients: `null` for a null version
     upload_id: str | None = None
     part_number: int | None = None
     path: str | None = None
 
     def __str__(self) -> str:
-        """`object photos/city.jpg, version 0123…: …`"""
+        """Formats the problem as `object photos/city.jpg, version 0123…: …`."""
         subject = ""
         if self.key is not None:
             subject = f"{self.bucket}/{self.key}"
@@ -50,61 +50,63 @@ class Problem:
 
 @dataclass(kw_only=True)
 class Report:
-    """Counts are of what was looked at; notes are of what is odd, and no damage."""
+    """Counts of what was checked, problems, and notes about oddities that are not damage."""
 
-    versions: int = 0  # and delete markers
-    parts: int = 0  # of uploads under way
+    versions: int = 0  # including delete markers
+    parts: int = 0  # of uploads in progress
     chunks: int = 0
     bytes: int = 0
     segments: int = 0
     manifest_files: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    whole_again: list[Problem] = field(default_factory=list)  # marked as damaged, and are not
+    whole_again: list[Problem] = field(default_factory=list)  # marked as damaged, but intact
 
     def add_whole(self, about: Problem) -> None:
-        """Of a version that is marked as damaged, and is not."""
-        where = f"{about.bucket}/{about.key}, version {about.version_id}"
-        self.notes.append(f"{where}: it is marked as damaged, and is whole")
+        """Records a version that is marked as damaged but intact."""
+        version_name = f"{about.bucket}/{about.key}, version {about.version_id}"
+        self.notes.append(f"{version_name}: marked as damaged, but intact")
         self.whole_again.append(about)
 
 
 class VersionPart(NamedTuple):
-    """What was found in some chunks of a version that is checked in parts."""
+    """The result for some chunks of a version that is checked in several pieces."""
 
-    about: Problem  # whose it would be
-    is_marked: bool  # as damaged
+    about: Problem  # names the version, without a reason
+    is_marked: bool  # whether the version is marked as damaged
     chunks: int
     damaged: int
-    first: str  # what is wrong with the first that is damaged
+    first: str  # the problem of the first damaged chunk
 
 
 @dataclass(kw_only=True)
 class Finding:
-    """Of one piece."""
+    """The result for one piece."""
 
     report: Report = field(default_factory=Report)
     part: VersionPart | None = None
 
 
-def join(found: Iterable[Finding], *, problems: Iterable[Problem], notes: Iterable[str]) -> Report:
-    """One report of all pieces, in their order. What several told of the metadata is told once."""
+def join(
+    findings: Iterable[Finding], *, problems: Iterable[Problem], notes: Iterable[str]
+) -> Report:
+    """Merges findings, in the order of their pieces, and removes duplicate problems."""
     whole = Report(notes=list(notes))
-    for part, group in groupby(found, key=lambda one: one.part and one.part.about):
+    for part, group in groupby(findings, key=lambda finding: finding.part and finding.part.about):
         members = list(group)
-        for one in members:
-            _add(whole, one.report)
+        for finding in members:
+            _add(whole, finding.report)
         if part is not None:
-            _add_version(whole, [one.part for one in members if one.part is not None])
+            _add_version(whole, [finding.part for finding in members if finding.part is not None])
     whole.problems = list(dict.fromkeys([*whole.problems, *problems]))
     return whole
 
 
 def damage_text(damaged: int, first: str, *, count: int) -> str:
-    """Of a version with so many chunks."""
+    """Describes the damage of a version with `count` chunks."""
     if damaged == count == 1:
         return first
-    return f"{damaged} of {count} chunks are lost, the first: {first}"
+    return f"{damaged} of {count} chunks are damaged; the first: {first}"
 
 
 def _add(whole: Report, report: Report) -> None:

@@ -1,12 +1,13 @@
-"""What a write does to the versions of a key: the rules of the three states of versioning.
+"""The rules of what a write does to the versions of a key in each versioning state.
 
-    enabled     every write is a version; a delete puts a delete marker on top
-    suspended   a write replaces the null version, a delete puts a null marker in its place
-    disabled    there is one null version; a delete removes it
+    enabled     every write adds a version; a delete adds a delete marker as the newest version
+    suspended   a write replaces the null version; a delete replaces it with a null delete marker
+    disabled    a key has only its null version; a delete removes it
 
-All of it runs inside the transaction that decides it, so conditions are never out of date. Every
-write is stamped by the hybrid clock, which orders it, and noted in the operation log, a removal as
-a tombstone. Last-Modified is the wall clock's: it is right again as soon as that is.
+The rules run inside the transaction that makes the change, so conditions see the current state.
+Every write gets a timestamp of the hybrid clock, which orders the writes, and an entry in the
+operation log; a removal is logged as a tombstone. Last-Modified is wall clock time, so a clock that
+was wrong affects only the objects written meanwhile.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from lakebed.seglake.model import (
     Versioning,
 )
 
-PUT, MARK, REMOVE = "put", "delete-marker", "delete-version"  # kinds of operations in the oplog
+PUT, MARK, REMOVE = "put", "delete-marker", "delete-version"  # operations in the operation log
 
 
 class NewVersion(NamedTuple):
-    """What is stored; which version it becomes is decided in the transaction."""
+    """The contents of a version to store; the transaction assigns its version id."""
 
     size: int
     etag: str
@@ -53,7 +54,7 @@ class NewVersion(NamedTuple):
 
 
 class PlannedPut(NamedTuple):
-    """A put without a condition: nothing that is stored decides whether it happens."""
+    """A put without a condition, which does not depend on the stored object."""
 
     bucket: str
     key: str
@@ -61,7 +62,7 @@ class PlannedPut(NamedTuple):
 
 
 class VersionRules:
-    """Used by the leader of the commit alone: its clock needs no lock."""
+    """Applies the rules. Only the commit leader uses it, so its clock needs no lock."""
 
     def __init__(self, *, clock: HybridClock, site_id: str, random: Random) -> None:
         self._clock = clock
@@ -71,21 +72,21 @@ class VersionRules:
     def put(
         self, writer: Writer, bucket: str, key: str, new: NewVersion, condition: Condition
     ) -> ObjectInfo:
-        """A new version, on top."""
-        found = require_bucket(writer, bucket)
+        """Adds a version and makes it the current one."""
+        bucket_info = require_bucket(writer, bucket)
         if condition.is_given:
             check_condition(condition, writer.current(bucket, key), what=f"{bucket}/{shown(key)}")
-        manifest = self._manifest(found, key, State.ACTIVE, new)
+        manifest = self._manifest(bucket_info, key, State.ACTIVE, new)
         self._add(writer, manifest, PUT)
         return info_of(manifest, is_latest=True)
 
     def put_all(
         self, writer: Writer, puts: Sequence[PlannedPut]
     ) -> list[ObjectInfo | LakebedError]:
-        """As `put` of one after the other, with few statements.
+        """Does the same as `put` for each of `puts` in order, with few statements.
 
-        If it raises, nothing of it may stand, and `put` tells whose fault it was. So it does for
-        two null versions of one key.
+        If it raises, the caller must roll back all of them and use `put` for each, which shows
+        which one fails. Two null versions of one key are such a case.
         """
         buckets = {name: writer.bucket(name) for name in {put.bucket for put in puts}}
         results: list[ObjectInfo | LakebedError] = []
@@ -103,17 +104,17 @@ class VersionRules:
         return results
 
     def delete(self, writer: Writer, bucket: str, key: str, condition: Condition) -> Deleted:
-        """Hide the object behind a marker, or remove it where there are no versions."""
-        found = require_bucket(writer, bucket)
+        """Hides the object with a delete marker, or removes it in an unversioned bucket."""
+        bucket_info = require_bucket(writer, bucket)
         current = writer.current(bucket, key)
         check_condition(condition, current, what=f"{bucket}/{shown(key)}")
-        if found.versioning is Versioning.DISABLED:
+        if bucket_info.versioning is Versioning.DISABLED:
             if current is not None:
                 self._remove(writer, current)
                 writer.clear_current(bucket, key)
             return Deleted(key, None, is_marker=False)
         empty = NewVersion(size=0, etag="", chunks=())
-        manifest = self._manifest(found, key, State.DELETED, empty)
+        manifest = self._manifest(bucket_info, key, State.DELETED, empty)
         self._add(writer, manifest, MARK)
         info = info_of(manifest, is_latest=True)
         return Deleted(key, info.shown_version_id, is_marker=True)
@@ -121,17 +122,17 @@ class VersionRules:
     def delete_version(
         self, writer: Writer, bucket: str, key: str, version_id: str, condition: Condition
     ) -> Deleted:
-        """Remove one version for good; if it was the newest, the one before it is the object.
+        """Removes one version permanently; if it was the newest, the one before becomes current.
 
-        A version that is not there is deleted already.
+        Removing a version that does not exist succeeds.
         """
         is_versioned = require_bucket(writer, bucket).versioning is not Versioning.DISABLED
         current = writer.current(bucket, key)
         check_condition(condition, current, what=f"{bucket}/{shown(key)}")
         row = find_version(writer, bucket, key, version_id)
-        told_id = version_id if is_versioned else None
+        shown_id = version_id if is_versioned else None
         if row is None:
-            return Deleted(key, told_id, is_marker=False)
+            return Deleted(key, shown_id, is_marker=False)
         self._remove(writer, row)
         if current is not None and current.version_id == row.version_id:
             before = writer.newest(bucket, key, excluding=row.version_id)
@@ -139,7 +140,7 @@ class VersionRules:
                 writer.clear_current(bucket, key)
             else:
                 writer.set_current(before)
-        return Deleted(key, told_id, is_marker=row.state is State.DELETED)
+        return Deleted(key, shown_id, is_marker=row.state is State.DELETED)
 
     def _manifest(self, bucket: BucketInfo, key: str, state: State, new: NewVersion) -> Manifest:
         now_ms = self._clock.wall_ns() // NS_PER_MS
@@ -162,7 +163,7 @@ class VersionRules:
         )
 
     def _make_way(self, writer: Writer, manifest: Manifest) -> None:
-        """A key has one null version."""
+        """Removes the key's null version before another one is added."""
         if manifest.is_null:
             replaced = writer.null_version(manifest.bucket, manifest.key)
             if replaced is not None:
@@ -191,9 +192,9 @@ class VersionRules:
 
 
 def new_version_id(now_ms: int, random: Random) -> str:
-    """Those of one moment stand together in the metadata, and so cost few pages.
+    """Returns an id that begins with the time, so that the index rows of a commit share pages.
 
-    The first two digits, by which manifest files are spread over folders, change each second.
+    The first two digits, which select the folder of the manifest file, change each second.
     """
     return f"{now_ms >> 10 & 0xFF:02x}{now_ms:012x}{random.getrandbits(72):018x}"
 
@@ -206,37 +207,40 @@ def require_bucket(reader: Reader, name: str) -> BucketInfo:
 
 
 def no_bucket(name: str) -> NoSuchBucket:
-    return NoSuchBucket(f"there is no bucket {shown(name)}")
+    return NoSuchBucket(f"bucket {shown(name)} does not exist")
 
 
 def find_version(reader: Reader, bucket: str, key: str, version_id: str) -> VersionRow | None:
-    """By its id as it is told: `null` is the null version, whatever its own id."""
+    """Finds a version by the id that clients see: `null` means the null version."""
     if version_id == NULL_VERSION:
         return reader.null_version(bucket, key)
     if not version_id.isascii():
-        return None  # no id of ours, and perhaps no text at all
+        return None  # version ids are ASCII; other text might not even be valid Unicode
     row = reader.version(bucket, key, version_id)
     return None if row is None or row.is_null else row
 
 
 def check_condition(condition: Condition, row: VersionRow | None, *, what: str) -> None:
-    """Of the object as it is now; a delete marker is none."""
+    """Raises unless the current version meets the condition; a delete marker is no object.
+
+    Raises `PreconditionFailed`, or `NoSuchKey` if If-Match needs an object and there is none.
+    """
     exists = row is not None and row.state is not State.DELETED
     if condition.if_none_match is not None and row is not None and exists:
-        raise PreconditionFailed(f"{what}: there is such an object, with ETag {row.etag}")
-    wanted = condition.if_match
-    if wanted is None:
+        raise PreconditionFailed(f"{what}: the object already exists, with ETag {row.etag}")
+    etag = condition.if_match
+    if etag is None:
         return
     if row is None or not exists:
-        raise NoSuchKey(f"{what}: there is no such object")
-    if wanted not in ("*", row.etag):
-        raise PreconditionFailed(f"{what}: its ETag is {row.etag}, not {shown(wanted)}")
+        raise NoSuchKey(f"{what}: the object does not exist")
+    if etag not in ("*", row.etag):
+        raise PreconditionFailed(f"{what}: the object's ETag is {row.etag}, not {shown(etag)}")
 
 
 def check_visible(bucket: str, key: str, row: VersionRow | None) -> VersionRow:
-    """The newest version, unless it is a delete marker."""
+    """Returns the newest version; raises `NoSuchKey` if it is missing or a delete marker."""
     if row is None:
-        raise NoSuchKey(f"{bucket}/{shown(key)}: there is no such object")
+        raise NoSuchKey(f"{bucket}/{shown(key)}: the object does not exist")
     if row.state is State.DELETED:
         marker_id = NULL_VERSION if row.is_null else row.version_id
         raise NoSuchKey(f"{bucket}/{shown(key)}: the object was deleted", marker_id=marker_id)
@@ -260,7 +264,7 @@ def row_of(manifest: Manifest) -> VersionRow:
 
 
 def info_of(manifest: Manifest, *, is_latest: bool, state: State | None = None) -> ObjectInfo:
-    """`state` is what the metadata say, which may have changed since the manifest was written."""
+    """Describes a version. `state` is the row's, which may be newer than the manifest."""
     return ObjectInfo(
         bucket=manifest.bucket,
         key=manifest.key,

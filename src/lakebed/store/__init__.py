@@ -1,4 +1,4 @@
-"""The store: opens a root and joins the engines in it.
+"""The store: opens a root directory and connects the engines whose files are in it.
 
     from lakebed.store.store import Store
 
@@ -6,13 +6,14 @@
         log = store.log("orders")
         log.flush(log.append_record(b"..."))
 
-    with Store.open("data", read_only=True) as store:        # also beside a writer
+    with Store.open("data", read_only=True) as store:   # works while another process writes
         for record in store.log("orders").read(): ...
 
-- `store` and `read_only`: the two ways to open a root; one process writes, any number reads;
-- `version`: the file `store.json`, by which a newer store is refused;
-- `pins`: ranges that must outlive retention, one file each;
-- `settings`: the sections of `lakebed.toml`;
-- `verification`, `repair`, `summary`: what the command line tells about a log;
-- `residency`, `tier_moves`, `tier_verification`: where its segments are, moved there, and whole.
+- `store` and `read_only`: the two ways to open a root. One process writes, any number read.
+- `version`: the file `store.json`, which keeps an older program from opening a newer store.
+- `pins`: ranges that retention must not remove, one file for each.
+- `settings`: the sections of `lakebed.toml`.
+- `verification`, `repair`, `summary`: check, repair and summarise one log.
+- `residency`, `tier_moves`, `tier_verification`: report in which tiers a log's segments are, move
+  them between tiers, and verify their copies.
 """

@@ -1,8 +1,8 @@
-"""How much a lease takes of what is next, or a peek: so many messages, and so many bytes.
+"""Limits how many messages and how many bytes one lease or one peek returns.
 
-The first message is taken whatever its size: else it would be in the way of all others for ever.
-What is behind the first one that does not fit waits for the next lease, in all partitions, so that
-large messages are not passed over again and again.
+The first message is always returned, whatever its size; otherwise a message above the limit would
+block all later ones forever. The first message that does not fit ends the call for all partitions,
+even if smaller messages follow it, so that large messages are not skipped again and again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from lakebed.stroma.lease_transitions import LeasedRange
 
 
 class FittingSpans(NamedTuple):
-    """The first of some messages, and those between them that are gone."""
+    """The leading part of some offset ranges that fits the byte limit.
+
+    The ranges may include offsets whose messages no longer exist.
+    """
 
     ranges: list[LeasedRange]
     size: int  # bytes
@@ -30,10 +33,10 @@ class FittingSpans(NamedTuple):
 
 
 class Allowance:
-    """What one lease, or one peek, may still take."""
+    """The messages and bytes that one lease, or one peek, may still take."""
 
     def __init__(self, *, max_messages: int, max_bytes: int | None) -> None:
-        """`max_messages` is checked by whoever chooses messages."""
+        """Does not check `max_messages`: the consumer group does, when it chooses messages."""
         _check_bytes(max_bytes)
         self.message_count = max_messages
         self.bytes_left = max_bytes
@@ -46,7 +49,7 @@ class Allowance:
 
     @property
     def counts_bytes(self) -> bool:
-        """Whether it matters how long the next messages are: it does not of the first alone."""
+        """Whether the sizes of the next messages matter. A single first message always fits."""
         return self.bytes_left is not None and (self._has_some or self.message_count > 1)
 
     def take(self, message_count: int, size: int) -> None:
@@ -56,30 +59,35 @@ class Allowance:
             self.bytes_left = max(0, self.bytes_left - size)
 
     def fitting(self, partition: Partition, ranges: Sequence[LeasedRange]) -> FittingSpans:
-        """As many of those messages, in this order, as there is room for. Their lengths are
-        looked at, and no message is made of them."""
-        assert self.bytes_left is not None, "without a limit all of them fit"
+        """Returns the leading part of `ranges`, in this order, that fits the byte limit.
+
+        Only the lengths of the messages are read; no message is decoded.
+        """
+        assert self.bytes_left is not None, "without a byte limit every message fits"
         kept: list[LeasedRange] = []
         count = size = 0
         self._is_full = False
-        for one in ranges:
-            for batch in batches_between(partition, one.start, one.end):
-                more = batch.size
-                if size + more > self.bytes_left:
+        for leased in ranges:
+            for batch in batches_between(partition, leased.start, leased.end):
+                batch_bytes = batch.size
+                if size + batch_bytes > self.bytes_left:
                     self._is_full = True
                     at_least = 0 if count or self._has_some else 1
                     end, size = _cut(batch, size, self.bytes_left, at_least)
                     return FittingSpans(
-                        [*kept, one._replace(end=end)] if end > one.start else kept, size
+                        [*kept, leased._replace(end=end)] if end > leased.start else kept, size
                     )
                 count += len(batch)
-                size += more
-            kept.append(one)
+                size += batch_bytes
+            kept.append(leased)
         return FittingSpans(kept, size)
 
 
 def _cut(batch: MessageBatch, size: int, bytes_max: int, at_least: int) -> tuple[int, int]:
-    """The offset of its first message that does not fit, and the bytes up to there."""
+    """Returns the offset of the batch's first message that does not fit, and the bytes before it.
+
+    `size` bytes are taken already. At least `at_least` messages are taken, whatever their size.
+    """
 
     def bytes_of(count: int) -> int:
         return batch.part(0, count).size if count else 0
@@ -92,4 +100,4 @@ def _cut(batch: MessageBatch, size: int, bytes_max: int, at_least: int) -> tuple
 
 def _check_bytes(value: object) -> None:
     if value is not None and (not isinstance(value, int) or value < 1):
-        raise InputError(f"max_bytes = {str(value)[:30]}: it must be 1 or more")
+        raise InputError(f"max_bytes = {str(value)[:30]}: must be 1 or more")

@@ -1,18 +1,21 @@
-"""Batch commit: staged batches are handed over to a topic once, and it is safe to repeat that.
+"""Batch commit: appends staged batches to a topic exactly once, however often it is repeated.
 
     topic.commit_batches("query 7", 41, {0: [batches], 1: [StagedFile("/stage/1")]})
 
-A version of an application is committed to a partition as a whole, or not at all, whenever a crash
-comes; and only once: the first commit of a version counts, whatever bytes a repetition brings. The
-versions of an application grow. One that is not larger than the last is answered as committed.
+Each commit names an application and a version. A version is committed to a partition completely or
+not at all, even across a crash, and only once: the first commit of a version counts, whatever bytes
+a repeated call carries. The versions of an application increase. A version that is not larger than
+the last committed one is reported as committed already, and nothing is appended.
 
-Everything is checked before anything is changed. Then the partitions are committed one after the
-other: if that ends early, some have the version and some do not, and whoever repeats the call
-completes it. A partition that was interrupted half-way (the disk was full, say) is completed by
-the next commit to it, or the next time the topic is opened, also if nobody repeats the call.
+Everything is checked before anything is changed. Then the partitions are committed one after
+another. If the call ends early, some partitions have the version and some do not; repeating the
+call completes it. A partition whose commit was interrupted (because the disk was full, for example)
+is completed by the next commit to it, or when the topic is next opened, even if the call is never
+repeated.
 
-What may be lost: of more than 10,000 applications that commit to one partition, the last version
-of the one that is longest without a commit: it would be taken for new.
+What may be lost: a partition remembers the last versions of 10,000 applications. Beyond that, the
+application that has not committed for the longest time is forgotten, and a version of it that is
+repeated would be appended again.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from lakebed.store.staged_batch import (
 
 APPLICATION_LENGTH_MAX = 256
 VERSION_MAX = OFFSET_MAX
-STAGED_COUNT_MAX = 100_000  # of one commit
+STAGED_COUNT_MAX = 100_000  # batches in one commit
 
 
 def commit_batches(
@@ -48,42 +51,43 @@ def commit_batches(
     *,
     read_object: ReadObject | None = None,
 ) -> list[CommittedPartition]:
-    """One for each partition, by their numbers. Durable when it returns.
+    """Commits staged batches, given by partition number; durable when it returns.
 
-    `InputError` says which partition, batch and byte is wrong, and nothing was changed.
+    Returns one result for each partition, ordered by partition number. `InputError` names the
+    partition, batch and byte that is wrong; nothing was changed then.
     """
     _check_application(application)
     version = _checked_version(version)
-    wanted = _partitions_to_commit(topic, batches)
+    to_commit = _partitions_to_commit(topic, batches)
     with ExitStack() as stack:
-        # Always in the same order: nobody waits in a circle.
-        for partition, _ in wanted:
+        # Always locked in the same order, so that two commits cannot deadlock.
+        for partition, _ in to_commit:
             stack.enter_context(partition.commits.turn())
-        known = {
+        earlier = {
             partition.number: partition.commits.find(application, version=version)
-            for partition, _ in wanted
+            for partition, _ in to_commit
         }
         staged: dict[int, NewCommit] = {}
-        for partition, theirs in wanted:
-            if theirs and known[partition.number] is None:
-                checked = _checked(partition, theirs, read_object)
-                new = partition.commits.stage(application, checked, version=version)
-                stack.callback(new.discard)
-                staged[partition.number] = new
+        for partition, batches_of_partition in to_commit:
+            if batches_of_partition and earlier[partition.number] is None:
+                checked = _checked(partition, batches_of_partition, read_object)
+                new_commit = partition.commits.stage(application, checked, version=version)
+                stack.callback(new_commit.discard)
+                staged[partition.number] = new_commit
         fresh = {
             partition.number: partition.commits.commit(staged[partition.number])
             if partition.number in staged
             else partition.commits.commit_nothing(application, version=version)
-            for partition, _ in wanted
-            if known[partition.number] is None
+            for partition, _ in to_commit
+            if earlier[partition.number] is None
         }
-    return [_answer(partition.number, known, fresh) for partition, _ in wanted]
+    return [_answer(partition.number, earlier, fresh) for partition, _ in to_commit]
 
 
 def _answer(
-    number: int, known: Mapping[int, Committed | None], fresh: Mapping[int, Committed]
+    number: int, earlier: Mapping[int, Committed | None], fresh: Mapping[int, Committed]
 ) -> CommittedPartition:
-    committed = fresh.get(number) or known[number]
+    committed = fresh.get(number) or earlier[number]
     assert committed is not None
     return CommittedPartition(
         number, number in fresh, committed.base_offset, committed.message_count
@@ -91,34 +95,45 @@ def _answer(
 
 
 def _checked(
-    partition: Partition, theirs: Sequence[Staged], read_object: ReadObject | None
+    partition: Partition, staged_batches: Sequence[Staged], read_object: ReadObject | None
 ) -> Iterator[bytes]:
-    """The record batches of all that is staged for a partition."""
-    for index, staged in enumerate(theirs):
-        where = f"partition {partition.number}, batch {index}"
-        with opened(staged, disk=partition.disk, read_object=read_object, where=where) as source:
-            yield from record_batches(source, config=partition.config, where=where)
+    """Yields the record batches that are staged for a partition, each one checked."""
+    for index, staged in enumerate(staged_batches):
+        place = f"partition {partition.number}, batch {index}"
+        with opened(staged, disk=partition.disk, read_object=read_object, place=place) as source:
+            yield from record_batches(source, config=partition.config, place=place)
 
 
 def _partitions_to_commit(
     topic: Topic, batches: Mapping[int, Sequence[Staged]]
 ) -> list[tuple[Partition, tuple[Staged, ...]]]:
-    """By the partitions' numbers; `NotFound` if there is none of one."""
+    """Returns each partition with its batches, by partition number.
+
+    `NotFound` if the topic does not have one of the partitions.
+    """
     if not isinstance(batches, Mapping):
-        raise InputError(f"batches: a mapping is wanted, not {type(batches).__name__}")
-    wanted = []
-    for key, theirs in batches.items():
+        raise InputError(
+            "batches: must be a mapping from partition number to staged batches, "
+            f"not {type(batches).__name__}"
+        )
+    to_commit = []
+    for key, staged in batches.items():
         try:
             partition = topic.partition(operator.index(key))
         except TypeError:
-            raise InputError(f"partition {str(key)[:40]!r}: not a number") from None
-        is_one = isinstance(theirs, bytes | bytearray | memoryview | str)
-        if is_one or not isinstance(theirs, Sequence):
-            raise InputError(f"partition {partition.number}: a sequence of batches is wanted")
-        wanted.append((partition, tuple(theirs)))
-    if sum(len(theirs) for _, theirs in wanted) > STAGED_COUNT_MAX:
-        raise InputError(f"more than {STAGED_COUNT_MAX} batches in one commit")
-    return sorted(wanted, key=lambda pair: pair[0].number)
+            raise InputError(
+                f"partition {str(key)[:40]!r}: a partition is named by its number"
+            ) from None
+        is_single_batch = isinstance(staged, bytes | bytearray | memoryview | str)
+        if is_single_batch or not isinstance(staged, Sequence):
+            raise InputError(
+                f"partition {partition.number}: its batches must be a sequence, "
+                f"not {type(staged).__name__}"
+            )
+        to_commit.append((partition, tuple(staged)))
+    if sum(len(staged) for _, staged in to_commit) > STAGED_COUNT_MAX:
+        raise InputError(f"a commit can have at most {STAGED_COUNT_MAX} batches")
+    return sorted(to_commit, key=lambda pair: pair[0].number)
 
 
 def _check_application(application: object) -> None:
@@ -129,12 +144,12 @@ def _check_application(application: object) -> None:
             raise ValueError
     except ValueError:
         raise BadName(
-            f"application {str(application)[:60]!r}: a text of 1 to {APPLICATION_LENGTH_MAX} "
-            "characters is wanted"
+            f"application {str(application)[:60]!r}: must be a string of 1 to "
+            f"{APPLICATION_LENGTH_MAX} characters"
         ) from None
 
 
 def _checked_version(version: int) -> int:
     if type(version) is not int or not 0 <= version <= VERSION_MAX:
-        raise InputError(f"version {str(version)[:40]}: allowed are 0 to {VERSION_MAX}")
+        raise InputError(f"version {str(version)[:40]}: must be an integer from 0 to {VERSION_MAX}")
     return version

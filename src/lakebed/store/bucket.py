@@ -1,4 +1,4 @@
-"""A bucket, for a program that embeds the store.
+"""A bucket of the object store, for a program that embeds the store.
 
 photos = store.bucket("photos")
 photos.put("2025/city.jpg", data, content_type="image/jpeg")
@@ -32,7 +32,7 @@ from lakebed.store.upload import Upload
 
 
 class Bucket(ReadOnlyBucket):
-    """Thread-safe. Everything it says it did is durable."""
+    """A bucket that can be written. Thread-safe. A change is durable when its call returns."""
 
     def __init__(self, lake: Lake, name: str) -> None:
         super().__init__(lake, name)
@@ -53,10 +53,10 @@ class Bucket(ReadOnlyBucket):
         if_none_match: str | None = None,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
-        """Store bytes, a file or an iterable of bytes, of any size; memory stays bounded.
+        """Store bytes, a file or an iterable of bytes, of any size, in bounded memory.
 
-        `if_none_match="*"` stores it only if there is none, `if_match=etag` only in place of that
-        one: `PreconditionFailed` otherwise.
+        With `if_none_match="*"` it is stored only if the key has no object; with `if_match=etag`
+        only if it replaces the object with that ETag. Otherwise it raises `PreconditionFailed`.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
@@ -73,23 +73,29 @@ class Bucket(ReadOnlyBucket):
     def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
-        """Hide the object behind a delete marker, or remove the version that is given."""
+        """Hide the object with a delete marker, or remove the version named by `version_id`.
+
+        In a bucket without versioning the object itself is removed.
+        """
         return self.deletion(key, version_id=version_id, if_match=if_match).run()
 
     def deletion(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Change[Deleted]:
-        """As `delete`, still to be committed."""
+        """Return the change that `delete` makes, not yet committed."""
         target = ObjectToDelete(key, version_id, Condition(if_match=if_match))
         return self._lake.objects.deletion(self.name, target)
 
     def delete_many(self, keys: Iterable[str | ObjectToDelete]) -> list[Deleted | LakebedError]:
-        """Any number; each by itself, its error in its place."""
+        """Delete any number of objects, each independently of the others.
+
+        The results are in the order of `keys`; a key that could not be deleted has its error there.
+        """
         objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         results: list[Deleted | LakebedError] = []
         for start in range(0, len(objects), DELETED_AT_ONCE_MAX):
-            some = objects[start : start + DELETED_AT_ONCE_MAX]
-            results += self._lake.objects.delete_many(self.name, some)
+            page = objects[start : start + DELETED_AT_ONCE_MAX]
+            results += self._lake.objects.delete_many(self.name, page)
         return results
 
     def copy(
@@ -103,9 +109,9 @@ class Bucket(ReadOnlyBucket):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """The object under another key, or in another bucket; no byte of it is moved.
+        """Copy the object to another key, or another bucket, without copying its bytes.
 
-        The conditions are those of the target, as in `put`.
+        `if_match` and `if_none_match` are conditions on the target, as in `put`.
         """
         return self.copying(
             key,
@@ -128,7 +134,7 @@ class Bucket(ReadOnlyBucket):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> Change[ObjectInfo]:
-        """As `copy`, still to be committed."""
+        """Return the change that `copy` makes, not yet committed."""
         if content is not None:
             check_content(content)
         change = self._lake.objects.copying(
@@ -150,7 +156,7 @@ class Bucket(ReadOnlyBucket):
         content: Content | None = None,
         algorithm: Algorithm | None = None,
     ) -> Upload:
-        """Begin an upload in parts."""
+        """Begin a multipart upload."""
         content = content or Content()
         check_content(content)
         info = self._lake.uploads.create(self.name, key, content=content, algorithm=algorithm)

@@ -1,8 +1,8 @@
-"""Verifying the chunks of a manifest log that Tier 2 has: those marked so must be there.
+"""Verifies that the chunks of a manifest log that are marked as uploaded are in Tier 2.
 
-A chunk that was uploaded says so in its header. One that is not on disk any more was uploaded
-before it went: those that Tier 2 does not list either are history that is lost, and needed by no
-replay.
+The header of a chunk has a flag for "uploaded". A chunk that is no longer on disk was uploaded
+before it was removed. If Tier 2 does not have it either, that part of the history is lost; no
+replay needs it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakebed.base.errors import DataError, NotFound
 from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.verification import Problem
 
-CHUNK_CRC64 = "chunk-crc64"  # of an object's metadata
+CHUNK_CRC64 = "chunk-crc64"  # a key of an object's metadata
 
 
 class ChunkObjects:
@@ -29,22 +29,25 @@ class ChunkObjects:
 
     def __init__(
         self,
-        found: ManifestLog,
+        manifest_log: ManifestLog,
         open_store: Callable[[], ObjectStore],
         *,
         prefix: str,
         place: str,
     ) -> None:
-        """`prefix` begins all keys; `place` is how the store is told of."""
-        stream_id = parse_stream_name(found.stream)
-        assert stream_id is not None, "it is the name of a folder"
-        self._reader = found.reader
-        self._open_store = open_store  # called if there is something to ask for
+        """`prefix` begins all object keys; `place` is the name of the object store in messages."""
+        stream_id = parse_stream_name(manifest_log.stream)
+        assert stream_id is not None, "the stream is the name of a folder"
+        self._reader = manifest_log.reader
+        self._open_store = open_store  # called only when an object is looked up
         self._prefix = manifest_prefix(prefix, stream_id)
         self._place = place
 
     def check(self) -> Iterator[Problem | None]:
-        """Each chunk on disk that is marked as uploaded, and what is wrong with its object."""
+        """Yields, for each chunk on disk that is marked as uploaded, the problem of its object.
+
+        None if the object is as it should be.
+        """
         for index in self._reader.chunk_indexes():
             try:
                 header = self._reader.chunk(index).header
@@ -54,7 +57,7 @@ class ChunkObjects:
                 yield self._problem(index, header)
 
     def notes(self) -> list[str]:
-        """Chunks that are neither on disk nor in Tier 2."""
+        """Returns a note about chunks that are neither on disk nor in Tier 2, if there are any."""
         first = self._reader.start().chunk_index
         if not first:
             return []
@@ -63,19 +66,24 @@ class ChunkObjects:
         if not lost:
             return []
         span = str(lost[0]) if len(lost) == 1 else f"{lost[0]} to {lost[-1]}"
-        return [f"{len(lost)} of the first {first} chunks are not in Tier 2 either: {span}"]
+        return [
+            f"{len(lost)} of the first {first} chunks are neither on disk nor in Tier 2: {span}"
+        ]
 
     def _problem(self, index: int, header: ChunkHeader) -> Problem | None:
         key = self._key(index)
         try:
             metadata = self._open_store().head(key).metadata or {}
         except Missing:
-            problem = f"chunk {index} should be there, and is not"
+            problem = f"chunk {index} is marked as uploaded, but Tier 2 does not have it"
         else:
-            expected, found = crc64_text(header.chunk_crc64), metadata.get(CHUNK_CRC64, "none")
-            if expected == found:
+            expected, actual = crc64_text(header.chunk_crc64), metadata.get(CHUNK_CRC64, "none")
+            if expected == actual:
                 return None
-            problem = f"another chunk's object, expected checksum {expected}, found {found}"
+            problem = (
+                f"the object is of another chunk than {index}: "
+                f"expected checksum {expected}, found {actual}"
+            )
         return Problem(f"{self._place}/{key}", None, 0, Verdict.CORRUPT, problem)
 
     def _key(self, index: int) -> str:

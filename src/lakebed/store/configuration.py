@@ -1,6 +1,6 @@
-"""The settings that count in a store that is open, by section, fit to be told to anybody.
+"""The effective settings of an open store, by section, without secrets.
 
-What a setting's name calls a secret is told as whether there is one.
+A setting whose name marks it as a secret is shown as `(set)` or as an empty string.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sections_of(
     groups: GroupConfig,
     objects: SeglakeConfig,
 ) -> dict[str, Any]:
-    """Named as in `lakebed.toml`."""
+    """Returns the configurations by the names that their sections have in `lakebed.toml`."""
     return {
         "aof": config,
         "aof_flush": config.flush,
@@ -50,8 +50,8 @@ def printable_settings(configs: Mapping[str, Any]) -> dict[str, Section]:
 
 
 def _plain(config: Any) -> Section:
-    """Without the parts that are sections of their own."""
-    found: Section = {}
+    """Returns the plain values of a configuration; nested ones are sections of their own."""
+    section: Section = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if isinstance(value, Enum):
@@ -59,5 +59,5 @@ def _plain(config: Any) -> Section:
         if is_secret(field.name):
             value = SET if value else ""
         if isinstance(value, bool | int | float | str):
-            found[field.name] = value
-    return found
+            section[field.name] = value
+    return section

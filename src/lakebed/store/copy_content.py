@@ -1,4 +1,4 @@
-"""What is in a compressed copy of a segment, compared with what was recorded when it was sealed."""
+"""Compares a compressed copy of a segment with what was recorded when the segment was sealed."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from lakebed.kernels import crc64nvme
 
 def check_compressed_size(state: SegmentState, size: int) -> None:
     if size != state.compressed_bytes:
-        raise Corrupt("its size is wrong", expected=state.compressed_bytes, found=size)
+        raise Corrupt(
+            "the compressed copy has the wrong size", expected=state.compressed_bytes, found=size
+        )
 
 
 def verify_copy(source: RangeSource, state: SegmentState) -> int:
-    """Inflate all of a warm file or object; how many records the segment has.
+    """Decompresses all of a warm file or object, and returns how many records the segment has.
 
-    `Corrupt` if that is not the whole segment that was recorded.
+    `Corrupt` if the content is not the complete segment that was recorded.
     """
     check_compressed_size(state, source.size)
     footer, crc = read_copy(source, segment_id=state.segment_id, base_offset=state.base_offset)
     recorded = (state.durable_bytes, state.segment_crc64)
-    for found in ((footer.durable_bytes, footer.payload_checksum), (footer.durable_bytes, crc)):
-        if found != recorded:
+    for actual in ((footer.durable_bytes, footer.payload_checksum), (footer.durable_bytes, crc)):
+        if actual != recorded:
             raise Corrupt(
-                "the segment's payload is not the one that was sealed",
+                "the segment's payload differs from the one that was sealed",
                 expected=_payload_text(*recorded),
-                found=_payload_text(*found),
+                found=_payload_text(*actual),
             )
     return footer.record_count
 
@@ -39,16 +41,16 @@ def verify_copy(source: RangeSource, state: SegmentState) -> int:
 def read_copy(
     source: RangeSource, *, segment_id: int, base_offset: int
 ) -> tuple[SegmentFooter, int]:
-    """The footer of that segment, and the checksum that its payload has; all of it is inflated."""
+    """Decompresses all of a segment's copy; returns its footer and the checksum of its payload."""
     frames = Frames(source)
     info = SegmentInfo(segment_id, base_offset, 0, source.name, is_sealed=True, end=None, tier=1)
     check_size(info, size=frames.size)
     if check_header(_read(frames, 0, RECORDS_START), info, size=frames.size) is None:
-        raise Corrupt("a segment without header", offset=0)
+        raise Corrupt("the segment has no header", offset=0)
     slot = _read(frames, frames.size - FOOTER_BYTES, frames.size)
     footer = check_footer(slot, info, size=frames.size)
     if footer is None:
-        raise Corrupt("a segment that is not sealed", offset=frames.size - FOOTER_BYTES)
+        raise Corrupt("the segment is not sealed", offset=frames.size - FOOTER_BYTES)
     return footer, _payload_crc64(frames, footer)
 
 

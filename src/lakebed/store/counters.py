@@ -1,6 +1,6 @@
-"""What the engines of a store count, of all that is open in it: by engine, by thing, by name.
+"""Collects the counters of everything that is open in a store, by engine, part and name.
 
-A histogram is told as its count, its total, its largest value and three quantiles.
+A histogram is reported as its count, its total, its largest value and three quantiles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 
 class PartCounters(NamedTuple):
-    """What one thing of an engine counts; `labels` say which thing."""
+    """The counters of one part of an engine: a log, a partition, a group or the object store.
+
+    `labels` identify the part.
+    """
 
     engine: str
     labels: dict[str, str]
@@ -37,25 +40,28 @@ def engine_counts(
     lake: Lake | None,
     tiers: Counters,
 ) -> list[PartCounters]:
-    """Of all that is open; `tiers` is what logs share."""
-    found = [
+    """Returns the counters of every open part. `tiers` are the counters that all logs share."""
+    counts = [
         PartCounters("aof", {"log": name}, log.counters.snapshot()) for name, log in logs.items()
     ]
-    found.append(PartCounters("aof", {}, tiers.snapshot()))
-    for part in partitions:
-        labels = {"topic": str(part.paths.topic), "partition": str(part.number)}
-        found.append(PartCounters("keratin", labels, part.counters.snapshot()))
+    counts.append(PartCounters("aof", {}, tiers.snapshot()))
+    for partition in partitions:
+        labels = {"topic": str(partition.paths.topic), "partition": str(partition.number)}
+        counts.append(PartCounters("keratin", labels, partition.counters.snapshot()))
     for group in groups:
         topic, number, name = group.name
         labels = {"topic": topic, "partition": str(number), "group": name}
-        found.append(PartCounters("stroma", labels, group.counters.snapshot()))
+        counts.append(PartCounters("stroma", labels, group.counters.snapshot()))
     if lake is not None:
-        found.append(PartCounters("seglake", {}, lake.counters.snapshot()))
-    return found
+        counts.append(PartCounters("seglake", {}, lake.counters.snapshot()))
+    return counts
 
 
 def engine_values(counts: Iterable[PartCounters]) -> dict[str, dict[str, Values]]:
-    """`{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`; without what logs share."""
+    """Returns `{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`.
+
+    The counters that all logs share are left out.
+    """
     engines = ("aof", "keratin", "stroma", "seglake", "store")
     values: dict[str, dict[str, Values]] = {engine: {} for engine in engines}
     for engine, labels, snapshot in counts:
@@ -77,9 +83,9 @@ def _name(engine: str, labels: Mapping[str, str]) -> str:
     return labels["log"]
 
 
-def values_of(found: Snapshot) -> Values:
-    values: Values = {**found.counters, **found.gauges}
-    for name, histogram in found.histograms.items():
+def values_of(snapshot: Snapshot) -> Values:
+    values: Values = {**snapshot.counters, **snapshot.gauges}
+    for name, histogram in snapshot.histograms.items():
         values[f"{name}_count"] = histogram.count
         values[f"{name}_total"] = histogram.total
         values[f"{name}_max"] = histogram.maximum

@@ -1,7 +1,8 @@
-"""Marks the objects that a verification found to be damaged: by the writer, which looks itself.
+"""Marks the object versions that a verification found to be damaged.
 
-A verification only reads. What it found may be old by the time it is reported: each version is read
-again, past every cache, and marked if it is damaged still; the mark of a whole one is cleared.
+A verification only reads, and its findings may be out of date when they are reported. So the writer
+reads each version again, bypassing every cache: it marks those that are still damaged, and clears
+the mark of those that are whole.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lakebed.seglake.verification_report import Report as LakeReport
 
 
 class NamedVersion(NamedTuple):
-    """Of an object; the id as it is told, so that of one without is `null`."""
+    """A version of an object. The id of a version without one is `null`."""
 
     bucket: str
     key: str
@@ -26,15 +27,15 @@ class NamedVersion(NamedTuple):
 
 
 class MarkReport(NamedTuple):
-    """Each version is in one of them."""
+    """The result of marking; each version is in one of the fields."""
 
     marked: tuple[NamedVersion, ...] = ()
-    whole: tuple[NamedVersion, ...] = ()  # they could be read now, and have no mark
+    whole: tuple[NamedVersion, ...] = ()  # read without error now, and without a mark
     gone: tuple[NamedVersion, ...] = ()
-    failed: tuple[str, ...] = ()  # could not be looked at, and why
+    failed: tuple[str, ...] = ()  # versions that could not be read, each with the reason
 
     def joined(self, other: MarkReport) -> MarkReport:
-        """What both tell."""
+        """Merges two reports."""
         return MarkReport(
             self.marked + other.marked,
             self.whole + other.whole,
@@ -44,17 +45,23 @@ class MarkReport(NamedTuple):
 
 
 def versions_to_mark(report: LakeReport) -> list[NamedVersion]:
-    """Those with lost bytes, and those whose mark is wrong. A part of an upload has no mark."""
-    lost = [one for one in report.problems if one.kind is Kind.OBJECT]
+    """Returns the versions that have lost bytes, and those that are marked but whole.
+
+    Parts of unfinished uploads are left out: a part has no mark.
+    """
+    lost = [problem for problem in report.problems if problem.kind is Kind.OBJECT]
     return [
-        NamedVersion(one.bucket, one.key, one.version_id)
-        for one in [*lost, *report.whole_again]
-        if one.bucket is not None and one.key is not None and one.version_id is not None
+        NamedVersion(problem.bucket, problem.key, problem.version_id)
+        for problem in [*lost, *report.whole_again]
+        if problem.bucket is not None and problem.key is not None and problem.version_id is not None
     ]
 
 
 def mark_damaged(lake: Lake, versions: Sequence[NamedVersion], *, progress: Progress) -> MarkReport:
-    """`progress` is told how many of how many were looked at."""
+    """Reads each version again and sets or clears its mark.
+
+    Calls `progress` with how many versions were read, and how many there are.
+    """
     report = MarkReport()
     for count, version in enumerate(versions, start=1):
         report = report.joined(_mark(lake, version))

@@ -1,12 +1,14 @@
-"""Messages that were delivered too often: kept in a topic of their own, and sent back from there.
+"""Dead letters: messages that were delivered too often, kept in a topic of their own.
 
-`<topic>.dead-letters` has the messages of all groups of a topic, as they were, and in their headers
-where they come from. A message goes there before it is settled, so it is never lost; if the process
-ends in between, it goes there twice. The limits of that topic do not apply to letters, nor those of
-the topic they come from when they are sent back: one that was taken once is not refused later.
+`<topic>.dead-letters` has the dead letters of all groups of a topic. A letter is the unchanged
+message with additional headers that record where it came from; it can be sent back from there. A
+message is written to that topic before it is settled, so it is never lost; if the process ends in
+between, it is written twice. The message limits of either topic do not apply to letters, neither
+when they are written nor when they are sent back: a message that was accepted once is not refused
+later.
 
-The letters are deleted with their topic. Each has that topic's id, so a new topic of the same name
-never sends back letters of the old one, should they be left.
+The letters are deleted with their topic. Each letter has the id of its topic, so a new topic of the
+same name never sends back letters that an old one left.
 """
 
 from __future__ import annotations
@@ -32,27 +34,27 @@ OFFSET = _PREFIX + "offset"
 TOPIC_ID = _PREFIX + "topic-id"
 GROUP = _PREFIX + "group"
 DELIVERIES = _PREFIX + "deliveries"
-DROPPED_HEADERS = _PREFIX + "dropped-headers"  # why the message's own headers are left out
+DROPPED_HEADERS = _PREFIX + "dropped-headers"  # the reason why the message's headers are missing
 _HEADERS_BYTES_MAX = 64 * KIB  # more than the headers above ever take
-LETTERS_MAX = 100_000  # of a page
-LETTER_BYTES_MAX = 32 * MIB  # of a page
-_MESSAGE_BYTES_MAX = 64 * MIB  # of any topic
+LETTERS_MAX = 100_000  # per page
+LETTER_BYTES_MAX = 32 * MIB  # per page
+_MESSAGE_BYTES_MAX = 64 * MIB  # the largest limit that a topic can have
 
 
 class Origin(NamedTuple):
-    """Where a dead letter comes from."""
+    """Where a dead letter came from: topic, partition, offset and group."""
 
     topic: str
     partition: int
     offset: int
     group: str
     delivery_count: int
-    topic_id: str = ""  # empty: written by a version that did not say
+    topic_id: str = ""  # empty if an older version of Lakebed wrote the letter
 
     def is_of(self, topic: str, *, topic_id: str, group: str) -> bool:
-        """Whether it is a letter of that group, and of no earlier topic of that name."""
-        is_named_so = (self.topic, self.group) == (topic, group)
-        return is_named_so and self.topic_id in ("", topic_id)
+        """Whether the letter is of this group and topic, not of an earlier topic of that name."""
+        has_names = (self.topic, self.group) == (topic, group)
+        return has_names and self.topic_id in ("", topic_id)
 
     def headers(self) -> tuple[Header, ...]:
         return (
@@ -67,20 +69,20 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLetter:
-    """One message of a dead-letter topic, and where it comes from."""
+    """One message of a dead-letter topic, and where it came from."""
 
     topic: str
     partition: int
     offset: int
     group: str
     delivery_count: int
-    letter_offset: int  # in the dead-letter topic, and all that follows
+    letter_offset: int  # this and the following fields are those in the dead-letter topic
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
     flags: int
-    topic_id: str = ""  # of the topic it comes from; empty: written by a version that did not say
+    topic_id: str = ""  # of its original topic; empty if written by an older version
 
     @classmethod
     def of(cls, origin: Origin, message: Message) -> DeadLetter:
@@ -102,7 +104,7 @@ class DeadLetter:
 
     @property
     def message(self) -> Message:
-        """As it is in the dead-letter topic."""
+        """The message as it is stored in the dead-letter topic."""
         return Message(
             self.letter_offset, self.timestamp_ms, self.key, self.value, self.headers, self.flags
         )
@@ -110,7 +112,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """A page of them, of `LETTER_BYTES_MAX` at most. If there are more, it says where."""
+    """A page of dead letters, at most `LETTER_BYTES_MAX` large, and where the next page begins."""
 
     letters: list[DeadLetter]
     next_partition: int | None = None
@@ -118,40 +120,46 @@ class DeadLetters:
 
 
 def origin_of(message: Message) -> Origin | None:
-    """None if the message does not say."""
-    said = dict(message.headers)
+    """Returns where a dead letter came from, by its headers; None if they do not record it."""
+    headers = dict(message.headers)
     try:
         return Origin(
-            topic=(said[TOPIC] or b"").decode(),
-            partition=int(said[PARTITION] or b""),
-            offset=int(said[OFFSET] or b""),
-            group=(said[GROUP] or b"").decode(),
-            delivery_count=int(said[DELIVERIES] or b""),
-            topic_id=(said.get(TOPIC_ID) or b"").decode(),
+            topic=(headers[TOPIC] or b"").decode(),
+            partition=int(headers[PARTITION] or b""),
+            offset=int(headers[OFFSET] or b""),
+            group=(headers[GROUP] or b"").decode(),
+            delivery_count=int(headers[DELIVERIES] or b""),
+            topic_id=(headers.get(TOPIC_ID) or b"").decode(),
         )
     except (KeyError, ValueError):
         return None
 
 
 def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
-    """Those it had before it was a dead letter."""
+    """Returns the headers that the message had before it became a dead letter."""
     return tuple((name, value) for name, value in headers if not name.startswith(_PREFIX))
 
 
 def dead_letter_topic(topic: str) -> str:
-    """`BadName` if the topic's own name leaves no room for it."""
+    """Returns the name of a topic's dead-letter topic.
+
+    `BadName` if that would be longer than a topic's name can be.
+    """
     name = topic + SUFFIX
     try:
         check_topic_name(name)
     except BadName:
-        raise BadName(f"topic {topic[:60]}…: its name is too long to have dead letters") from None
+        raise BadName(
+            f"topic {topic[:60]}…: its name is too long to append {SUFFIX!r} for dead letters"
+        ) from None
     return name
 
 
 def settings_for(config: TopicConfig) -> dict[str, object]:
-    """Those of the dead-letter topic of a topic with that configuration.
+    """Returns the settings of the dead-letter topic for a topic with this configuration.
 
-    No letter replaces another one with its key, and there is room for the headers above.
+    It is not compacted, so letters with the same key are all kept, and its message limit leaves
+    room for the headers above.
     """
     message_bytes_max = min(config.message_bytes_max + _HEADERS_BYTES_MAX, _MESSAGE_BYTES_MAX)
     return {
@@ -162,7 +170,7 @@ def settings_for(config: TopicConfig) -> dict[str, object]:
 
 
 def are_letters_of(topic: str, partitions: Iterable[Partition | ReadOnlyPartition]) -> bool:
-    """Whether what can be read begins with dead letters of that topic, in every partition."""
+    """Whether the first readable message of every partition is a dead letter of this topic."""
     for partition in partitions:
         batch = next(partition.read_batches(batch_bytes_max=1, skip_damage=True), None)
         origin = None if batch is None else origin_of(next(iter(batch)))
@@ -172,5 +180,6 @@ def are_letters_of(topic: str, partitions: Iterable[Partition | ReadOnlyPartitio
 
 
 def kept_value(message: Message) -> bytes | None:
-    """What a letter has as its value: the same, but nothing without a key cannot be appended."""
+    """Returns the value of a message's letter: the message's own, or empty bytes if the message
+    has neither key nor value, which cannot be appended."""
     return b"" if message.value is None and message.key is None else message.value

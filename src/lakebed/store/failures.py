@@ -1,9 +1,9 @@
-"""What fails in a store that is open: what takes no writes, and background work.
+"""Lists what is failing in an open store: parts that refuse writes, and background work.
 
-A log or a partition whose sync failed refuses everything until it is opened again; a group goes on
+A log or a partition whose sync failed refuses writes until it is opened again. A group continues
 with new files as soon as the disk allows it. Background work (sealing, retention, compaction) is
-tried again until it succeeds; writes are taken for as long as there is room. What nobody has open
-is not looked at.
+retried until it succeeds; writes are accepted meanwhile, as long as there is room. Logs, topics and
+groups that are not open are not checked.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LOG_UPKEEP: Final = "log upkeep"
 PARTITION_UPKEEP: Final = "partition upkeep"
 GROUP_UPKEEP: Final = "group upkeep"
 OBJECT_UPKEEP: Final = "object upkeep"
-"""The kinds that take writes: their background work fails, and is tried again."""
+"""Kinds of failing background work, which is retried. All other kinds of failure refuse writes."""
 
 
 class FailedPart(NamedTuple):
-    kind: str  # of thing
-    name: str  # which of them
-    error: Exception  # names the file, where there is one
+    kind: str  # log, partition, group, object store, or one of the kinds of upkeep
+    name: str
+    error: Exception  # names the file, if there is one
 
 
 def engine_failures(
@@ -40,12 +40,17 @@ def engine_failures(
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
 ) -> list[FailedPart]:
-    """Of all that is open; `upkeep` by kind and name. Reads no file."""
-    found: list[tuple[str, str, Exception | None]] = [
+    """Returns the failures of everything that is open; `upkeep` has those of background work, by
+    kind and name. Reads no file."""
+    failures: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
-        *(("partition", part.name, part.failure) for part in partitions),
+        *(("partition", partition.name, partition.failure) for partition in partitions),
         *(("group", " ".join(map(str, group.name)), group.failure) for group in groups),
         *(() if lake is None else (("object store", "objects", lake.failure),)),
-        *((kind, name, error) for kind, one in upkeep.items() for name, error in one.items()),
+        *(
+            (kind, name, error)
+            for kind, by_name in upkeep.items()
+            for name, error in by_name.items()
+        ),
     ]
-    return [FailedPart(kind, name, error) for kind, name, error in found if error is not None]
+    return [FailedPart(kind, name, error) for kind, name, error in failures if error is not None]

@@ -1,12 +1,12 @@
-"""Looking through a root for files that a newer program wrote, before anything is changed.
+"""Searches a root for files that a newer version of Lakebed wrote, before anything is changed.
 
 `store.json` has the version of a store as a whole, and every engine refuses a newer file when it
-opens it. But a program opens logs, topics and buckets when it needs them, and by then others may
-have been changed. So a root that was last written by another release is looked through first: the
-first bytes of every file say what it is and in which version.
+opens it. But a program opens logs, topics and buckets only when it needs them, and by then it may
+have changed others. So a root that another release wrote last is searched first: the first bytes
+of every file identify its format and version.
 
-Only what is newer is refused here. Damage, and what nobody knows, is left to whoever opens it.
-Manifests of objects are not looked at: they are in the metadata, of which the version is.
+Only newer files are refused here. Damaged and unknown files are left to the engine that opens them.
+The manifests of objects are not checked: they are in the metadata database, whose version is.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Kind(NamedTuple):
     what: str
     layout: Layout[Any]
     magic: int | bytes
-    version: int  # the newest that is known
+    version: int  # the newest that this program supports
 
     def newer(self, data: bytes) -> int | None:
-        """The version, if it is one of these and newer."""
+        """Returns the file's version if the file is of this kind and newer, else None."""
         if len(data) < self.layout.size:
             return None
         header = self.layout.unpack(data)
@@ -65,9 +65,9 @@ class Document(NamedTuple):
 
     def newer(self, data: bytes) -> int | None:
         try:
-            found = json.loads(data)
-            if found["format"] == self.format and found["version"] > self.version:
-                return int(found["version"])
+            document = json.loads(data)
+            if document["format"] == self.format and document["version"] > self.version:
+                return int(document["version"])
         except (ValueError, TypeError, KeyError, RecursionError):
             pass
         return None
@@ -140,15 +140,16 @@ KINDS: Mapping[str, tuple[Kind | Document, ...]] = {
              seglake.SECRET_VERSION),
     ),
 }  # fmt: skip
-"""By where they are below the root; `*` stands for folders, too."""
+"""The kinds of files by their paths below the root; `*` matches `/`, too."""
 
 _FOLDERS = ("aof", "topics", "groups", "objects/segments")
 
 
 def refuse_newer(disk: Disk, root: PathLike, *, with_metadata: bool) -> None:
-    """`UnknownVersion` names the first file that is newer than this program. Only reads.
+    """Raises `UnknownVersion` for the first file that is newer than this program. Only reads.
 
-    `with_metadata` looks at `meta.db`, too: SQLite is on the operating system's disk alone.
+    `with_metadata` also checks `meta.db`. SQLite needs the operating system's disk, so this must
+    be False for a simulated one.
     """
     root = os.fspath(root)
     for path in _files(disk, root):
@@ -186,15 +187,16 @@ def _check_file(disk: Disk, path: str, kinds: tuple[Kind | Document, ...]) -> No
         with disk.open(path) as file:
             data = file.pread(0, length)
     except (NotFound, DiskError):
-        return  # whoever opens it is told
+        return  # reported when the file is opened
     for kind in kinds:
-        found = kind.newer(data)
-        if found is not None:
+        version = kind.newer(data)
+        if version is not None:
             raise UnknownVersion(
-                f"{kind.what}: written by a newer version of Lakebed, which is needed to open it",
+                f"the {kind.what} was written by a newer version of Lakebed: "
+                "use that version to open it",
                 path=path,
                 expected=f"at most {kind.version}",
-                found=found,
+                found=version,
             )
 
 

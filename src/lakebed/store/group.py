@@ -1,15 +1,15 @@
-"""A consumer group of a topic: leases messages of all its partitions, and takes their acks.
+"""A consumer group of a topic: leases messages from all its partitions, and records their acks.
 
     group = topic.group("billing")
     for message in group.lease(max_messages=100, lease_ms=30_000):
         group.ack(message)
-    group.peek(max_messages=10)                what is next, without leasing it
+    group.peek(max_messages=10)                # the next messages, without leasing them
 
-Any number of consumers share a group, each message is held by one of them at a time. What is not
-acked before its deadline is delivered again, to any of them.
+Any number of consumers share a group; each message is held by one consumer at a time. A message
+that is not acked before its deadline is delivered again, to any consumer.
 
-A lease is served from the partitions that are open; only if those have nothing does it wait for the
-others.
+A lease is served from the partitions that are already open. It waits for the others to open only if
+the open ones have no messages, or if the group was opened a moment ago (`OPENING_NS`).
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ from lakebed.stroma.lease_transitions import Grant
 _log = logging.getLogger(__name__)
 
 WAIT_S_MAX = 366 * 24 * 3600
-OPENING_NS = 5 * NS_PER_S  # so long a partition may take to open before a lease does without it
+OPENING_NS = 5 * NS_PER_S  # how long a lease waits for partitions to open, from the group's opening
 _DEAD_LETTERS_AT_ONCE = 1000
 _DEAD_LETTERS_BYTES_AT_ONCE = 32 * MIB
 
 
 class _Part(NamedTuple):
-    """The group in one partition."""
+    """The group's state in one partition, and the partition."""
 
     group: PartitionGroup
     partition: Partition
@@ -75,7 +75,7 @@ class _Part(NamedTuple):
 
 
 class Group:
-    """Thread-safe."""
+    """A consumer group. Thread-safe."""
 
     def __init__(
         self,
@@ -89,7 +89,10 @@ class Group:
         dead_letters: Callable[[], Topic],
         redrive_group: Callable[[], Group],
     ) -> None:
-        """`dead_letters` opens the topic they go to, `redrive_group` who reads them there."""
+        """`dead_letters` opens the dead-letter topic, `redrive_group` the group that reads it.
+
+        `restored_ms` is when the store was restored from a backup, 0 if it was not.
+        """
         self.name = name
         self.topic = topic
         self._open_part = open_part
@@ -97,10 +100,11 @@ class Group:
         self._listeners = Listeners(f"group {name} of {topic.name}", runner)
         self._runner = runner
         self._delivery_count_max = delivery_count_max
-        self._suffix = f"-{restored_ms:x}" if restored_ms else ""  # of incarnations
+        # Ends every incarnation, so that leases from before a restore are refused.
+        self._suffix = f"-{restored_ms:x}" if restored_ms else ""
         self._dead_letters = dead_letters
         self._redrive_group = redrive_group
-        self._turn = 0  # which partition is asked first
+        self._turn = 0  # the partition that the next lease starts with
         self._patient_until_ns = runner.clock.monotonic_ns() + OPENING_NS
 
     @property
@@ -109,18 +113,18 @@ class Group:
 
     @property
     def parts(self) -> list[PartitionGroup]:
-        """By partition, all of them; waits for those that are being opened."""
+        """The groups of all partitions, by partition number; opens those that are not open."""
         return [part.group for part in self._parts.get_all(range(self.partition_count))]
 
     def opened_parts(self) -> list[PartitionGroup]:
         return [part.group for part in self._parts.opened().values()]
 
     def open_in_background(self) -> None:
-        """Open what is not open yet. What cannot be opened is tried again when it is needed."""
+        """Open the partitions that are not open yet. One that fails is retried when needed."""
         self._parts.start_all(range(self.partition_count))
 
     def close(self) -> list[PartitionGroup]:
-        """Open nothing more; what is open, for the caller to close."""
+        """Open no more partitions, and return those that are open, for the caller to close."""
         return [part.group for part in self._parts.close()]
 
     def _part(self, number: int) -> _Part:
@@ -142,12 +146,12 @@ class Group:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Up to that many messages, held for `lease_ms`. None, if there are none.
+        """Lease up to `max_messages` messages for `lease_ms`; an empty list if there are none.
 
-        With `max_bytes` no more than that, but one message in any case: of keys, values and headers
-        as they stand in the log. With `wait_s` it waits that long for the first one. If one
-        partition fails, what others gave is handed out first; the failure is for a later call, if
-        it is still there.
+        `max_bytes` limits their keys, values and headers as encoded in the log; the first message
+        is returned even if it is larger. With `wait_s` the call waits up to that long for a first
+        message. If a partition fails, the messages of other partitions are returned and the
+        failure is logged; it is raised only if no partition has messages.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
@@ -169,52 +173,56 @@ class Group:
                     stop()
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
-        """What a lease of that many would be given now, without leasing it."""
-        found: list[PeekedMessage] = []
+        """Return the messages that a lease with these limits would get now, without leasing."""
+        messages: list[PeekedMessage] = []
         allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
-        for number in self._in_turn(self._turn + 1, found):
+        for number in self._in_turn(self._turn + 1, messages):
             part, size = self._parts.get(number), 0
             ranges = part.group.available(allowance.message_count)
             if allowance.counts_bytes:
                 ranges, size = allowance.fitting(part.partition, ranges)
             peeked = read_peeked(part.partition, sorted(ranges))
             allowance.take(len(peeked), size)
-            found += peeked
+            messages += peeked
             if allowance.is_spent:
                 break
-        return found
+        return messages
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call when there may be more to lease, until the function returned is called.
+        """Call `callback` whenever there may be more to lease. Returns a function that stops that.
 
-        From any thread, without a lock held. Time alone changes things too: see `due_ns`.
+        `callback` is called from any thread, with no lock held. Messages also become available
+        when time passes, without a call: see `due_ns`.
         """
         return self._listeners.add(callback)
 
     def due_ns(self) -> int | None:
-        """ns until a delay or a lease ends; None if there are none."""
+        """Return the ns until the next delay or lease ends; None if there are none."""
         dues_ns = (part.due_ns() for part in self.opened_parts())
         return min((due_ns for due_ns in dues_ns if due_ns is not None), default=None)
 
     def ack(self, message: LeasedMessage) -> None:
-        """Settled: never delivered again. `StaleLease` if the lease has ended."""
+        """Settle the message: it is never delivered again. `StaleLease` if the lease has ended."""
         self.ack_all([message])
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
-        """As `ack`, for many: one sync for those of a partition that were leased together.
+        """Settle many messages, with one sync for those of a partition that were leased together.
 
-        `StaleLease` if one of them is not held any more; then those leased with it are not
-        settled either.
+        `StaleLease` if a message is no longer held; the messages leased together with it are not
+        settled then.
         """
         self.ack_held(held_of(messages))
 
     def ack_held(self, held: Sequence[Held]) -> None:
-        """As `ack`, by offsets. Each lease is settled or refused as a whole, one after another."""
+        """Settle messages by their offsets.
+
+        The leases are settled one after another; each is settled or refused as a whole.
+        """
         for lease, part in self._held_parts(held):
             part.ack(lease.ranges, epoch=lease.epoch)
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
-        """Give it back, to be delivered again: at once, or after the delay."""
+        """Give the message back, to be delivered again: at once, or after `delay_ms`."""
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
@@ -223,7 +231,7 @@ class Group:
     def nack_held(
         self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
+        """Give messages back by their offsets; `is_delivery=False` does not count the delivery."""
         for lease, part in self._held_parts(held):
             if is_delivery:
                 part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
@@ -231,35 +239,36 @@ class Group:
                 part.undo_lease(lease.ranges, epoch=lease.epoch)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        """Give back messages that were not processed; their delivery does not count."""
         self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Hold it for `lease_ms` from now; the same message with its new deadline."""
+        """Hold the message for `lease_ms` from now; returns it with its new deadline."""
         (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """As `extend`, by offsets; the new deadline of each lease."""
+        """Extend leases by their offsets; returns the new deadline of each lease."""
         return [
             part.extend(lease.ranges, epoch=lease.epoch, lease_ms=lease_ms)
             for lease, part in self._held_parts(held)
         ]
 
     def lag(self) -> dict[int, int]:
-        """How many messages are not settled, by partition."""
+        """Return how many messages are not settled yet, by partition."""
         return {number: part.lag() for number, part in enumerate(self.parts)}
 
     def describe(self) -> dict[int, GroupPartition]:
-        """By partition."""
+        """Return the state of the group in each partition, by partition number."""
         return {number: part.describe() for number, part in enumerate(self.parts)}
 
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """What is leased now, until when and how often it was delivered, by partition and offset.
+        """Return what is leased now, until when, and how often it was delivered.
 
-        Of one partition, or of all; in each from that offset on.
+        The ranges are ordered by partition and offset: of one partition, or of all, from `offset`
+        on in each.
         """
         held: list[HeldRange] = []
         for part in self._chosen(partition):
@@ -267,15 +276,15 @@ class Group:
         return held
 
     def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Take leases back from their holders: of one message, of a partition, or of all.
+        """Revoke leases: of one message, of a partition, or of all partitions.
 
-        Returns how many messages they had; these can be leased again at once. A former holder that
-        acks, gives back or extends gets `StaleLease`.
+        Returns how many messages were leased; they can be leased again at once. A former holder
+        that acks, gives back or extends them gets `StaleLease`.
         """
         if offset is None:
             return sum(part.release() for part in self._chosen(partition))
         if partition is None:
-            raise InputError("release: an offset needs its partition")
+            raise InputError("release: an offset also needs a partition")
         (part,) = self._chosen(partition)
         return part.release(start=offset, end=offset + 1)
 
@@ -292,15 +301,15 @@ class Group:
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Settle every message before a place, and deliver every one from there on again.
+        """Settle every message before a position, and deliver all from there on again.
 
-        The place is an offset of one partition; or in each partition the first message at or after
-        a moment; or the end.
+        The position is an offset of one partition, or in every partition the first message at or
+        after `timestamp_ms`, or the end.
         """
         if [offset is not None, timestamp_ms is not None, to_end].count(True) != 1:
-            raise InputError("seek: one of offset, timestamp_ms and to_end")
+            raise InputError("seek: give exactly one of offset, timestamp_ms and to_end")
         if (offset is None) != (partition is None):
-            raise InputError("seek: an offset needs its partition, and nothing else has one")
+            raise InputError("seek: give a partition with an offset, and only then")
         if offset is not None and partition is not None:
             self._check(partition)
             self._parts.get(partition).group.seek(offset)
@@ -314,13 +323,16 @@ class Group:
     # Dead letters.
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Those of this group that were not sent back."""
+        """Return the dead letters of this group that were not sent back."""
         return [letter for _, letter in self._dead_letters_from(0, 0)]
 
     def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """The same in pages: from an offset of a partition of the dead-letter topic on."""
+        """Return a page of the group's dead letters that were not sent back.
+
+        The page begins at `partition` and `offset` of the dead-letter topic.
+        """
         letters: list[DeadLetter] = []
         left_bytes = LETTER_BYTES_MAX
         for number, letter in self._dead_letters_from(partition, offset):
@@ -331,15 +343,15 @@ class Group:
         return DeadLetters(letters)
 
     def _dead_letters_from(self, partition: int, offset: int) -> Iterator[tuple[int, DeadLetter]]:
-        """Each with the partition of the dead-letter topic that it is in."""
+        """Yields dead letters, each with its partition in the dead-letter topic."""
         try:
-            held = self._redrive_group()
+            redrive_group = self._redrive_group()
         except NotFound:
             return
-        for number, described in held.describe().items():
+        for number, described in redrive_group.describe().items():
             if number < partition:
                 continue
-            letters = held.topic.partition(number)
+            letters = redrive_group.topic.partition(number)
             start = max(described.acked_until, offset if number == partition else 0)
             batches = batches_between(letters, start, letters.high_watermark())
             for message in chain.from_iterable(batches):
@@ -348,28 +360,30 @@ class Group:
                     yield number, DeadLetter.of(origin, message)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
-        """Send dead letters back to the partitions they came from; how many.
+        """Send dead letters back to the partitions they came from; returns how many were sent.
 
-        They are new messages there, for all groups. One may be sent twice, if the process ends
-        in between, or another one cannot be sent.
+        They are new messages there, for all groups of the topic. A letter may be sent twice if the
+        process ends meanwhile, or if another letter cannot be sent.
         """
         try:
-            held = self._redrive_group()
+            redrive_group = self._redrive_group()
         except NotFound:
             return 0
         count = 0
         while count < max_messages:
             at_once = min(_DEAD_LETTERS_AT_ONCE, max_messages - count)
-            letters = held.lease(max_messages=at_once, max_bytes=_DEAD_LETTERS_BYTES_AT_ONCE)
+            letters = redrive_group.lease(
+                max_messages=at_once, max_bytes=_DEAD_LETTERS_BYTES_AT_ONCE
+            )
             if not letters:
                 break
             try:
                 count += self._send_back(letters)
             except BaseException:
                 with contextlib.suppress(LakebedError):
-                    held.nack_all(letters)
+                    redrive_group.nack_all(letters)
                 raise
-            held.ack_all(letters)
+            redrive_group.ack_all(letters)
         return count
 
     def _send_back(self, letters: Sequence[LeasedMessage]) -> int:
@@ -378,7 +392,7 @@ class Group:
             origin = origin_of(letter.message)
             if origin is None or not self._is_mine(origin):
                 continue
-            # Of fewer partitions, if the topic is not the one it was.
+            # The topic may have fewer partitions than the one that the letter came from.
             number = origin.partition % self.topic.partition_count
             partition = self.topic.partition(number)
             headers = own_headers(letter.headers)
@@ -388,7 +402,7 @@ class Group:
         return len(futures)
 
     def _dead_letter(self, number: int) -> None:
-        """Move what was delivered too often to the dead-letter topic."""
+        """Moves messages that were delivered too often to the dead-letter topic."""
         part = self._parts.get(number)
         while (grant := part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
             moved, left = Grant(), grant
@@ -398,7 +412,7 @@ class Group:
                     if leased.messages:
                         moved, left = _split(grant, leased.messages[-1].offset + 1)
             except BaseException:
-                with contextlib.suppress(LakebedError):  # or they are moved again
+                with contextlib.suppress(LakebedError):  # if this fails they are moved again later
                     part.group.dead_lettered(moved.ranges, epoch=grant.epoch)
                 _give_back(part, left)
                 raise
@@ -412,8 +426,11 @@ class Group:
             future.result()
 
     def _append_letter(self, partition: Partition, leased: LeasedMessage) -> AppendFuture:
-        """Whole, but for headers that no plain record can have: a letter is never refused, or it
-        would be in the way of its partition for ever."""
+        """Appends a message to the dead-letter topic.
+
+        If its headers cannot be stored, the letter is written without them, because a letter that
+        is refused would block its partition forever.
+        """
         value, origin = kept_value(leased.message), self._origin(leased).headers()
         append = partial(partition.append_copy, value, key=leased.key)
         try:
@@ -434,7 +451,7 @@ class Group:
             partition=message.partition,
             offset=message.offset,
             group=self.name,
-            # The lease that buries it is no delivery.
+            # The lease that moves it to the dead letters is not a delivery.
             delivery_count=message.delivery_count - 1,
             topic_id=self.topic.identity.topic_id,
         )
@@ -442,7 +459,7 @@ class Group:
     # Leasing.
 
     def _lease_once(self, allowance: Allowance, lease_ms: int | None) -> list[LeasedMessage]:
-        """From one partition after the other, another one first each time."""
+        """Leases from one partition after another, starting with the next one at each call."""
         self._turn = (self._turn + 1) % self.partition_count
         leased: list[LeasedMessage] = []
         failures: list[tuple[int, LakebedError]] = []
@@ -450,7 +467,7 @@ class Group:
             try:
                 if self._delivery_count_max:
                     self._dead_letter(number)
-            except LakebedError as error:  # what is not exhausted is leased all the same
+            except LakebedError as error:  # other messages can be leased all the same
                 failures.append((number, error))
             try:
                 leased += self._lease_from(number, allowance, lease_ms)
@@ -468,7 +485,7 @@ class Group:
     def _lease_from(
         self, number: int, allowance: Allowance, lease_ms: int | None
     ) -> list[LeasedMessage]:
-        """Those that are still there; the others are settled, for there is nothing to deliver."""
+        """Leases messages of one partition, and settles offsets whose messages no longer exist."""
         part = self._parts.get(number)
         while True:
             spans, size = _fitting(part, allowance)
@@ -483,11 +500,11 @@ class Group:
                 allowance.take(len(messages), size)
                 return messages
 
-    def _in_turn(self, first: int, found: Sequence[object]) -> Iterator[int]:
-        """The partitions from that one on: the open ones, and the others as they are opened.
+    def _in_turn(self, first: int, messages: Sequence[object]) -> Iterator[int]:
+        """Yields all partitions from `first` on: the open ones first, the others as they open.
 
-        Once something is `found`, those that are still not open a while after the group was are
-        not waited for.
+        Once the caller has `messages`, it waits for other partitions only until `OPENING_NS` after
+        the group was opened.
         """
         left = [(first + step) % self.partition_count for step in range(self.partition_count)]
         clock = self._runner.clock
@@ -495,7 +512,7 @@ class Group:
             opened = self._parts.opened()
             number = next((number for number in left if number in opened), None)
             if number is None:
-                left_ns = self._patient_until_ns - clock.monotonic_ns() if found else None
+                left_ns = self._patient_until_ns - clock.monotonic_ns() if messages else None
                 if left_ns is not None and left_ns <= 0:
                     return
                 number = self._parts.first_open(left, timeout_ns=left_ns)
@@ -505,21 +522,23 @@ class Group:
             yield number
 
     def _held_parts(self, held: Sequence[Held]) -> Iterator[tuple[Held, PartitionGroup]]:
-        """All are checked before the first is handed out.
+        """Yields each lease with its partition's group, after the arguments of all are checked.
 
-        `StaleLease` when one is reached that is of another topic or group of these names.
+        `StaleLease` for a lease of an earlier topic or group of the same name.
         """
         for lease in held:
             self._check(lease.partition)
             if not lease.ranges:
-                raise InputError(f"partition {lease.partition}: no ranges of offsets")
+                raise InputError(f"partition {lease.partition}: the lease has no ranges of offsets")
             for start, end in lease.ranges:
                 if start >= end:
-                    raise InputError(f"not a range of offsets: {start} to {end}")
+                    raise InputError(
+                        f"partition {lease.partition}: {start} to {end} is not a range of offsets"
+                    )
         for lease in held:
             part = self._parts.get(lease.partition)
             if lease.incarnation != part.incarnation:
-                why = "the topic or the group was made again since, or the store restored"
+                why = "the topic or group was created again since, or the store was restored"
                 raise StaleLease(lease.ranges, epoch=lease.epoch, why=why)
             yield lease, part.group
 
@@ -531,13 +550,16 @@ class Group:
 
     def _check(self, partition: int) -> None:
         if not 0 <= partition < self.partition_count:
-            raise InputError(f"{self.topic.name}: there is no partition {partition}")
+            raise InputError(
+                f"{self.topic.name}: there is no partition {partition} (the topic has "
+                f"{self.partition_count})"
+            )
 
 
 def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int]] | None, int]:
-    """What may be leased, and its bytes; None if bytes do not count.
+    """Returns the offset ranges that fit the byte limit, and their bytes; None if there is none.
 
-    Others may be faster to lease it: then there may be more to look at.
+    Another consumer may lease them first; the caller then looks for more.
     """
     if not allowance.counts_bytes:
         return None, 0
@@ -547,7 +569,11 @@ def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int
 
 
 def _read(part: _Part, grant: Grant) -> ReadLease:
-    """What can be read of a lease, or why nothing can; the rest is given back."""
+    """Reads the messages of a lease.
+
+    After a disk error it returns those that were read before it, if there are any, and gives the
+    remaining ones back. Any other error gives all of them back and is raised.
+    """
     messages: list[LeasedMessage] = []
     gone: list[tuple[int, int]] = []
     try:
@@ -563,8 +589,8 @@ def _read(part: _Part, grant: Grant) -> ReadLease:
 
 
 def _split(grant: Grant, offset: int) -> tuple[Grant, Grant]:
-    """What stands before an offset of the lease, in its order, and the rest."""
-    index = next(at for at, span in enumerate(grant.leased) if span.start < offset <= span.end)
+    """Splits a lease, in its own order, at an offset: what is before it, and the remaining part."""
+    index = next(i for i, span in enumerate(grant.leased) if span.start < offset <= span.end)
     span = grant.leased[index]
     left = grant.leased[index + 1 :]
     if offset < span.end:
@@ -580,6 +606,6 @@ def _read_grant(part: _Part, grant: Grant) -> Iterator[ReadLease]:
 
 
 def _give_back(part: _Part, grant: Grant) -> None:
-    """A lease that nobody was handed."""
+    """Gives back a lease whose messages were not returned to any consumer."""
     with contextlib.suppress(LakebedError):
         part.group.undo_lease(grant.ranges, epoch=grant.epoch)

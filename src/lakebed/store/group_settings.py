@@ -1,12 +1,13 @@
-"""The settings of groups that have their own, each kept beside its group's files.
+"""The settings of consumer groups that differ from the store's, one file per group.
 
     {"format": "lakebed group", "version": 1, "config": {"lease_ms": 5000}}
 
-`config` has only what is the group's own, as in `topic.json`: what was named, or what differs from
-the store's settings where all of them were given. The rest is as the store's are whenever the group
-is opened. A group without such a file has the store's. It stands beside the files of partition 0,
-is written when these are there, and goes first when they go: no other group of that name ever
-inherits it.
+`config` has only the group's own settings, as in `topic.json`: the ones that were named, or, if a
+complete configuration was given, the ones that differ from the store's. All others are the store's
+at the time when the group is opened. A group without such a file has the store's settings.
+
+The file is in the same folder as the group's files of partition 0. It is written after those exist
+and removed before them, so a later group of the same name never inherits it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ VERSION = 1
 
 
 class GroupSettings:
-    """Of all groups of a store. Its user sees to it that one at a time writes for a group."""
+    """Reads and writes the settings of all groups of a store.
+
+    The caller makes sure that only one thread at a time writes the settings of a group.
+    """
 
     def __init__(self, disk: Disk, root: PathLike, *, defaults: GroupConfig) -> None:
         self._disk = disk
@@ -35,7 +39,7 @@ class GroupSettings:
         self._defaults = defaults
 
     def config(self, topic: str, group: str) -> GroupConfig:
-        """What counts when the group is opened and nothing else is said."""
+        """Returns the settings for a group that is opened without settings in the call."""
         path = self._path(topic, group)
         try:
             data = read_file(self._disk, path, size_max=MIB)
@@ -46,9 +50,10 @@ class GroupSettings:
     def keep(
         self, topic: str, group: str, config: GroupConfig, *, named: Collection[str] | None = None
     ) -> None:
-        """Durable when it returns. The group has files.
+        """Stores a group's settings; durable when it returns. The group's files must exist.
 
-        `named` are the settings that are its own; None: those that differ from the store's.
+        `named` are the names of the group's own settings; None means those that differ from the
+        store's.
         """
         path = self._path(topic, group)
         if named is None:
@@ -62,12 +67,12 @@ class GroupSettings:
 
     def _differing(self, config: GroupConfig) -> set[str]:
         names = field_names(GroupConfig)
-        return {one for one in names if getattr(config, one) != getattr(self._defaults, one)}
+        return {name for name in names if getattr(config, name) != getattr(self._defaults, name)}
 
     def _is_kept(self, path: str, own: Mapping[str, Value]) -> bool:
         try:
             return _decode(read_file(self._disk, path, size_max=MIB), path) == own
-        except (NotFound, Corrupt):  # what is damaged is replaced
+        except (NotFound, Corrupt):  # a damaged file is replaced
             return False
 
     def _path(self, topic: str, group: str) -> str:
@@ -81,12 +86,19 @@ def _decode(data: bytes, path: str) -> dict[str, Value]:
             raise ValueError
         version, config = document["version"], document["config"]
         if isinstance(version, int) and version > VERSION:
-            raise UnknownVersion("settings of a group", path=path, expected=VERSION, found=version)
+            raise UnknownVersion(
+                "the settings of a group were written by a newer version of Lakebed",
+                path=path,
+                expected=VERSION,
+                found=version,
+            )
         if version != VERSION or not isinstance(config, dict):
             raise ValueError
         loaded = load(GroupConfig, config, where=path)
     except (ValueError, KeyError, RecursionError):
-        raise Corrupt("not the settings of a group: say them again", path=path) from None
+        raise Corrupt(
+            "the settings of the group are damaged: set them again to replace the file", path=path
+        ) from None
     except BadConfig as error:
-        raise Corrupt(f"not the settings of a group: {error}", path=path) from None
+        raise Corrupt(f"the settings of the group are damaged: {error}", path=path) from None
     return {name: getattr(loaded, name) for name in config}

@@ -1,7 +1,8 @@
-"""A partition as a consumer group sees it: where Keratin and Stroma meet.
+"""A partition as the source of a consumer group's messages: connects Keratin and Stroma.
 
-What is damaged in the log cannot be delivered: the group settles it, logs it and counts it. After a
-read error of the device messages may be whole: that is an error, and nothing is settled.
+Messages that are damaged in the log cannot be delivered: the group settles, logs and counts them.
+After a read error of the device the messages may still be whole: the error is raised, and nothing
+is settled.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SCHEDULED = int(RecordFlags.SCHEDULED)
 
 
 class GroupSource:
-    """See `Source`."""
+    """Implements Stroma's `Source` for one partition."""
 
     def __init__(
         self, partition: Partition, *, wants_keys: bool, counters: Counters | None = None
@@ -48,7 +49,7 @@ class GroupSource:
         return self._partition.on_durable(callback)
 
     def facts(self, start: int, end: int) -> Sequence[Fact]:
-        found: list[Fact] = []
+        facts: list[Fact] = []
         position = start
         while position < end:
             first = max(position, self._partition.start_offset())
@@ -58,14 +59,14 @@ class GroupSource:
                 for batch in self._partition.read_batches(
                     first, end, skip_damage=True, on_skipped=self._on_skipped
                 ):
-                    found += self._of(batch, position)
+                    facts += self._of(batch, position)
                     position = batch.next_offset
                 break
-            except OffsetOutOfRange as error:  # retention was faster
+            except OffsetOutOfRange as error:  # retention removed messages meanwhile
                 if error.start_offset <= first:
                     raise
-        found += _missing(position, end)
-        return found
+        facts += _missing(position, end)
+        return facts
 
     def _of(self, batch: MessageBatch, position: int) -> Iterator[Fact]:
         offsets = batch.offsets
@@ -88,9 +89,9 @@ class GroupSource:
 
 
 def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
-    """Logs and counts messages that a group settles because they are damaged in the log.
+    """Returns a callback that logs and counts messages that a group settles because of damage.
 
-    Raises the `DiskError` if they could not be read.
+    The callback raises the `DiskError` of messages that the device could not read.
     """
     damaged = counters.counter("stroma_messages_damaged")
 
@@ -112,6 +113,6 @@ def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
 
 
 def _missing(start: int, end: int) -> Iterator[Fact]:
-    """Compacted away, lost, or not for consumers."""
+    """Yields a fact for offsets that have no message: compacted away, lost or internal."""
     if start < end:
         yield Fact(start, is_deliverable=False, message_count=end - start)

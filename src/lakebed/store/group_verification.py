@@ -1,12 +1,12 @@
-"""Verifying consumer groups: the checksums of their snapshots and deltas, and their settings.
+"""Verifies consumer groups: the checksums of their snapshots and deltas, and their settings.
 
-Nothing is changed and no lock is taken. Beside a writer a group may be folded, or an event be half
-written, while it is looked at: what is damaged or torn is looked at again, and told only if it
-stays so. How far a delta must be good nobody notes: whatever stands behind its last good event is
-told as torn, be it an unfinished write or the end of what was there.
+Nothing is changed and no lock is taken. While another process writes, a group's delta may be folded
+into a snapshot, or an event be half written, during the check. So damaged or torn files are read
+again, and reported only if they stay so. No file records how long a delta must be: bytes after its
+last good event are reported as torn, whether they are an unfinished write or damage.
 
-`plan_groups` lists what there is to check, `check_group` checks one group of one partition,
-`join_groups` makes one report of all.
+`plan_groups` lists what there is to check, `check_group` checks one group in one partition, and
+`join_groups` makes one report of all results.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from lakebed.stroma.paths import (
 )
 from lakebed.stroma.recovery import RecoveredGroup
 
-_LOOKS = 5  # at an end that is torn
+_LOOKS = 5  # how often a torn delta is read before it is reported
 _LOOK_AGAIN_NS = 5 * NS_PER_MS
-_HASHED = "~"  # begins the files of groups whose names are too long for a file's name
+_HASHED = "~"  # begins the file names of groups whose own names are too long for one
 
 
 class GroupPiece(NamedTuple):
-    """The files of one group of one partition."""
+    """One unit of the check: the files of one group in one partition."""
 
     name: GroupName
 
 
 class GroupsPlan(NamedTuple):
-    """What there is to check, and what was found before anything was read."""
+    """The groups to check, and the problems that the listing found."""
 
     pieces: tuple[GroupPiece, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 class GroupFinding(NamedTuple):
-    """What a report needs of one piece."""
+    """The result of checking one `GroupPiece`."""
 
     name: GroupName
     events: int
@@ -61,18 +61,18 @@ class GroupFinding(NamedTuple):
 
 
 class GroupsReport(NamedTuple):
-    """What was found."""
+    """The result of checking all groups."""
 
     groups: int = 0
-    partitions: int = 0  # of all groups
-    events: int = 0  # in their deltas
+    partitions: int = 0  # summed over the groups
+    events: int = 0  # in the deltas
     problems: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()  # oddities that no rule forbids
+    notes: tuple[str, ...] = ()  # unusual, but not wrong
 
 
 def plan_groups(disk: Disk, root: PathLike) -> GroupsPlan:
-    """All groups there are."""
-    why = "nobody can tell which group it is of: the file with its names is missing or damaged"
+    """Lists all groups of a root."""
+    why = "the group of this file is unknown: the file with the group's names is missing or damaged"
     return GroupsPlan(
         pieces=tuple(map(GroupPiece, list_groups(disk, root))),
         problems=tuple(
@@ -82,34 +82,41 @@ def plan_groups(disk: Disk, root: PathLike) -> GroupsPlan:
 
 
 def unnamed_files(disk: Disk, root: PathLike) -> list[str]:
-    """Snapshots and deltas of groups whose names are kept beside them, and cannot be read."""
+    """Returns snapshots and deltas of groups with hashed file names whose name file is unreadable.
+
+    The names of such a group are in a file of their own, next to its snapshot and delta.
+    """
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
         return []
-    names = disk.names(folder)  # before the groups: these are named first, and forgotten last
+    # Listed before the groups: a name file is created before the group's files, and removed after.
+    names = disk.names(folder)
     named = [*groups_being_removed(disk, folder, names), *list_groups(disk, root)]
-    known = {GroupPaths(root, name).stem for name in named}
+    known_stems = {GroupPaths(root, name).stem for name in named}
     stems = [name.rpartition(".") for name in names if name.startswith(_HASHED)]
-    unknown = [
+    unnamed = [
         os.path.join(folder, f"{stem}.{ending}")
         for stem, _, ending in stems
-        if ending in ("snap", "delta") and stem not in known
+        if ending in ("snap", "delta") and stem not in known_stems
     ]
-    return [path for path in unknown if disk.exists(path)]
+    return [path for path in unnamed if disk.exists(path)]
 
 
 def check_group(
     disk: Disk, root: PathLike, piece: GroupPiece, *, runner: Runner
 ) -> GroupFinding | None:
-    """None if it was removed since it was listed. `UnknownVersion` if its files are newer."""
+    """Checks one group in one partition; None if the group was removed since it was listed.
+
+    `UnknownVersion` if a newer version of Lakebed wrote its files.
+    """
     paths = GroupPaths(root, piece.name)
     problems = list(_settings_problems(disk, root, paths))
     events, notes = 0, []
     try:
-        found = _lasting(disk, paths, runner)
-        events = found.event_count
-        problems += _problems(paths, found)
-        notes = list(_notes(paths, found))
+        recovered = _lasting(disk, paths, runner)
+        events = recovered.event_count
+        problems += _problems(paths, recovered)
+        notes = list(_notes(paths, recovered))
     except UnknownVersion:
         raise
     except (DataError, NotFound) as error:
@@ -119,48 +126,54 @@ def check_group(
     return GroupFinding(piece.name, events, tuple(problems), tuple(notes))
 
 
-def join_groups(plan: GroupsPlan, found: Sequence[GroupFinding]) -> GroupsReport:
-    """`found` in the order of the pieces, without those that had gone."""
+def join_groups(plan: GroupsPlan, findings: Sequence[GroupFinding]) -> GroupsReport:
+    """Makes one report of `findings`, in the plan's order, without groups removed meanwhile."""
     return GroupsReport(
-        groups=len({(one.name.topic, one.name.group) for one in found}),
-        partitions=len(found),
-        events=sum(one.events for one in found),
-        problems=(*plan.problems, *(problem for one in found for problem in one.problems)),
-        notes=tuple(note for one in found for note in one.notes),
+        groups=len({(finding.name.topic, finding.name.group) for finding in findings}),
+        partitions=len(findings),
+        events=sum(finding.events for finding in findings),
+        problems=(
+            *plan.problems,
+            *(problem for finding in findings for problem in finding.problems),
+        ),
+        notes=tuple(note for finding in findings for note in finding.notes),
     )
 
 
 def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> RecoveredGroup:
-    """As the files are, but for what is being written."""
-    found = load_while_written(disk, paths, GroupConfig(), runner=runner)
+    """Loads a group, again a few times while its delta looks torn, because it may be written."""
+    recovered = load_while_written(disk, paths, GroupConfig(), runner=runner)
     for _ in range(_LOOKS - 1):
-        if not found.torn_bytes:
+        if not recovered.torn_bytes:
             break
         runner.sleep_ns(_LOOK_AGAIN_NS)
-        found = load_while_written(disk, paths, GroupConfig(), runner=runner)
-    return found
+        recovered = load_while_written(disk, paths, GroupConfig(), runner=runner)
+    return recovered
 
 
-def _problems(paths: GroupPaths, found: RecoveredGroup) -> Iterator[Problem]:
-    for damage in found.damages:
+def _problems(paths: GroupPaths, recovered: RecoveredGroup) -> Iterator[Problem]:
+    for damage in recovered.damages:
         length = damage.end - damage.start
         yield Problem(paths.delta, damage.start, length, Verdict.CORRUPT, damage.problem)
-    if found.torn_bytes:
-        is_headless = bool(found.problems) and not found.damages
-        start = 0 if is_headless else found.delta_end
-        why = "its header is cut short" if is_headless else "an event that is not whole"
-        yield Problem(paths.delta, start, found.torn_bytes, Verdict.TORN, why)
+    if recovered.torn_bytes:
+        is_headless = bool(recovered.problems) and not recovered.damages
+        start = 0 if is_headless else recovered.delta_end
+        why = "the header is incomplete" if is_headless else "an incomplete event"
+        yield Problem(paths.delta, start, recovered.torn_bytes, Verdict.TORN, why)
 
 
-def _notes(paths: GroupPaths, found: RecoveredGroup) -> Iterator[str]:
-    counts = {"of types that are not known": found.unknown_count, "with flags": found.flagged_count}
+def _notes(paths: GroupPaths, recovered: RecoveredGroup) -> Iterator[str]:
+    counts = {
+        "of unknown types": recovered.unknown_count,
+        "with flags": recovered.flagged_count,
+    }
     for what, count in counts.items():
         if count:
             yield f"{paths.delta}: events {what}: {count}"
 
 
 def _settings_problems(disk: Disk, root: PathLike, paths: GroupPaths) -> Iterator[Problem]:
-    """They stand beside the files of partition 0."""
+    """Yields what is wrong with a group's settings, which belong to partition 0 of the group."""
     topic, partition, group = paths.name
     if partition:
         return

@@ -1,15 +1,17 @@
-"""Tier 2 of a store's logs in its own object store: no network, no second copy of the root.
+"""An `ObjectStore` for Tier 2 that keeps a log's objects in the store's own object store.
 
-The objects stand in the bucket `lakebed-tier2`, which the first `put` creates without versions: an
-object that is replaced or deleted leaves nothing behind. It is a reserved bucket of the lake, which
-only this module changes. The lake is opened when an object is asked
-for the first time; a store whose logs stay in Tier 0 has none.
+It needs no network and no second root. The objects are in the bucket `lakebed-tier2`, which the
+first `put` creates without versioning: an object that is replaced or deleted leaves no old version.
+The bucket is reserved; only this module changes it. The object store is opened with the first
+operation, so a store whose logs stay in Tier 0 never has one.
 
 Invariants:
-- every promise of `aof.tiers.object_store` is kept by the lake's own: whole or absent, durable when
-  it is acknowledged, each byte verified before it leaves;
-- damage stays damage: a chunk whose bytes are wrong is `Corrupt`, never a missing object. One that
-  is marked as damaged is left out of listings, and read again by `head`, which says what it found.
+- The guarantees of `aof.tiers.object_store` are those of the object store itself: an object is
+  complete or absent, durable when it is acknowledged, and every byte is verified before it is
+  returned.
+- Damage is never reported as absence: an object with wrong bytes is `Corrupt`, not missing. An
+  object that is marked as damaged is left out of listings; `head` reads it again and raises
+  `Corrupt` if it is still damaged.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from lakebed.seglake.model import CHUNK_BYTES, Content, State, Versioning
 from lakebed.seglake.paths import DATABASE_NAME
 from lakebed.seglake.ranges import ByteRange
 
-# Opened by others, when it is needed: what is imported here needs no SQLite.
+# Only for types: importing this module must not import SQLite.
 if TYPE_CHECKING:
     from lakebed.seglake.lake import Lake
     from lakebed.seglake.object_reader import ReadableObjects
@@ -61,17 +63,17 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class ReadOnlyLakeObjectStore:
-    """An `ObjectStore` that takes nothing, for a store that is only read. Thread-safe."""
+    """An `ObjectStore` that refuses changes, for a store that is open read-only. Thread-safe."""
 
     def __init__(self, open_lake: Callable[[], ReadableLake]) -> None:
-        """`open_lake` is asked for every call, and gives the same one each time."""
+        """`open_lake` is called for every operation, and returns the same object each time."""
         self._open_lake = open_lake
 
     def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:  # noqa: ARG002
-        raise Unauthorised(f"put {key}: the store is open only to be read")
+        raise Unauthorised(f"put {key}: the store is open read-only")
 
     def delete(self, key: str) -> None:
-        raise Unauthorised(f"delete {key}: the store is open only to be read")
+        raise Unauthorised(f"delete {key}: the store is open read-only")
 
     def get_range(self, key: str, *, offset: int, length: int) -> bytes:
         check_key(key)
@@ -80,16 +82,16 @@ class ReadOnlyLakeObjectStore:
         with _translating("get", key), contextlib.suppress(BadRange):
             byte_range = ByteRange(offset, offset + length - 1)
             return self._reading.get(BUCKET, key, byte_range=byte_range).read()
-        return b""  # it begins behind the end
+        return b""  # the range begins after the object's end
 
     def head(self, key: str) -> ObjectInfo:
         check_key(key)
         with _translating("head", key):
-            found = self._reading.head(BUCKET, key)
-            if found.state is State.DAMAGED:
+            info = self._reading.head(BUCKET, key)
+            if info.state is State.DAMAGED:
                 for _ in self._reading.get(BUCKET, key):
-                    pass  # perhaps it was damaged on its way, that time
-        return ObjectInfo(key, found.size, found.etag, found.content.metadata)
+                    pass  # raises if it is still damaged; the first read error may have passed
+        return ObjectInfo(key, info.size, info.etag, info.content.metadata)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
@@ -116,7 +118,7 @@ class LakeObjectStore(ReadOnlyLakeObjectStore):
     def __init__(self, open_lake: Callable[[], Lake]) -> None:
         super().__init__(open_lake)
         self._open_writing = open_lake
-        self._has_bucket = False  # finding that out twice, from two threads, does no harm
+        self._has_bucket = False  # not locked: creating the bucket twice does no harm
 
     def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:
         check_key(key)
@@ -132,7 +134,8 @@ class LakeObjectStore(ReadOnlyLakeObjectStore):
                 as_owner=True,
             )
         with put:
-            for piece in pieces(source, bytes_max=CHUNK_BYTES):  # its errors are the caller's
+            # Errors of reading the source are not translated: they are not Tier 2's.
+            for piece in pieces(source, bytes_max=CHUNK_BYTES):
                 with _translating("put", key):
                     put.write(piece)
             with _translating("put", key):
@@ -150,7 +153,7 @@ class LakeObjectStore(ReadOnlyLakeObjectStore):
 
 
 def _opened(open_lake: Callable[[], Opened]) -> Opened:
-    """What is wrong with the lake as a whole says nothing of an object."""
+    """Opens the object store. Damage of it as a whole is `Unavailable`, not damage of an object."""
     try:
         return open_lake()
     except DataError as error:
@@ -190,6 +193,6 @@ def _meaning(error: LakebedError, operation: str) -> type[Tier2Error]:
         case RetryError():
             return Transient
         case InputError():
-            return Unauthorised  # trying again does not help: somebody must act
+            return Unauthorised  # retrying does not help: the cause has to be fixed first
         case _:
             return Unavailable

@@ -1,4 +1,4 @@
-"""The messages of a lease, or of what would be leased, read from the log."""
+"""Reads the messages of a lease, or of a peek, from the log."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from lakebed.store.leased_message import LeasedMessage, PeekedMessage, Ranges
 from lakebed.stroma.lease_transitions import Grant, LeasedRange
 
 _MAKE: Callable[[tuple[object, ...]], LeasedMessage] = partial(tuple.__new__, LeasedMessage)
-_SHARED = Message._fields.index("headers") + 1  # fields that both have, in the same order
+# How many leading fields a message and a leased message (after its partition) have in common.
+_SHARED = Message._fields.index("headers") + 1
 
 
 class ReadLease(NamedTuple):
-    """What there is of a lease, or of a part of it."""
+    """The messages of a lease, or of a part of it, that still exist."""
 
     messages: list[LeasedMessage]
-    gone: Ranges  # compacted away, removed or lost since the group looked at them
+    gone: Ranges  # offsets compacted away, removed or lost since the group chose them
 
 
 def read_leased(
     partition: Partition, grant: Grant, *, incarnation: str, on_skipped: OnSkipped | None = None
 ) -> Iterator[ReadLease]:
-    """The messages of a lease, from the log, no more than one window of it at a time.
+    """Reads the messages of a lease from the log, one batch of the log at a time.
 
-    `on_skipped` is told of those that are damaged.
+    Calls `on_skipped` for ranges that are damaged.
     """
     before = (partition.number,)
     for start, end, delivery_count in grant.leased:
-        behind = (delivery_count, grant.epoch, grant.deadline_ms, incarnation)
+        after = (delivery_count, grant.epoch, grant.deadline_ms, incarnation)
         position = start
         for batch in batches_between(partition, start, end, on_skipped=on_skipped):
-            # Fields in the order of a message's own: tuples are joined, not taken apart.
-            messages = [_MAKE(before + message[:_SHARED] + behind) for message in batch]
+            # Joining tuples is faster than naming the fields; both types have the same order.
+            messages = [_MAKE(before + message[:_SHARED] + after) for message in batch]
             yield ReadLease(messages, _holes(batch, position))
             position = batch.next_offset
         if position < end:
@@ -47,7 +48,7 @@ def read_leased(
 
 
 def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[PeekedMessage]:
-    """The messages of those ranges that are still there."""
+    """Returns the messages of these ranges that still exist."""
     return [
         PeekedMessage(
             partition.number,
@@ -66,7 +67,7 @@ def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[Pee
 def batches_between(
     partition: Partition, start: int, end: int, *, on_skipped: OnSkipped | None = None
 ) -> Iterator[MessageBatch]:
-    """The messages of `[start, end)` that are there, whatever retention removes meanwhile."""
+    """Yields the messages of `[start, end)` that exist, while retention may remove some."""
     start = max(start, partition.start_offset())
     while start < end:
         try:
@@ -83,9 +84,9 @@ def batches_between(
 
 
 def _holes(batch: MessageBatch, position: int) -> Ranges:
-    """Offsets from `position` to the batch's last that have no message."""
+    """Returns the offsets without a message, from `position` to the batch's last message."""
     first, last = int(batch.offsets[0]), int(batch.offsets[-1])
     holes = [(position, first)] if position < first else []
     if last - first != len(batch) - 1:
-        holes += [(one + 1, other) for one, other in pairwise(batch.offsets) if other > one + 1]
+        holes += [(left + 1, right) for left, right in pairwise(batch.offsets) if right > left + 1]
     return holes

@@ -1,4 +1,4 @@
-"""A message as a consumer group hands it out: leased for a while, or only peeked at."""
+"""A message as a consumer group returns it: leased until a deadline, or only peeked at."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.keratin.message import Message
 
 
 class LeasedMessage(NamedTuple):
-    """Its holder acks it, gives it back or extends it before `deadline_ms`."""
+    """A message leased to a consumer, which acks, returns or extends it before `deadline_ms`."""
 
     partition: int
     offset: int
@@ -20,19 +20,19 @@ class LeasedMessage(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
-    delivery_count: int  # with this time
+    delivery_count: int  # including this delivery
     epoch: int  # fences earlier holders
     deadline_ms: int  # since 1970
-    incarnation: str  # of its topic and group: another one once either was made again
+    incarnation: str  # of topic and group; changes when either is deleted and created again
 
     @property
     def message(self) -> Message:
-        """As it is in the log."""
+        """The message as it is stored in the log."""
         return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
 
 
 class PeekedMessage(NamedTuple):
-    """A message that would be delivered next: a `LeasedMessage` without the fields of a lease."""
+    """A message that would be delivered next: a `LeasedMessage` without the lease's fields."""
 
     partition: int
     offset: int
@@ -43,7 +43,7 @@ class PeekedMessage(NamedTuple):
 
     @property
     def message(self) -> Message:
-        """As it is in the log."""
+        """The message as it is stored in the log."""
         return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
 
 
@@ -52,8 +52,11 @@ Ranges = Sequence[tuple[_Offset, _Offset]]
 
 
 class Held(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages of one partition that were leased together: `epoch` and `incarnation` as the lease
-    has them. The incarnation is another one once the topic or the group was made again."""
+    """Messages of one partition that were leased together.
+
+    `epoch` and `incarnation` are those of the lease. The incarnation changes when the topic or
+    group is created again.
+    """
 
     partition: int
     epoch: int
@@ -62,7 +65,7 @@ class Held(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def held_of(messages: Iterable[LeasedMessage]) -> list[Held]:
-    """By partition and lease."""
+    """Groups messages by partition and lease."""
     leases: dict[tuple[int, int, str], list[int]] = {}
     for message in messages:
         lease = (message.partition, message.epoch, message.incarnation)
@@ -73,7 +76,7 @@ def held_of(messages: Iterable[LeasedMessage]) -> list[Held]:
 def _ranges(offsets: list[int]) -> list[tuple[int, int]]:
     offsets.sort()
     first, last = offsets[0], offsets[-1]
-    if last - first == len(offsets) - 1:  # as a lease has them, nearly always
+    if last - first == len(offsets) - 1:  # the usual case for a lease
         return [(first, last + 1)]
     ranges: list[tuple[int, int]] = []
     for offset in offsets:

@@ -1,9 +1,8 @@
-"""Verifying all of a log: the segments on disk, their warm files, the archive, and the objects if
-asked for.
+"""Verifies a whole log: segments on disk, warm files, the archive, and on request the objects.
 
-It is done in three steps, which may be apart: `plan_log` lists what there is to check, a `LogCheck`
-checks one piece after the other, `join_log` makes one report of all. A segment that went elsewhere
-in between is looked for there; one that is gone for good is not counted.
+There are three steps, which may run in different processes: `plan_log` lists the pieces to check, a
+`LogCheck` checks one piece after another, and `join_log` makes one report of the findings. If a
+segment moves to another tier in between, it is checked there; if it is removed, it is not counted.
 """
 
 from __future__ import annotations
@@ -22,71 +21,74 @@ from lakebed.store.segment_continuity import Outline, neighbour_problems, outlin
 from lakebed.store.tier_verification import Copies, CopyPiece
 from lakebed.store.verification import Problem, SegmentPiece, Verification, check_segment
 
-_LOOKS_MAX = 3
+_LOOKS_MAX = 3  # how often a segment that keeps moving between tiers is looked up
 
 
 @dataclass
 class LogReport:
-    """What was found."""
+    """The result of verifying a log."""
 
-    segments: int = 0  # that were read, wherever they are
-    records: int = 0  # in these
+    segments: int = 0  # segments that were read, from any tier
+    records: int = 0  # records in these segments
     warm_files: int = 0
     objects: int = 0
-    unread: list[int] = field(default_factory=list)  # segments that only Tier 2 has
+    unread: list[int] = field(default_factory=list)  # segments only in Tier 2, which were not read
     problems: list[Problem] = field(default_factory=list)
     unreached: Tier2Error | None = None  # why not all objects were read
-    archived: int = 0  # segments in the archive, which are counted nowhere else
+    archived: int = 0  # segments in the archive, which no other field counts
 
 
 class LogPiece(NamedTuple):
-    """One segment on disk, or one copy."""
+    """One unit of the check: a segment on disk, or a copy in Tier 1 or Tier 2."""
 
     log: str
     what: SegmentPiece | CopyPiece
-    tier2: bool = False  # whether it may be read from there, if it went there meanwhile
+    tier2: bool = False  # whether a segment that moved to Tier 2 meanwhile is read from there
 
 
 class LogPlan(NamedTuple):
-    """What there is to check, and what was found before anything was read."""
+    """The pieces to check, and the problems that the listing found."""
 
     log: str
     problems: tuple[Problem, ...]
-    elsewhere: tuple[int, ...]  # segments that are in colder tiers alone
-    pieces: tuple[LogPiece, ...]  # the archive, the segments on disk, the warm files, the objects
+    elsewhere: tuple[int, ...]  # ids of segments that are only in Tier 1 or Tier 2
+    pieces: tuple[LogPiece, ...]  # archive first, then segments on disk, warm files, objects
 
 
 class LogFinding(NamedTuple):
-    """What a report needs of one piece."""
+    """The result of checking one `LogPiece`."""
 
     segment_id: int
     tier: int
-    records: int | None  # None if it is not whole, or was not read
+    records: int | None  # None if the copy is damaged, or was not read
     problems: tuple[Problem, ...] = ()
     unreached: Tier2Error | None = None
-    is_unread: bool = False  # Tier 2 alone has it by now, and is not to be read
-    outline: Outline | None = None  # of a segment in Tier 0
+    is_unread: bool = False  # the segment is only in Tier 2 now, and Tier 2 is not to be read
+    outline: Outline | None = None  # only for a segment in Tier 0
     is_archived: bool = False
 
     @property
     def is_reported(self) -> bool:
-        """Whether there is anything to be said of it: not if it was gone."""
+        """Whether there is a result to report; there is none if the piece was removed meanwhile."""
         return self.records is not None or bool(self.problems) or self.unreached is not None
 
 
 def check_log(store: ReadOnlyStore, name: str, *, tier2: bool, progress: Progress) -> LogReport:
-    """Everything there is to find. `progress` is told how many of how many copies were read."""
+    """Verifies all of a log; with `tier2` also its objects. `NotFound` if there is no such log.
+
+    Calls `progress` with the number of pieces that are done, and the number of all pieces.
+    """
     plan = plan_log(store, name, tier2=tier2)
     check = LogCheck(store, name)
-    found = []
+    findings = []
     for count, piece in enumerate(plan.pieces, start=1):
-        found.append(check.run(piece))
+        findings.append(check.run(piece))
         progress(count, len(plan.pieces))
-    return join_log(plan, [one for one in found if one is not None])
+    return join_log(plan, [finding for finding in findings if finding is not None])
 
 
 def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
-    """`NotFound` if there is no such log."""
+    """Lists the pieces of a log to check. `NotFound` if there is no such log."""
     paths = require_log(store.disk, store.root, name)
     verification = Verification(store.disk, paths)
     copies = Copies(store, paths, verification.states)
@@ -102,7 +104,7 @@ def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
 
 
 class LogCheck:
-    """Of pieces of one log. A Tier 2 that did not answer once is not asked again."""
+    """Checks pieces of one log. After Tier 2 failed once, it is not called again."""
 
     def __init__(self, store: ReadOnlyStore, name: str) -> None:
         self._disk = store.disk
@@ -111,39 +113,39 @@ class LogCheck:
         self._unreached: Tier2Error | None = None
 
     def run(self, piece: LogPiece) -> LogFinding | None:
-        """None if it was removed since it was planned."""
+        """Checks one piece; None if the segment was removed since the plan was made."""
         what = piece.what
         if isinstance(what, CopyPiece):
             return self._copy(what) or self._moved(what.state.segment_id, piece)
         if what.is_archived:
             return self._segment(what)
         for _ in range(_LOOKS_MAX):
-            found = self._segment(what)
-            if found is not None:
-                return found
+            finding = self._segment(what)
+            if finding is not None:
+                return finding
             moved = self._moved(what.name.segment_id, piece)
             if moved is not None:
-                return moved._replace(tier=0)  # it is the segment itself, wherever it is
+                return moved._replace(tier=0)  # counted as the segment, not as a copy of it
         return None
 
     def _segment(self, piece: SegmentPiece) -> LogFinding | None:
-        """None if its file is not there."""
-        found = check_segment(self._disk, piece)
+        """Checks a segment's file; None if the file does not exist."""
+        checked = check_segment(self._disk, piece)
         records = None
-        if found.inspection is not None:
-            records = sum(good.record_count for good in found.inspection.good_ranges)
+        if checked.inspection is not None:
+            records = sum(good.record_count for good in checked.inspection.good_ranges)
         finding = LogFinding(
             piece.name.segment_id,
             0,
             records,
-            found.problems,
-            outline=None if piece.is_archived else outline_of(found),
+            checked.problems,
+            outline=None if piece.is_archived else outline_of(checked),
             is_archived=piece.is_archived,
         )
         return finding if finding.is_reported else None
 
     def _copy(self, piece: CopyPiece) -> LogFinding | None:
-        """None if it was let go of."""
+        """Checks a copy; None if it was removed meanwhile."""
         segment_id = piece.state.segment_id
         if piece.tier == 2 and self._unreached is not None:
             return LogFinding(segment_id, 2, None, unreached=self._unreached)
@@ -157,7 +159,10 @@ class LogCheck:
         return finding if finding.is_reported else None
 
     def _moved(self, segment_id: int, piece: LogPiece) -> LogFinding | None:
-        """From the warmest tier that has it by now; None if that is none, or Tier 0."""
+        """Checks a segment in the warmest tier that it moved to.
+
+        None if it was removed, or is in Tier 0 (again).
+        """
         state = recorded_states(self._disk, self._paths).get(segment_id)
         if state is None or not state.is_held or state.residency & Residency.TIER0:
             return None
@@ -167,28 +172,32 @@ class LogCheck:
         return self._copy(CopyPiece(tier, state))
 
 
-def join_log(plan: LogPlan, found: Sequence[LogFinding]) -> LogReport:
-    """`found` in the order of the pieces."""
+def join_log(plan: LogPlan, findings: Sequence[LogFinding]) -> LogReport:
+    """Makes one report of `findings`, which are in the order of the plan's pieces."""
     report = LogReport(problems=list(plan.problems))
-    owed = set(plan.elsewhere)  # segments that were not read yet
-    for one in found:
-        report.problems += one.problems
-        if one.unreached is not None:
-            report.unreached = report.unreached or one.unreached
+    owed = set(plan.elsewhere)  # segments in colder tiers of which no copy was read yet
+    for finding in findings:
+        report.problems += finding.problems
+        if finding.unreached is not None:
+            report.unreached = report.unreached or finding.unreached
             continue
-        if one.is_unread:
-            owed.add(one.segment_id)
+        if finding.is_unread:
+            owed.add(finding.segment_id)
             continue
-        if one.is_archived:
+        if finding.is_archived:
             report.archived += 1
             continue
-        report.warm_files += one.tier == 1
-        report.objects += one.tier == 2
-        is_owed = one.segment_id in owed and one.records is not None and not one.problems
-        if one.tier == 0 or is_owed:
+        report.warm_files += finding.tier == 1
+        report.objects += finding.tier == 2
+        is_owed = (
+            finding.segment_id in owed and finding.records is not None and not finding.problems
+        )
+        if finding.tier == 0 or is_owed:
             report.segments += 1
-            report.records += one.records or 0
-            owed -= set() if one.tier == 0 else {one.segment_id}
+            report.records += finding.records or 0
+            owed -= set() if finding.tier == 0 else {finding.segment_id}
     report.unread = sorted(owed)
-    report.problems += neighbour_problems(one.outline for one in found if one.outline is not None)
+    report.problems += neighbour_problems(
+        finding.outline for finding in findings if finding.outline is not None
+    )
     return report

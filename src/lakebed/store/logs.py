@@ -1,4 +1,4 @@
-"""Which logs a root has, found by looking into its folder."""
+"""Lists the logs of a root by the contents of its folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.base.files import Disk, PathLike
 
 
 def log_names(disk: Disk, root: PathLike) -> list[str]:
-    """All logs there are, open or not, sorted. What else lies there is passed over."""
+    """Returns the names of all logs, open or not, sorted. Other files in the folder are ignored."""
     try:
         names = disk.names(os.path.join(os.fspath(root), "aof"))
     except NotFound:
@@ -19,7 +19,7 @@ def log_names(disk: Disk, root: PathLike) -> list[str]:
 
 
 def require_log(disk: Disk, root: PathLike, name: str) -> LogPaths:
-    """The paths of a log that exists; `NotFound` if it does not, and nothing is created."""
+    """Returns the paths of an existing log. `NotFound` if it does not exist; creates nothing."""
     paths = LogPaths(root, name)
     if not disk.is_folder(paths.segments):
         raise NotFound(f"{os.fspath(root)}: there is no log {name}")

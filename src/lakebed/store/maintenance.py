@@ -1,16 +1,16 @@
-"""Long work on an open store: moves between tiers, verification and repair.
+"""Long-running work on an open store: moving segments between tiers, verification and repair.
 
     store.maintenance.verify_log("orders", progress=lambda done, total: ...)
 
-All of it is safe while the store is in use; what would not be is refused:
-- segments are moved by the log's own tiers, which do one thing at a time to a segment;
-- a log is verified up to its durable end, and its damage is copied, never cut: torn bytes are cut
-  when it is opened, and the report says how many were;
-- objects that seem to be damaged are marked if they are still found so;
-- a topic is repaired only while it is not open, and the Tier 2 of a log moves only then: `Busy`.
+All of it is safe while the store is in use; work that would not be safe is refused:
+- Segments are moved by the log's own tiering, which does one thing at a time to a segment.
+- A log is verified up to its durable end. Repairing a log copies damage aside and never cuts it:
+  torn bytes are cut when the log is opened, and the report has how many there were.
+- Objects that seem to be damaged are read again, and marked if they still are.
+- A topic is repaired, and the Tier 2 of a log migrated, only while it is not open: else `Busy`.
 
-A `progress` that raises ends the work between two steps. What was done by then stays done, and
-doing it again goes on from there.
+If `progress` raises, the work ends between two steps. Completed steps stay done, and starting the
+work again continues from there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakebed.aof.paths import check_log_name
 from lakebed.base.progress import Progress, no_progress
 from lakebed.store.logs import require_log
 
-# Imported by the methods: most programs do none of this.
+# The methods import what they need: most programs call none of them.
 if TYPE_CHECKING:
     from lakebed.aof.tiers.migration import MigrationReport
     from lakebed.seglake.verification_report import Report as LakeReport
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 
 class Maintenance:
-    """Thread-safe. `segments` are those given, or all that are sealed."""
+    """Runs maintenance on one store. Thread-safe.
+
+    `segments` are the ids of the segments to work on; None means all that are sealed.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -53,7 +56,7 @@ class Maintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Compress segments and put them into Tier 2."""
+        """Compress segments and upload them to Tier 2."""
         return self._moves(log, progress).upload(segments)
 
     def retry_upload(
@@ -63,7 +66,7 @@ class Maintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Upload segments whose upload failed for good."""
+        """Upload segments again whose upload failed permanently."""
         return self._moves(log, progress).retry_upload(segments)
 
     def evict(
@@ -74,7 +77,7 @@ class Maintenance:
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Remove segments that Tier 2 has from Tier 0; with `warm` from Tier 1 as well."""
+        """Remove segments from Tier 0 that are in Tier 2; with `warm` also from Tier 1."""
         return self._moves(log, progress).evict(segments, warm=warm)
 
     def hydrate(
@@ -88,7 +91,7 @@ class Maintenance:
         return self._moves(log, progress).hydrate(segments)
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Upload objects again that are missing or damaged."""
+        """Upload the objects again that are missing or damaged in Tier 2."""
         return self._moves(log, progress).repair()
 
     def migrate_tier2(
@@ -99,7 +102,7 @@ class Maintenance:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copy a log's objects to another Tier 2 and use that; see `Store.migrate_tier2`."""
+        """Copy a log's objects to another Tier 2 and switch to it; see `Store.migrate_tier2`."""
         self._check(log)
         return self._store.migrate_tier2(log, address, delete=delete, progress=progress)
 
@@ -108,7 +111,7 @@ class Maintenance:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Read all of a log, with `tier2` its objects as well."""
+        """Read and check all of a log; with `tier2` also its objects."""
         self._check(log)
         with self._read_only() as store:
             return store.maintenance.verify_log(log, tier2=tier2, progress=progress)
@@ -142,9 +145,9 @@ class Maintenance:
     def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Read all objects, or those of a bucket whose keys begin with `prefix`.
+        """Read and check all objects, or those of a bucket whose keys begin with `prefix`.
 
-        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
+        `progress` gets the bytes that were read; the total is not known and is passed as 0.
         """
         with self._read_only() as store:
             return store.maintenance.verify_objects(bucket=bucket, prefix=prefix, progress=progress)
@@ -157,7 +160,7 @@ class Maintenance:
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Read versions again: mark the damaged ones, clear the mark of the others."""
+        """Read versions again; mark those that are damaged, and clear the marks of the others."""
         from lakebed.store.damage_marks import mark_damaged
 
         return mark_damaged(self._store.lake, versions, progress=progress)
@@ -173,7 +176,7 @@ class Maintenance:
         require_log(self._store.disk, self._store.root, log)
 
     def _read_only(self) -> ReadOnlyStore:
-        """As any other process would read it."""
+        """Opens the store read-only, as another process would."""
         from lakebed.store.read_only import ReadOnlyStore
 
         return ReadOnlyStore(self._store.root, tier_config=self._store.tier_config)

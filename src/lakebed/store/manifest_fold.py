@@ -1,7 +1,7 @@
-"""Folds the records of a manifest log in their order, and holds its snapshots against the fold.
+"""Folds the records of a manifest log into segment states, and compares its snapshots with them.
 
-From the first record on if that is there; else, and behind every loss, from the next snapshot on:
-what that says is believed, and those after it are compared. Without I/O.
+The fold begins with the first record if that exists. If it does not, and after every gap, the fold
+begins with the next snapshot, which is trusted; the snapshots after it are compared. No I/O.
 """
 
 from __future__ import annotations
@@ -20,27 +20,31 @@ _SHOWN_MAX = 8
 
 
 class Disagreement(NamedTuple):
-    """A snapshot that does not say what the records before it do."""
+    """A snapshot that differs from the records before it."""
 
     snapshot: Snapshot
     problem: str
 
 
 class ManifestFold:
-    """Call `begin_chunk`, `add` for its records and `end_chunk`, or `lose_chunk`; then `finish`."""
+    """The fold of a manifest log, fed chunk by chunk.
+
+    Call `begin_chunk`, `add` for each record and `end_chunk` for a readable chunk, or `lose_chunk`
+    for an unreadable one; then `finish`.
+    """
 
     def __init__(self, snapshots: Iterable[Snapshot], *, is_from_start: bool) -> None:
-        self.index = ManifestIndex() if is_from_start else None  # None: not known here
-        self.ordinal = 0 if is_from_start else None  # records before this place
-        self.news_count = 0  # records since the newest snapshot that change something
+        self.index = ManifestIndex() if is_from_start else None  # None while the state is unknown
+        self.ordinal = 0 if is_from_start else None  # records before `_end`
+        self.news_count = 0  # records since the newest snapshot that change the state
         self.compared_count = 0
         self.disagreements: list[Disagreement] = []
-        self._end = Position(0, 0)  # how far it has come
-        self._is_cut = False  # the chunk before that place has lost records
-        self._snapshots = deque(sorted(snapshots, key=lambda one: one.position))
+        self._end = Position(0, 0)  # how far the fold has come
+        self._is_cut = False  # the chunk before `_end` has lost records
+        self._snapshots = deque(sorted(snapshots, key=lambda snapshot: snapshot.position))
 
     def begin_chunk(self, chunk_index: int, *, base_record: int | None) -> str:
-        """What is wrong with the chunk's place in the row, if anything."""
+        """Begins a chunk; returns a problem if its records do not continue the last chunk's."""
         expected = self.ordinal
         if base_record is not None:
             self.ordinal = base_record
@@ -48,7 +52,7 @@ class ManifestFold:
         self._is_cut = False
         if expected is None or base_record in (None, expected):
             return ""
-        return f"begins with record {base_record}, but {expected} was expected"
+        return f"the chunk begins with record number {base_record}, expected {expected}"
 
     def add(self, placed: PlacedRecord) -> None:
         self._reach(placed.position)
@@ -59,23 +63,23 @@ class ManifestFold:
         self.news_count += not placed.record.is_about_manifest
 
     def end_chunk(self, end: Position, *, is_whole: bool) -> None:
-        """Its good records end there."""
+        """Ends a chunk whose last good record ends at `end`; `is_whole` if it lost none."""
         self._reach(end)
         self._is_cut = not is_whole
 
     def lose_chunk(self, chunk_index: int) -> None:
-        """Its records are not known; nor is the state, up to the next snapshot."""
+        """Skips an unreadable chunk. The state is unknown from there up to the next snapshot."""
         self._reach(Position(chunk_index, RECORDS_START))
         self.index = self.ordinal = None
 
     def finish(self) -> None:
-        """There are no more chunks."""
+        """Ends the fold after the last chunk, and compares the remaining snapshots."""
         self._reach(Position(self._end.chunk_index + 1, RECORDS_START))
         for snapshot in self._snapshots:
             self._follow(snapshot)
 
     def _reach(self, place: Position) -> None:
-        """Everything before that place was added, or is lost."""
+        """Moves the fold to `place`: all records before it were added, or are lost."""
         while self._snapshots and self._snapshots[0].position <= place:
             snapshot = self._snapshots.popleft()
             if snapshot.position == place:
@@ -85,12 +89,14 @@ class ManifestFold:
         self._end = place
 
     def _follow(self, snapshot: Snapshot) -> None:
-        """It is ahead of the records, and so all that is known of the lost ones.
+        """Continues from a snapshot of a position that no good record reaches.
 
-        Behind a damaged chunk that is no wonder, and the damage was told.
+        After a damaged chunk that is expected, and the damage is already reported.
         """
         if not self._is_cut:
-            self._disagree(snapshot, f"is as of {snapshot.position}, which the log does not have")
+            self._disagree(
+                snapshot, f"the snapshot is as of {snapshot.position}, which no chunk has"
+            )
         self._take(snapshot)
 
     def _compare(self, snapshot: Snapshot) -> None:
@@ -99,8 +105,10 @@ class ManifestFold:
             for difference in _differences(snapshot.index, self.index):
                 self._disagree(snapshot, difference)
         elif self.ordinal not in (None, snapshot.index.record_count):
-            found = snapshot.index.record_count
-            self._disagree(snapshot, f"is of {found} records, but {self.ordinal} are before it")
+            count = snapshot.index.record_count
+            self._disagree(
+                snapshot, f"the snapshot covers {count} records, but {self.ordinal} precede it"
+            )
         self._take(snapshot)
 
     def _take(self, snapshot: Snapshot) -> None:
@@ -111,21 +119,21 @@ class ManifestFold:
         self.disagreements.append(Disagreement(snapshot, problem))
 
 
-def _differences(found: ManifestIndex, expected: ManifestIndex) -> Iterator[str]:
-    found_states = {state.segment_id: state for state in found.segments()}
-    states = {state.segment_id: state for state in expected.segments()}
+def _differences(snapshot: ManifestIndex, folded: ManifestIndex) -> Iterator[str]:
+    snapshot_states = {state.segment_id: state for state in snapshot.segments()}
+    folded_states = {state.segment_id: state for state in folded.segments()}
     differing = [
         segment_id
-        for segment_id in sorted(found_states.keys() | states.keys())
-        if found_states.get(segment_id) != states.get(segment_id)
+        for segment_id in sorted(snapshot_states.keys() | folded_states.keys())
+        if snapshot_states.get(segment_id) != folded_states.get(segment_id)
     ]
     if differing:
         shown = ", ".join(map(str, differing[:_SHOWN_MAX]))
         more = f" and {len(differing) - _SHOWN_MAX} more" if len(differing) > _SHOWN_MAX else ""
-        yield f"differs from the records before it about segments {shown}{more}"
-    if found.pending_deletes != expected.pending_deletes:
-        yield "differs from the records before it about pending deletes"
+        yield f"the snapshot differs from the records before it in segments {shown}{more}"
+    if snapshot.pending_deletes != folded.pending_deletes:
+        yield "the snapshot differs from the records before it in its pending deletes"
     for name in ("coordinator_watermark", "record_count", "last_timestamp_ms", "last_marker"):
-        one, other = getattr(found, name), getattr(expected, name)
-        if one != other:
-            yield f"says {name} {one}, the records before it say {other}"
+        in_snapshot, in_records = getattr(snapshot, name), getattr(folded, name)
+        if in_snapshot != in_records:
+            yield f"the snapshot has {name} {in_snapshot}, the records before it {in_records}"

@@ -1,7 +1,8 @@
-"""Where the manifest log of a log is, whether it is asked for by the log's name or its stream id.
+"""Finds the manifest log of a log, by the log's name or by its stream id.
 
-`log.json` says so. If that is lost or damaged, the only stream's folder that is there will do: the
-writer does the same, and a tool that looks for damage must not stop at the first.
+`log.json` has the stream id, which names the folder. If `log.json` is lost or damaged, the only
+folder that is named like a stream is used: the writer does the same, and a tool that searches for
+damage must not stop at the first.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from lakebed.store.verification import Problem
 
 
 class ManifestLog(NamedTuple):
-    """A manifest log, and whose it is."""
+    """A manifest log, and the log that it belongs to."""
 
     log: str
     paths: LogPaths
     stream: str  # 16 hex digits
-    is_enabled: bool | None  # None if that is not known
-    problem: Problem | None  # of `log.json`
+    is_enabled: bool | None  # None if `log.json` is unreadable
+    problem: Problem | None  # what is wrong with `log.json`
     reader: ManifestReader
 
     @property
@@ -44,24 +45,27 @@ class ManifestLog(NamedTuple):
         return None if self.problem is None else str(self.problem)
 
     def files(self) -> list[ManifestFile]:
-        """Its chunks and snapshots."""
+        """Returns the files of its chunks and snapshots."""
         return list(list_files(self.reader.disk, self.reader.paths))
 
 
 def find_manifest_log(disk: Disk, root: PathLike, text: str) -> ManifestLog:
-    """By name or stream id; `NotFound` if there is no such log, or it has nothing recorded."""
+    """Returns the manifest log of a log, given its name or stream id.
+
+    `NotFound` if there is no such log, or nothing is recorded in it.
+    """
     check_log_name(text)
-    found = _find(disk, root, text)
-    reader = found.reader
+    manifest_log = _find(disk, root, text)
+    reader = manifest_log.reader
     if not reader.chunk_indexes() and not reader.snapshot_ids():
-        raise NotFound(f"{found.log}: {_why_nothing(disk, found)}")
-    return found
+        raise NotFound(f"{manifest_log.log}: {_why_nothing(disk, manifest_log)}")
+    return manifest_log
 
 
 def manifest_log_of(disk: Disk, root: PathLike, text: str) -> ManifestLog | None:
-    """The same, also if nothing is recorded in it; None if the log never had one.
+    """Returns the manifest log of a log, even if it is empty; None if the log never had one.
 
-    `NotFound` if there is no such log.
+    `text` is the log's name or stream id. `NotFound` if there is no such log.
     """
     check_log_name(text)
     try:
@@ -76,24 +80,24 @@ def _find(disk: Disk, root: PathLike, text: str) -> ManifestLog:
     is_log = disk.is_folder(LogPaths(root, text).segments)
     if is_log or parse_stream_name(text.lower()) is None:
         return _manifest_of(disk, require_log(disk, root, text))
-    found = [one for one in _all(disk, root) if one.stream == text.lower()]
-    if not found:
-        raise NotFound(f"{os.fspath(root)}: there is no log and no stream {text}")
-    if len(found) > 1:
-        names = ", ".join(one.log for one in found)
-        raise InputError(f"{text}: is the stream id of several logs: {names}; give a name")
-    return found[0]
+    manifest_logs = [item for item in _all(disk, root) if item.stream == text.lower()]
+    if not manifest_logs:
+        raise NotFound(f"{os.fspath(root)}: no log has the name or the stream id {text}")
+    if len(manifest_logs) > 1:
+        names = ", ".join(item.log for item in manifest_logs)
+        raise InputError(f"{text} is the stream id of several logs: give one of the names {names}")
+    return manifest_logs[0]
 
 
 def _all(disk: Disk, root: PathLike) -> list[ManifestLog]:
-    """Of all logs of which that can be told."""
-    found: list[ManifestLog] = []
+    """Returns the manifest logs of all logs, except those whose stream cannot be determined."""
+    manifest_logs: list[ManifestLog] = []
     for name in log_names(disk, root):
         try:
-            found.append(_manifest_of(disk, LogPaths(root, name)))
+            manifest_logs.append(_manifest_of(disk, LogPaths(root, name)))
         except LakebedError:
             continue
-    return found
+    return manifest_logs
 
 
 def _manifest_of(disk: Disk, paths: LogPaths) -> ManifestLog:
@@ -105,7 +109,7 @@ def _manifest_of(disk: Disk, paths: LogPaths) -> ManifestLog:
 
 
 def _identity(disk: Disk, paths: LogPaths) -> tuple[LogIdentity | None, Problem | None]:
-    """What `log.json` says, or what is wrong with it."""
+    """Returns the content of `log.json`, or what is wrong with the file."""
     try:
         return load_identity(disk, paths), None
     except NotFound:
@@ -128,27 +132,27 @@ def _only_stream(disk: Disk, paths: LogPaths) -> str:
             return stream
         case []:
             raise NotFound(
-                f"{paths.name}: there is no manifest log: "
-                "nobody has opened the log for writing since logs have one"
+                f"log {paths.name} has no manifest log: it was not opened for writing since the "
+                "upgrade to a version with manifest logs"
             )
         case streams:
             names = ", ".join(streams)
-            raise Corrupt(f"does not tell which manifest log is this log's: {names}",
+            raise Corrupt(f"the file is lost, and there are several manifest logs: {names}",
                           path=paths.identity)  # fmt: skip
 
 
 def stream_folders(disk: ReadableDisk, paths: LogPaths) -> list[str]:
-    """The folders of manifest logs that this log has: one, unless somebody put others there."""
+    """Returns the names of a log's manifest log folders: one, unless others were copied there."""
     if not disk.is_folder(paths.manifest):
         return []
     ids = map(parse_stream_name, disk.names(paths.manifest))
     return [stream_name(stream_id) for stream_id in ids if stream_id is not None]
 
 
-def _why_nothing(disk: Disk, found: ManifestLog) -> str:
-    if found.is_enabled is False:
-        return "its manifest log is switched off and has nothing in it"
-    names = disk.names(found.paths.segments)
+def _why_nothing(disk: Disk, manifest_log: ManifestLog) -> str:
+    if manifest_log.is_enabled is False:
+        return "its manifest log is switched off and empty"
+    names = disk.names(manifest_log.paths.segments)
     if any(SegmentName.parse(name) for name in names):
-        return "nothing is in its manifest log; its segments are recorded when it is next written"
-    return "nothing is in its manifest log yet"
+        return "its manifest log is empty; opening the log for writing records its segments"
+    return "its manifest log is still empty"

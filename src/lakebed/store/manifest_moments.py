@@ -1,7 +1,7 @@
-"""The state of a manifest log as of a moment: a place in it, or a time. And what happened before.
+"""The state of a manifest log as of a position or a time, and the history of a segment.
 
-A moment must be one that the history reaches: the first chunks may be gone, and then it begins with
-the oldest snapshot. Nothing is made up for what was before that.
+The first chunks may have been removed; then the history begins with the oldest snapshot. A moment
+before the beginning of the history is refused.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _DIGITS_MAX = 20
 
 
 class Beginning(NamedTuple):
-    """Where the history begins; the time is 0 if that is not known."""
+    """Where the history begins; the time is 0 if it is not known."""
 
     position: Position
     timestamp_ms: int
 
 
 class RecordedHistory(NamedTuple):
-    """What a snapshot says of a segment, where the records that led to it are gone."""
+    """The state of a segment in a snapshot, of which the earlier records are gone."""
 
     position: Position
     snapshot_id: int
@@ -42,22 +42,22 @@ Step = Entry | RecordedHistory
 
 
 def parse_position(text: str) -> Position:
-    """From `chunk:offset`, as it is printed."""
+    """Parses `chunk:offset`, as positions are printed."""
     parts = text.split(":")
     if len(parts) != 2 or not all(
         part.isascii() and part.isdigit() and len(part) <= _DIGITS_MAX for part in parts
     ):
-        raise InputError(f"not a position: {shown(text)}; it looks like 3:64, chunk and byte")
+        raise InputError(f"not a position: {shown(text)}; expected chunk:byte, such as 3:64")
     return Position(int(parts[0]), int(parts[1]))
 
 
 def looks_like_position(text: str) -> bool:
-    """Whether it can only be meant as one: no time has digits and one colon alone."""
+    """Whether `text` can only be a position: no time is written as digits and a single colon."""
     return text.count(":") == 1 and text.replace(":", "").isdigit()
 
 
 def state_as_of(reader: ManifestReader, moment: Moment | None) -> ReplayResult:
-    """The state then, or now; `NotFound` if the log does not have that moment."""
+    """Returns the state at a moment, by default now; `NotFound` if the history does not have it."""
     if moment is not None:
         beginning = history_beginning(reader)
         if moment.position is not None:
@@ -68,7 +68,7 @@ def state_as_of(reader: ManifestReader, moment: Moment | None) -> ReplayResult:
 
 
 def history_beginning(reader: ManifestReader) -> Beginning:
-    """The first moment of which the state is known."""
+    """Returns the first moment of which the state is known."""
     indexes = reader.chunk_indexes()
     if indexes[:1] == [0]:
         judged = reader.chunk(0)
@@ -77,48 +77,57 @@ def history_beginning(reader: ManifestReader) -> Beginning:
         return Beginning(Position(0, RECORDS_START), time_ms)
     oldest = _oldest_snapshot(reader)
     if oldest is None:
-        raise NotFound("the first chunks are gone, and no snapshot is good: there is no history")
+        raise NotFound(
+            "there is no history: the first chunks are gone, and no snapshot is readable"
+        )
     return Beginning(oldest.position, oldest.index.last_timestamp_ms)
 
 
 def segment_history(reader: ManifestReader, segment_id: int) -> list[Step]:
-    """All that is known to have happened to one segment, and every damage that may hide more.
+    """Returns the records about one segment in order, and every damaged place that may hide more.
 
-    `NotFound` if nothing is known of it.
+    `NotFound` if nothing is recorded about the segment.
     """
     steps: list[Step] = []
-    known: set[int] = set()
+    recorded_ids: set[int] = set()
     for entry in entries(reader):
         if isinstance(entry, Damaged):
             steps.append(entry)
         else:
-            known.add(entry.record.segment_id)
+            recorded_ids.add(entry.record.segment_id)
             if entry.record.segment_id == segment_id:
                 steps.append(entry)
-    steps += _recorded_steps(reader, segment_id, known)
+    steps += _recorded_steps(reader, segment_id, recorded_ids)
     if all(isinstance(step, Damaged) for step in steps):
-        known.discard(MANIFEST_ITSELF)
-        span = f"; of {min(known)} to {max(known)} there is" if known else ""
-        raise NotFound(f"nothing is recorded of segment {segment_id}{span}")
+        recorded_ids.discard(MANIFEST_ITSELF)
+        span = (
+            f"; there are records about {min(recorded_ids)} to {max(recorded_ids)}"
+            if recorded_ids
+            else ""
+        )
+        raise NotFound(f"nothing is recorded about segment {segment_id}{span}")
     return sorted(steps, key=lambda step: step.position)
 
 
 class BeforeHistory(NotFound):
-    """A moment before the first that is known."""
+    """A moment before the beginning of the history."""
 
     def __init__(self, what: str, beginning: Beginning) -> None:
         super().__init__(f"{what} is before the history, which begins at {beginning.position}")
         self.beginning = beginning
 
 
-def _recorded_steps(reader: ManifestReader, segment_id: int, known: set[int]) -> list[Step]:
-    """From the oldest snapshot, if records before it are gone."""
+def _recorded_steps(reader: ManifestReader, segment_id: int, recorded_ids: set[int]) -> list[Step]:
+    """Returns a segment's state in the oldest snapshot, if the records before that are gone.
+
+    Adds the ids of all segments of that snapshot to `recorded_ids`.
+    """
     if reader.chunk_indexes()[:1] == [0]:
         return []
     oldest = _oldest_snapshot(reader)
     if oldest is None:
         return []
-    known |= {state.segment_id for state in oldest.index.segments()}
+    recorded_ids |= {state.segment_id for state in oldest.index.segments()}
     state = oldest.index.get(segment_id)
     return [] if state is None else [RecordedHistory(oldest.position, oldest.snapshot_id, state)]
 
@@ -131,7 +140,7 @@ def _oldest_snapshot(reader: ManifestReader) -> Snapshot | None:
 
 
 def _require_place(reader: ManifestReader, position: Position, beginning: Beginning) -> None:
-    """`NotFound` unless a record begins there, or could."""
+    """Raises `NotFound` unless a record begins at `position`, or could begin there."""
     if position < beginning.position:
         raise BeforeHistory(str(position), beginning)
     if position == beginning.position:
@@ -141,16 +150,21 @@ def _require_place(reader: ManifestReader, position: Position, beginning: Beginn
     if position.chunk_index > last:
         if position != (last + 1, RECORDS_START):
             end = Position(last, reader.chunk(last).end) if indexes else beginning.position
-            raise NotFound(f"{position} is behind the end of the manifest log, {end}")
+            raise NotFound(f"{position} is after the end of the manifest log, {end}")
         return
     if position.chunk_index not in indexes:
-        raise NotFound(f"{reader.paths.chunk(position.chunk_index)}: missing")
+        raise NotFound(f"{reader.paths.chunk(position.chunk_index)}: the chunk is missing")
     judged = reader.chunk(position.chunk_index)
-    found: list[PlacedRecord] = [*judged.records, *salvage(judged.data, judged.chunk_index)]
-    offsets = {RECORDS_START, judged.end, *(placed.position.offset for placed in found)}
+    placed_records: list[PlacedRecord] = [
+        *judged.records,
+        *salvage(judged.data, judged.chunk_index),
+    ]
+    offsets = {RECORDS_START, judged.end, *(placed.position.offset for placed in placed_records)}
     if position.offset not in offsets:
-        nearest = max((one for one in offsets if one < position.offset), default=RECORDS_START)
+        nearest = max(
+            (offset for offset in offsets if offset < position.offset), default=RECORDS_START
+        )
         raise NotFound(
-            f"no record begins at {position}; the nearest place before it is "
+            f"no record begins at {position}; the nearest position before it is "
             f"{position.chunk_index}:{nearest}"
         )

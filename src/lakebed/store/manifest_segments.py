@@ -1,9 +1,10 @@
-"""A manifest log's state beside the segments that are on disk: where they disagree, and how badly.
+"""Compares the state in a manifest log with the segment files on disk.
 
-The disk is ahead of the manifest log: by what is not committed yet, beside a writer, or by what a
-crash took back; whoever opens the log for writing records it. Such a lag can only be at the ends of
-the log: new segments and seals at its newest end, removed ones at its oldest. It is noted.
-Everything else that differs is a problem: a record, or a file, is lost.
+The manifest log may lag: while another process writes, its latest records are not committed yet,
+and a crash may lose them. Opening the log for writing records what is missing. Such a lag is only
+possible at the ends of the log: new and newly sealed segments at its newest end, removed ones at
+its oldest. It is reported as a note. Any other difference is a problem: a record, or a file, is
+lost.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ class OnDisk(NamedTuple):
 
     name: SegmentName
     path: str
-    is_empty: bool  # it has no record yet, and is not recorded before it does
+    is_empty: bool  # no record written; the manifest log records a segment with its first one
     footer: SegmentFooter | None
-    problem: str  # why what stands in the footer's place is none
+    problem: str  # why there is no valid footer
 
 
 class SegmentFiles(NamedTuple):
-    """All of a log's."""
+    """The segment files of a log: in its folder, and the ids of those in its archive."""
 
     folder: str
     resident: dict[int, OnDisk]
@@ -46,26 +47,35 @@ class SegmentFiles(NamedTuple):
 
 
 class Comparison:
-    """Of one state with one look at the disk."""
+    """The comparison of one state with one survey of the disk."""
 
     def __init__(
         self, index: ManifestIndex, files: SegmentFiles, *, is_current: bool, is_at_rest: bool
     ) -> None:
-        """`is_current`: the manifest log is not switched off. `is_at_rest`: it looks as if all that
-        happened had been recorded; a file that is gone was not removed by retention then."""
+        """Compares them.
+
+        `is_current`: the manifest log is not switched off. `is_at_rest`: everything seems to be
+        recorded, so a missing file was not removed by retention just now.
+        """
         self.problems: list[Problem] = []
         self.notes: list[str] = []
-        self.is_doubtful = False  # a second look may find that it was only lag
+        self.is_doubtful = False  # repeating the comparison may show that it was only lag
         self._files = files
         self._is_current = is_current
         self._is_at_rest = is_at_rest
         states = {state.segment_id: state for state in index.segments()}
-        resident = {key: one for key, one in states.items() if one.residency & Residency.TIER0}
+        resident = {
+            segment_id: state
+            for segment_id, state in states.items()
+            if state.residency & Residency.TIER0
+        }
         self.compared_count = len(resident.keys() & files.resident.keys())
         self._elsewhere = states.keys() - resident.keys()
         self._newest_known = max(states, default=-1)
         self._oldest_known = min(resident, default=self._newest_known + 1)
-        self._newest_sealed = max((k for k, one in resident.items() if one.is_sealed), default=-1)
+        self._newest_sealed = max(
+            (segment_id for segment_id, state in resident.items() if state.is_sealed), default=-1
+        )
         for segment_id in sorted(resident.keys() | files.resident.keys()):
             state, file = resident.get(segment_id), files.resident.get(segment_id)
             if state is None:
@@ -80,28 +90,28 @@ class Comparison:
         if file.is_empty:
             return
         if segment_id in self._elsewhere:
-            what = "was evicted, or is being brought back"
-            self._note(f"segment {segment_id}: {what}, and its file is there")
+            what = "is evicted or being hydrated according to the manifest log"
+            self._note(f"segment {segment_id}: {what}, but its file exists")
         elif segment_id > self._newest_known:
-            self._note(f"segment {segment_id}: is on disk, and not recorded yet")
+            self._note(f"segment {segment_id}: is on disk, but not recorded yet")
         elif segment_id < self._oldest_known:
-            self._note(f"segment {segment_id}: has left the log, and its file is still there")
+            self._note(f"segment {segment_id}: was removed from the log, but its file still exists")
         else:
             problem = f"segment {segment_id} is on disk, but not in the manifest log"
             self._lack(file.path, problem)
 
     def _missing(self, state: SegmentState) -> None:
         segment_id, on_disk = state.segment_id, self._files.resident
-        what = f"segment {segment_id}: its file is not there"
+        what = f"segment {segment_id}: its file does not exist"
         if segment_id in self._files.archived:
-            self._note(f"segment {segment_id}: is in the archive, which is not recorded yet")
+            self._note(f"segment {segment_id}: was archived, which is not recorded yet")
         elif not state.is_sealed and not any(other > segment_id for other in on_disk):
-            self._note(f"{what}; it was opened, and no record of it is durable yet")
+            self._note(f"{what}; the segment was opened, but has no durable record yet")
         elif segment_id < min(on_disk, default=-1) and not self._is_at_rest:
-            self._note(f"{what}; removed by retention, which is not recorded yet, or lost")
+            self._note(f"{what}; it is lost, or retention removed it and that is not recorded yet")
         else:
             self.is_doubtful |= segment_id < min(on_disk, default=-1)
-            self._lack(self._files.folder, f"segment {segment_id} should be there, and is not")
+            self._lack(self._files.folder, f"the file of segment {segment_id} is missing")
 
     def _compare_file(self, state: SegmentState, file: OnDisk) -> None:
         segment_id = state.segment_id
@@ -111,10 +121,12 @@ class Comparison:
             if file.footer is not None and segment_id > self._newest_sealed:
                 self._note(f"segment {segment_id}: is sealed, which is not recorded yet")
             elif file.footer is not None:
-                self._lack(file.path, "is sealed, but not in the manifest log")
+                self._lack(file.path, "the segment is sealed, but not in the manifest log")
         elif file.footer is None:
             why = file.problem or "it has no footer"
-            self._add(file.path, f"should be sealed, as the manifest log says: {why}")
+            self._add(
+                file.path, f"the segment is sealed in the manifest log, but not on disk: {why}"
+            )
         else:
             self._compare_seal(state, file, file.footer)
 
@@ -127,15 +139,15 @@ class Comparison:
             "watermark": (state.coordinator_watermark, footer.coordinator_watermark),
             "flush_failure": (failed, bool(footer.flush_failure)),
         }
-        for name, (recorded, found) in pairs.items():
-            if recorded != found:
-                self._differs(file, name, recorded, found)
+        for name, (recorded, in_file) in pairs.items():
+            if recorded != in_file:
+                self._differs(file, name, recorded, in_file)
 
-    def _differs(self, file: OnDisk, name: str, recorded: object, found: object) -> None:
-        self._add(file.path, f"its {name} is {found}, the manifest log says {recorded}")
+    def _differs(self, file: OnDisk, name: str, recorded: object, in_file: object) -> None:
+        self._add(file.path, f"its {name} is {in_file}, but {recorded} in the manifest log")
 
     def _lack(self, path: str, problem: str) -> None:
-        """A difference that is to be expected while nothing is recorded."""
+        """Reports a difference as a problem; as a note if the manifest log is switched off."""
         if self._is_current:
             self._add(path, problem)
         else:
@@ -149,27 +161,27 @@ class Comparison:
 
 
 def survey_segments(disk: ReadableDisk, paths: LogPaths) -> SegmentFiles:
-    """What is there now. Only headers and footers are read."""
+    """Returns the segment files that exist now. Reads only headers and footers."""
     names = map(SegmentName.parse, disk.names(paths.segments))
-    found = (_segment_on_disk(disk, paths, name) for name in sorted(filter(None, names)))
+    segment_files = (_segment_on_disk(disk, paths, name) for name in sorted(filter(None, names)))
     folder = paths.archive
     archived = map(ArchivedName.parse, disk.names(folder) if disk.is_folder(folder) else [])
     return SegmentFiles(
         folder=paths.segments,
-        resident={one.name.segment_id: one for one in found if one is not None},
+        resident={file.name.segment_id: file for file in segment_files if file is not None},
         archived=frozenset(name.segment_id for name in archived if name is not None),
     )
 
 
 def _segment_on_disk(disk: ReadableDisk, paths: LogPaths, name: SegmentName) -> OnDisk | None:
-    """None if it was removed meanwhile."""
+    """Returns a segment's file; None if it was removed meanwhile."""
     path = paths.segment(name)
     try:
         with disk.open(path) as file:
             size = file.size()
             is_empty = not any(file.pread(0, SEGMENT_HEADER.size))
             if size < RECORDS_START + FOOTER_BYTES:
-                return OnDisk(name, path, is_empty, None, f"it is too short: {size} bytes")
+                return OnDisk(name, path, is_empty, None, f"it is too short ({size} bytes)")
             footer = decode_footer(file.pread(records_end_max(size), FOOTER_BYTES))
     except NotFound:
         return None
@@ -177,6 +189,6 @@ def _segment_on_disk(disk: ReadableDisk, paths: LogPaths, name: SegmentName) -> 
         return OnDisk(name, path, False, None, str(error))
     if footer is not None and footer.segment_index != name.segment_id:
         return OnDisk(
-            name, path, is_empty, None, f"its footer is of segment {footer.segment_index}"
+            name, path, is_empty, None, f"its footer is that of segment {footer.segment_index}"
         )
     return OnDisk(name, path, is_empty, footer, "")

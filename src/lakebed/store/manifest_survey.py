@@ -1,7 +1,7 @@
-"""A look at the files of a manifest log: its chunks and snapshots, and the records in their order.
+"""Reads the files of a manifest log: its chunks and snapshots, and the records in their order.
 
-Nothing is changed, and nothing that is found stops the look: damage is part of what it tells, at
-the place where it is. Chunks are read one at a time. One that was removed meanwhile is passed over.
+Nothing is changed, and damage does not stop the survey: it is returned at the place where it is.
+Chunks are read one at a time. A chunk that was removed meanwhile is skipped.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from lakebed.kernels import crc64nvme
 
 KNOWN_FLAGS = FLAG_SEALED | FLAG_UPLOADED | FLAG_BUNDLE
 _BUNDLES = "bundles"
-_NO_RECORD = "bytes that are no record"
+_NO_RECORD = "these bytes are not a record"
 
 
 class ChunkFacts(NamedTuple):
-    """One chunk, or a row of chunks that are missing."""
+    """What is known about one chunk, or about consecutive chunks that are missing."""
 
     chunk_index: int
     path: str
-    state: str  # sealed, open, torn, corrupt, newer (another version), missing
+    state: str  # sealed, open, torn, corrupt, newer (written by a newer version), missing
     flags: int
-    record_count: int  # good ones, wherever they are
-    unknown_count: int  # of those, of types that are not known
-    flagged_count: int  # of those, with flags
-    committed_bytes: int | None  # None if its header is unreadable, as below
-    base_record: int | None
+    record_count: int  # good records, including those after damage
+    unknown_count: int  # how many of them are of unknown types
+    flagged_count: int  # how many of them have flags
+    committed_bytes: int | None  # None if the header is unreadable
+    base_record: int | None  # None if the header is unreadable
     file_bytes: int
-    is_crc_right: bool | None  # None: there is nothing to compare
-    problem: str  # empty if it is whole
+    is_crc_right: bool | None  # None if the checksum cannot be computed
+    problem: str  # empty if the chunk is whole
 
     @property
     def is_sealed(self) -> bool:
@@ -57,7 +57,7 @@ class ChunkFacts(NamedTuple):
 
 
 class SnapshotFacts(NamedTuple):
-    """One snapshot."""
+    """What is known about one snapshot."""
 
     snapshot_id: int
     path: str
@@ -68,16 +68,16 @@ class SnapshotFacts(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """A place where records should be, and are not as they were written."""
+    """A place in a chunk where the records are damaged or missing."""
 
-    position: Position  # offset 0: of the chunk as a whole
+    position: Position  # offset 0 means the chunk as a whole
     state: str  # torn, corrupt, newer, missing
     path: str
     problem: str
 
 
 class SurveyedChunk(NamedTuple):
-    """A chunk and what is in it; `judged` is None if it could not be read as one."""
+    """A chunk and its content; `judged` is None if the chunk is missing or unreadable."""
 
     facts: ChunkFacts
     judged: InspectedChunk | None
@@ -90,7 +90,7 @@ Plausibility = Callable[[], Plausible]
 def survey_chunks(
     reader: ManifestReader, *, first: int = 0, plausibility: Plausibility | None = None
 ) -> Iterator[SurveyedChunk]:
-    """The chunks from number `first` on, and the gaps between them, oldest first."""
+    """Yields the chunks from number `first` on, and the gaps between them, oldest first."""
     expected: int | None = None
     indexes = reader.chunk_indexes()
     for index in indexes:
@@ -99,15 +99,15 @@ def survey_chunks(
         expected = index + 1
         if index >= first:
             is_last = index == indexes[-1]
-            looked = survey_chunk(reader, index, is_last=is_last, plausibility=plausibility)
-            if looked is not None:
-                yield looked
+            surveyed = survey_chunk(reader, index, is_last=is_last, plausibility=plausibility)
+            if surveyed is not None:
+                yield surveyed
 
 
 def survey_chunk(
     reader: ManifestReader, index: int, *, is_last: bool, plausibility: Plausibility | None = None
 ) -> SurveyedChunk | None:
-    """One chunk; None if it was removed."""
+    """Reads one chunk; None if it was removed."""
     path = reader.paths.chunk(index)
     try:
         judged = reader.chunk(index, is_last=is_last, plausibility=plausibility)
@@ -124,7 +124,7 @@ def survey_chunk(
 
 
 def survey_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
-    """All snapshots, oldest first."""
+    """Yields all snapshots, oldest first."""
     for snapshot_id in reader.snapshot_ids():
         path = reader.paths.snapshot(snapshot_id)
         try:
@@ -144,20 +144,20 @@ def survey_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
 def entries(
     reader: ManifestReader, *, start: Position | None = None, chunk_index: int | None = None
 ) -> Iterator[Entry]:
-    """Every good record, and every damage at its place: from `start` on, or of one chunk."""
+    """Yields every good record and damaged place in order: from `start` on, or of one chunk."""
     first = start.chunk_index if start is not None else chunk_index or 0
-    for looked in survey_chunks(reader, first=first):
-        if chunk_index is not None and looked.facts.chunk_index > chunk_index:
+    for surveyed in survey_chunks(reader, first=first):
+        if chunk_index is not None and surveyed.facts.chunk_index > chunk_index:
             return
-        for entry in entries_of(looked):
-            # What is said of a chunk as a whole holds of every part of it.
+        for entry in entries_of(surveyed):
+            # Damage of a chunk as a whole (offset 0) also concerns its part after `start`.
             if start is None or entry.position >= start or not entry.position.offset:
                 yield entry
 
 
-def entries_of(looked: SurveyedChunk) -> Iterator[Entry]:
-    """What is in one chunk."""
-    facts, judged = looked
+def entries_of(surveyed: SurveyedChunk) -> Iterator[Entry]:
+    """Yields the good records and the damaged places of one chunk."""
+    facts, judged = surveyed
     if judged is None:
         yield Damaged(Position(facts.chunk_index, 0), facts.state, facts.path, facts.problem)
     elif judged.verdict is Verdict.WHOLE:
@@ -167,28 +167,32 @@ def entries_of(looked: SurveyedChunk) -> Iterator[Entry]:
 
 
 def ignored_names(reader: ManifestReader) -> list[str]:
-    """What lies in the folder and is no part of a manifest log."""
+    """Returns the names in the folder that are not part of a manifest log."""
     if not reader.disk.is_folder(reader.paths.folder):
         return []
-    known = {os.path.basename(reader.paths.chunk(index)) for index in reader.chunk_indexes()}
-    known |= {os.path.basename(reader.paths.snapshot(id_)) for id_ in reader.snapshot_ids()}
+    own_names = {os.path.basename(reader.paths.chunk(index)) for index in reader.chunk_indexes()}
+    own_names |= {os.path.basename(reader.paths.snapshot(id_)) for id_ in reader.snapshot_ids()}
     names = reader.disk.names(reader.paths.folder)
     return [
         name
         for name in names
-        if name not in known and name != _BUNDLES and not name.endswith(TEMPORARY_SUFFIX)
+        if name not in own_names and name != _BUNDLES and not name.endswith(TEMPORARY_SUFFIX)
     ]
 
 
 def _missing(reader: ManifestReader, first: int, end: int) -> ChunkFacts:
-    problem = "missing" if end == first + 1 else f"missing, with all up to number {end - 1}"
+    problem = (
+        "the chunk is missing"
+        if end == first + 1
+        else f"the chunks from this one to number {end - 1} are missing"
+    )
     path = reader.paths.chunk(first)
     return ChunkFacts(first, path, "missing", 0, 0, 0, 0, None, None, 0, None, problem)
 
 
 def _facts(judged: InspectedChunk, path: str) -> ChunkFacts:
     is_whole = judged.verdict is Verdict.WHOLE
-    found = judged.records if is_whole else salvage(judged.data, judged.chunk_index)
+    records = judged.records if is_whole else salvage(judged.data, judged.chunk_index)
     state = "sealed" if judged.is_sealed else "open"
     header = judged.header
     return ChunkFacts(
@@ -196,9 +200,9 @@ def _facts(judged: InspectedChunk, path: str) -> ChunkFacts:
         path=path,
         state=state if is_whole else judged.verdict.value,
         flags=0 if header is None else header.flags,
-        record_count=len(found),
-        unknown_count=sum(isinstance(one.record.payload, Unknown) for one in found),
-        flagged_count=sum(one.record.flags != 0 for one in found),
+        record_count=len(records),
+        unknown_count=sum(isinstance(placed.record.payload, Unknown) for placed in records),
+        flagged_count=sum(placed.record.flags != 0 for placed in records),
         committed_bytes=None if header is None else header.committed_len,
         base_record=None if header is None else header.base_record,
         file_bytes=len(judged.data),
@@ -215,32 +219,32 @@ def _is_crc_right(judged: InspectedChunk) -> bool | None:
 
 
 def _around_damage(judged: InspectedChunk, facts: ChunkFacts) -> Iterator[Entry]:
-    """All good records of a damaged chunk, with a word wherever there is none."""
+    """Yields all good records of a damaged chunk, and a `Damaged` for each place between them."""
     index, committed = judged.chunk_index, facts.committed_bytes
-    is_somewhere = committed is not None and committed <= judged.end
-    place = Position(index, 0 if is_somewhere else judged.end)
+    is_unlocated = committed is not None and committed <= judged.end
+    place = Position(index, 0 if is_unlocated else judged.end)
     damage = Damaged(place, facts.state, facts.path, judged.problem)
-    if is_somewhere:
+    if is_unlocated:
         yield damage
-    is_told, end = is_somewhere, RECORDS_START
+    is_reported, end = is_unlocated, RECORDS_START
     for placed in salvage(judged.data, index):
         offset = placed.position.offset
-        if not is_told and offset >= place.offset:
+        if not is_reported and offset >= place.offset:
             yield damage
-            is_told = True
+            is_reported = True
         elif offset > end:
             yield damage._replace(position=Position(index, end), problem=_NO_RECORD)
         yield placed
         header = RECORD_HEADER.unpack(judged.data, offset)
         end = offset + record_bytes(header.payload_len)
-    if not is_told:
+    if not is_reported:
         yield damage
     elif committed is not None and end < committed:
         yield damage._replace(position=Position(index, end), problem=_NO_RECORD)
 
 
 def _error_text(error: DataError) -> str:
-    """The error without its path."""
+    """Returns the text of the error without the file's path."""
     facts = "" if error.expected is None else f", expected {error.expected}"
     facts += "" if error.found is None else f", found {error.found}"
     return f"{error.problem}{facts}"

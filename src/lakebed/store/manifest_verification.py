@@ -1,15 +1,15 @@
-"""Verifying a manifest log: every checksum, every order, and that all of it tells the same story.
+"""Verifies a manifest log: all checksums, the order of its records, and that its parts agree.
 
-- Chunks follow each other without a gap, in their numbers and in those of their records, and all
-  but the last are sealed; times do not fall.
-- Each snapshot is what the records before it fold to.
-- What is needed to replay is there: from the newest good snapshot on no chunk is missing, the two
-  newest sealed chunks are kept, and so is the snapshot that the last marker names.
-- The state agrees with the segments on disk, as far as it can (`manifest_segments`).
+- The numbers of chunks and of records have no gaps, all chunks but the last are sealed, and times
+  do not decrease.
+- Each snapshot equals the fold of the records before it.
+- Everything that a replay needs exists: no chunk is missing from the newest good snapshot on, and
+  the two newest sealed chunks and the snapshot of the last marker are kept.
+- The state agrees with the segments on disk, apart from lag (`manifest_segments`).
 
-Nothing is changed and no lock is taken. Snapshots are looked at first, then the chunks, then the
-segments: so what a writer adds meanwhile never looks like a loss. A removal may; then all is looked
-at again.
+Nothing is changed and no lock is taken. Snapshots are read first, then the chunks, then the
+segments, so data that a writer adds meanwhile never looks like a loss. A removal may look like one;
+then the whole verification is repeated.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from lakebed.store.manifest_survey import (
 from lakebed.store.verification import Problem
 
 _LOOKS_MAX = 3
-_LOOK_AGAIN_NS = 400 * NS_PER_MS  # longer than a record waits for its commit
+_LOOK_AGAIN_NS = 400 * NS_PER_MS  # longer than a record waits to be committed
 _SEALED_KEPT = 2
 
 
 @dataclass
 class ManifestReport:
-    """What was found. Notes are oddities that are no damage."""
+    """The result of the verification. Notes are unusual facts that are not damage."""
 
     chunk_count: int = 0
     record_count: int = 0
     snapshot_count: int = 0
     compared_snapshot_count: int = 0
-    segment_count: int = 0  # compared with their files
-    warm_file_count: int = 0  # looked at, by `tier_verification`, as are the objects
+    segment_count: int = 0  # segments compared with their files
+    warm_file_count: int = 0  # this and the two counts below are set by `tier_verification`
     object_count: int = 0
     uploaded_chunk_count: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -71,24 +71,24 @@ class ManifestReport:
 
 
 def verify_manifest_log(
-    found: ManifestLog, *, runner: Runner, progress: Progress
+    manifest_log: ManifestLog, *, runner: Runner, progress: Progress
 ) -> ManifestReport:
-    """All there is to find. `progress` is told how many of how many chunks were looked at."""
-    report = _Verification(found, progress).run()
+    """Verifies a manifest log. Calls `progress` with the number of chunks read, and of all."""
+    report = _Verification(manifest_log, progress).run()
     for _ in range(_LOOKS_MAX - 1):
         if not report.is_doubtful:
             break
         runner.sleep_ns(_LOOK_AGAIN_NS)
-        report = _Verification(found, progress).run()
+        report = _Verification(manifest_log, progress).run()
     return report
 
 
 class _Verification:
-    """One look."""
+    """One run of the verification."""
 
-    def __init__(self, found: ManifestLog, progress: Progress) -> None:
-        self._found = found
-        self._reader = found.reader
+    def __init__(self, manifest_log: ManifestLog, progress: Progress) -> None:
+        self._manifest_log = manifest_log
+        self._reader = manifest_log.reader
         self._progress = progress
         self._report = ManifestReport()
         self._last_ms = 0
@@ -97,16 +97,16 @@ class _Verification:
 
     def run(self) -> ManifestReport:
         report, reader = self._report, self._reader
-        if self._found.problem is not None:
-            report.problems.append(self._found.problem)
+        if self._manifest_log.problem is not None:
+            report.problems.append(self._manifest_log.problem)
         self._check_names()
         self._snapshots = list(survey_snapshots(reader))
         self._check_snapshots()
         indexes = reader.chunk_indexes()
         good = [facts.snapshot for facts in self._snapshots if facts.snapshot is not None]
         self._folding = ManifestFold(good, is_from_start=indexes[:1] == [0])
-        for looked in survey_chunks(reader, plausibility=self._plausibility):
-            self._check_chunk(looked)
+        for surveyed in survey_chunks(reader, plausibility=self._plausibility):
+            self._check_chunk(surveyed)
             self._progress(report.chunk_count, len(indexes))
         self._folding.finish()
         report.compared_snapshot_count = self._folding.compared_count
@@ -124,14 +124,16 @@ class _Verification:
     def _check_names(self) -> None:
         folder = self._reader.paths.folder
         names = [os.path.join(folder, name) for name in ignored_names(self._reader)]
-        paths = self._found.paths
+        paths = self._manifest_log.paths
         others = [
-            one for one in stream_folders(self._reader.disk, paths) if one != self._found.stream
+            stream
+            for stream in stream_folders(self._reader.disk, paths)
+            if stream != self._manifest_log.stream
         ]
         names += [os.path.join(paths.manifest, stream) for stream in others]
-        self._report.notes += [f"{name}: is no part of this manifest log" for name in names]
-        if self._found.is_enabled is False:
-            self._report.notes.append("switched off: nothing is recorded at present")
+        self._report.notes += [f"{name}: not part of this manifest log" for name in names]
+        if self._manifest_log.is_enabled is False:
+            self._report.notes.append("the manifest log is switched off: nothing is recorded")
 
     def _check_snapshots(self) -> None:
         report = self._report
@@ -141,19 +143,21 @@ class _Verification:
                 report.add(facts.path, facts.problem, state=facts.state)
         kept = ManifestConfig().snapshots_kept
         if len(self._snapshots) > kept + 1:
-            report.notes.append(f"{len(self._snapshots)} snapshots; by default {kept} are kept")
+            report.notes.append(
+                f"there are {len(self._snapshots)} snapshots; by default {kept} are kept"
+            )
 
-    def _check_chunk(self, looked: SurveyedChunk) -> None:
-        facts, judged = looked
+    def _check_chunk(self, surveyed: SurveyedChunk) -> None:
+        facts, judged = surveyed
         report = self._report
         if self._open is not None:
-            report.add(self._open.path, "is not sealed, although there are chunks behind it")
+            report.add(self._open.path, "the chunk is not sealed, although chunks follow it")
         self._open = None
         if facts.state != "missing":
             report.chunk_count += 1
         report.record_count += facts.record_count
         self._note_oddities(facts)
-        for entry in entries_of(looked):
+        for entry in entries_of(surveyed):
             if isinstance(entry, Damaged):
                 report.add(entry.path, entry.problem, offset=entry.position.offset or None,
                            state=entry.state)  # fmt: skip
@@ -167,8 +171,8 @@ class _Verification:
     def _note_oddities(self, facts: ChunkFacts) -> None:
         unknown = facts.flags & ~KNOWN_FLAGS
         counts = {
-            "flags that are not known": unknown,
-            "records of types that are not known": facts.unknown_count,
+            "flags that are unknown": unknown,
+            "records of unknown types": facts.unknown_count,
             "records with flags": facts.flagged_count,
         }
         for what, count in counts.items():
@@ -183,8 +187,11 @@ class _Verification:
         for placed in judged.records:
             record = placed.record
             if record.timestamp_ms < self._last_ms:
-                fell = f"its time is {self._last_ms - record.timestamp_ms} ms before the last"
-                self._report.add(facts.path, fell, offset=placed.position.offset)
+                problem = (
+                    f"the record's time is {self._last_ms - record.timestamp_ms} ms before "
+                    "that of an earlier record"
+                )
+                self._report.add(facts.path, problem, offset=placed.position.offset)
             self._last_ms = max(self._last_ms, record.timestamp_ms)
             if isinstance(record.payload, SnapshotMarker):
                 self._marker = record.payload
@@ -194,12 +201,15 @@ class _Verification:
         self._folding.end_chunk(end, is_whole=not facts.problem)
 
     def _check_place(self, marker: SnapshotMarker, at: Position, path: str) -> None:
-        """A marker names the place up to which its snapshot goes."""
+        """Checks that a marker has the position of its snapshot, which is not after the marker."""
         named = Position(marker.chunk_index, marker.chunk_offset)
         for snapshot in (facts.snapshot for facts in self._snapshots):
             is_meant = snapshot is not None and snapshot.snapshot_id == marker.snapshot_id
             if snapshot is not None and is_meant and not named == snapshot.position <= at:
-                problem = f"names {named} for a snapshot that is as of {snapshot.position}"
+                problem = (
+                    f"the marker of snapshot {marker.snapshot_id} has position {named}, "
+                    f"but the snapshot is as of {snapshot.position}"
+                )
                 self._report.add(path, problem, offset=at.offset)
 
     def _check_retention(self, indexes: list[int], snapshots: list[Position]) -> None:
@@ -207,32 +217,33 @@ class _Verification:
         newest = max(snapshots, default=Position(0, RECORDS_START))
         if not indexes:
             if newest > (0, RECORDS_START):
-                report.add(folder, "there are snapshots, but no chunk")
+                report.add(folder, "there are snapshots, but no chunks")
             return
         if indexes[0] > newest.chunk_index:
             why = f"a replay begins in chunk {newest.chunk_index}"
-            report.add(folder, f"the chunks before {indexes[0]} are not there, but {why}")
+            report.add(folder, f"the chunks before {indexes[0]} are missing, but {why}")
         elif indexes[0] > max(0, indexes[-1] - _SEALED_KEPT):
-            report.add(folder, f"fewer than {_SEALED_KEPT} sealed chunks are kept")
+            report.add(folder, f"there are fewer than {_SEALED_KEPT} sealed chunks")
 
     def _check_marker(self) -> None:
-        """The snapshot that was named last is there, or newer ones have taken its place."""
+        """Checks that the snapshot of the last marker exists, or a newer one."""
         if self._marker is not None:
-            wanted = self._marker.snapshot_id
-            if not any(one >= wanted for one in self._reader.snapshot_ids()):
+            last_id = self._marker.snapshot_id
+            if not any(snapshot_id >= last_id for snapshot_id in self._reader.snapshot_ids()):
                 self._report.add(
-                    self._reader.paths.snapshot(wanted), "missing, but a marker names it"
+                    self._reader.paths.snapshot(last_id),
+                    "the snapshot is missing, although the last marker names it",
                 )
 
     def _compare_segments(self) -> None:
         report, index = self._report, self._folding.index
         if index is None:
-            report.notes.append("segments are not compared: the state of now is not known")
+            report.notes.append("segments are not compared: the current state is not known")
             return
         comparison = Comparison(
             index,
-            survey_segments(self._reader.disk, self._found.paths),
-            is_current=self._found.is_enabled is not False,
+            survey_segments(self._reader.disk, self._manifest_log.paths),
+            is_current=self._manifest_log.is_enabled is not False,
             is_at_rest=not self._folding.news_count,
         )
         report.segment_count = comparison.compared_count

@@ -1,8 +1,8 @@
-"""How many messages a partition holds from an offset on.
+"""Counts the messages of a partition from an offset on.
 
-Offsets follow one another but where compaction left messages out, and it does so in sealed segments
-alone. So those of a topic that is compacted are counted, once each; after that a count reads at
-most one window of one segment. Everything else is counted by its offsets.
+Offsets have gaps only where compaction removed messages, which it does only in sealed segments. So
+the sealed segments of a compacted topic are read and counted, each of them once; after that a count
+reads at most one batch of one segment. Everything else is counted by subtracting offsets.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from lakebed.keratin.view import PartitionSegment
 
 
 class _CountedRange(NamedTuple):
-    """A segment's windows: where each begins, and how many messages there are from there on."""
+    """The batches of a segment: each one's first offset, and the messages from there to the end."""
 
     firsts: list[int]
     counts: list[int]
 
 
 class MessageCounts:
-    """Thread-safe."""
+    """Counts messages of one partition. Thread-safe."""
 
     def __init__(self, partition: Partition | ReadOnlyPartition, *, is_compacted: bool) -> None:
         self._partition = partition
         self._is_compacted = is_compacted
-        self._counted: dict[
-            PartitionSegment, _CountedRange
-        ] = {}  # replaced as a whole, never changed
+        # Replaced as a whole and never changed, so it needs no lock.
+        self._counted: dict[PartitionSegment, _CountedRange] = {}
 
     def count(self, start: int, end: int) -> int:
-        """The messages of `[start, end)`; `end` is the high watermark, now or not long ago."""
+        """Returns how many messages are in `[start, end)`; `end` is a recent high watermark."""
         if not self._is_compacted or start >= end:
             return max(0, end - start)
         infos = self._partition.segments()
-        known = {info: self._counted[info] for info in infos if info in self._counted}
+        counted_segments = {info: self._counted[info] for info in infos if info in self._counted}
         total = 0
         for info in infos:
             if info.next_offset <= start:
@@ -48,11 +47,13 @@ class MessageCounts:
                 total += max(0, high - low)
                 continue
             try:
-                counted = known.setdefault(info, known.get(info) or self._windows(info))
+                counted = counted_segments.setdefault(
+                    info, counted_segments.get(info) or self._windows(info)
+                )
                 total += self._count_from(low, counted)
             except LakebedError:  # removed or replaced meanwhile, or unreadable
                 total += high - low
-        self._counted = known
+        self._counted = counted_segments
         return total
 
     def _windows(self, info: PartitionSegment) -> _CountedRange:
@@ -70,7 +71,7 @@ class MessageCounts:
     def _count_from(self, offset: int, counted: _CountedRange) -> int:
         index = bisect_left(counted.firsts, offset)
         total = counted.counts[index] if index < len(counted.counts) else 0
-        if index:  # the window before may go on at `offset`
+        if index:  # `offset` may be inside the batch before
             ahead = counted.counts[index - 1] - total
             before = self._partition.read_batches(
                 counted.firsts[index - 1], offset, skip_damage=True

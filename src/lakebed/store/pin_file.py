@@ -1,4 +1,4 @@
-"""One pin, and how it is written: segments of a log, or messages of a partition, until a moment.
+"""The file of a pin, which protects segments of a log, or messages of a partition, for a time.
 
     {"version": 1, "log": "orders", "segments": {"start": 3, "end": 7},
      "expires_ms": 1700000600000, "owner": "nightly backup", "created_ms": 1700000000000}
@@ -47,13 +47,13 @@ class OffsetRange(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pin:
-    """Segments `[start, end)` of a log, or messages `[start, end)` of a topic's partition, until
-    `expires_ms`."""
+    """Protects segments `[start, end)` of a log, or messages `[start, end)` of a partition, from
+    retention until `expires_ms`."""
 
     pin_id: str
     start: int
     end: int
-    expires_ms: int  # since 1970, as created_ms
+    expires_ms: int  # since 1970, as is created_ms
     owner: str
     created_ms: int
     log: str | None = None
@@ -87,34 +87,34 @@ def encode_pin(pin: Pin) -> bytes:
 
 
 def decode_pin(data: bytes, *, pin_id: str) -> Pin:
-    """`Corrupt` or `InputError` if it is no pin of this version."""
+    """Decodes a pin's file. `Corrupt` or `InputError` if it is not a valid pin of this version."""
     try:
         document = json.loads(data)
         version = document["version"]
         pin = _segments(document, pin_id) if "log" in document else _offsets(document, pin_id)
     except (ValueError, TypeError, LookupError, RecursionError):
-        raise Corrupt("not a pin") from None
+        raise Corrupt("the file is not a pin") from None
     if version != VERSION:
-        raise Corrupt("a pin of a version that is not read", expected=VERSION, found=version)
+        raise Corrupt("the pin has an unsupported version", expected=VERSION, found=version)
     check_pin(pin)
     return pin
 
 
 def check_pin(pin: Pin) -> None:
-    """`InputError` unless every field is within its limits."""
+    """Raises `InputError` unless every field is within its limits."""
     if pin.log is not None and pin.topic is None and pin.partition is None:
         if not 0 <= pin.start < pin.end <= SEGMENT_INDEX_MAX + 1:
-            raise InputError(f"no segments are in [{pin.start}, {pin.end})")
+            raise InputError(f"a pin needs a range of segments, not [{pin.start}, {pin.end})")
         check_log_name(pin.log)
     elif pin.log is None and pin.topic is not None and pin.partition is not None:
         if not 0 <= pin.start < pin.end <= OFFSET_MAX:
-            raise InputError(f"no offsets are in [{pin.start}, {pin.end})")
+            raise InputError(f"a pin needs a range of offsets, not [{pin.start}, {pin.end})")
         check_topic_name(pin.topic)
         check_partition(pin.partition)
     else:
-        raise InputError("a pin is of a log's segments, or of a topic's partition: say one of both")
+        raise InputError("a pin needs either a log, or a topic and a partition")
     if not 0 < len(pin.owner) <= OWNER_CHARACTERS_MAX:
-        raise InputError(f"the owner has 1 to {OWNER_CHARACTERS_MAX} characters")
+        raise InputError(f"the owner of a pin must have 1 to {OWNER_CHARACTERS_MAX} characters")
 
 
 def _segments(document: Mapping[str, Any], pin_id: str) -> Pin:
@@ -143,7 +143,7 @@ def _offsets(document: Mapping[str, Any], pin_id: str) -> Pin:
 
 
 def _typed(value: object, kind: type[Plain]) -> Plain:
-    # `True` is an int to Python, and none to whoever wrote the file.
+    # `True` is an int in Python, but not in JSON.
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError
     return value

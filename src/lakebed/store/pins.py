@@ -1,14 +1,14 @@
-"""Pins: what somebody is going to read, and retention must leave alone.
+"""Pins: ranges of logs and partitions that retention must not remove because they will be read.
 
 `pins/<id>.json` is one pin (see `pin_file`): of segments of a log, or of messages of a partition.
-It counts until it expires, by the wall clock; its owner renews it before that. Any process may pin,
-also one that opened the store read-only: whoever pins looks afterwards whether what it pinned is
-still there, for retention may have been faster.
+It is in effect until it expires, by the wall clock; its owner renews it before that. Any process
+may create pins, even if it opened the store read-only. It must check afterwards that the pinned
+range still exists, because retention may have removed it first.
 
-Invariants: a pin that was written before retention asked is seen by it; a file that cannot be
-read as a pin, or that claims to last longer than a pin may, is ignored. Expired files are removed
-by the writer and by whoever pins, and not before `GRACE_MS`, so that none is removed in the moment
-it is renewed.
+Invariants: retention sees every pin that was written before it looks. A file that is not a valid
+pin, or that expires later than a pin may, is ignored. Expired files are removed by the writer, and
+by any process that creates a pin, but only `GRACE_MS` later, so that a pin is never removed in the
+moment when it is renewed.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _log = logging.getLogger(__name__)
 
 
 def random_id() -> str:
-    """A name nobody else has."""
+    """Returns a new id for a pin."""
     return secrets.token_hex(8)
 
 
 class Pins:
-    """The pins of one root. Thread-safe: every call looks at the folder again."""
+    """The pins of one root. Thread-safe: every call reads the folder again."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Pins:
         is_writer: bool,
         new_id: Callable[[], str] = random_id,
     ) -> None:
-        """The writer also removes what expired."""
+        """With `is_writer`, listing the pins also removes expired ones."""
         self._disk = disk
         self._folder = os.path.join(os.fspath(root), FOLDER_NAME)
         self._clock = clock
@@ -73,8 +73,10 @@ class Pins:
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pin the segments `[segment_start, segment_end)`; durable when it returns. Removes what
-        expired long ago."""
+        """Pin the segments `[segment_start, segment_end)` of a log; durable when it returns.
+
+        Also removes pins that expired more than `GRACE_MS` ago.
+        """
         self._remove_expired()
         return self.create(
             log=log, start=segment_start, end=segment_end, duration_ms=duration_ms, owner=owner
@@ -104,7 +106,7 @@ class Pins:
         topic: str | None = None,
         partition: int | None = None,
     ) -> Pin:
-        """As `pin` if a log is given, as `pin_offsets` if a topic and a partition are."""
+        """Pin segments of a log, or messages of a partition of a topic; durable when it returns."""
         now_ms = self._now_ms()
         _check_duration(duration_ms)
         pin = Pin(
@@ -124,73 +126,81 @@ class Pins:
     def pin_ranges(
         self, ranges: Sequence[OffsetRange | SegmentRange], *, duration_ms: int, owner: str
     ) -> list[Pin]:
-        """Pin all of them, or none; durable when it returns. Removes what expired long ago."""
+        """Pin all ranges, or none if one fails; durable when it returns.
+
+        Also removes pins that expired more than `GRACE_MS` ago.
+        """
         self._remove_expired()
         pins: list[Pin] = []
         try:
-            for each in ranges:
-                pins.append(self.create(duration_ms=duration_ms, owner=owner, **each._asdict()))
+            for item in ranges:
+                pins.append(self.create(duration_ms=duration_ms, owner=owner, **item._asdict()))
         except BaseException:
             self.release_all([pin.pin_id for pin in pins])
             raise
         return pins
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Let them last about that long from now, also if they would last longer; which of them
-        were there. One that somebody else renewed just now is left as it is."""
+        """Renew pins for about `duration_ms` from now, and return the ids of those that exist.
+
+        A pin that would last longer is shortened. A pin that expires in five sixths of that time
+        or later was renewed just now, and is left as it is.
+        """
         _check_duration(duration_ms)
         return [pin_id for pin_id in pin_ids if self._is_kept(pin_id, duration_ms)]
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Remove them, as far as it can be done: what is left expires."""
+        """Remove pins. Errors are ignored: a pin that cannot be removed expires."""
         for pin_id in pin_ids:
             with contextlib.suppress(LakebedError):
                 self.release(pin_id)
 
     def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Let it last that long from now; `NotFound` if it was released or expired already."""
+        """Renew a pin for `duration_ms` from now; `NotFound` if it was released or has expired."""
         _check_duration(duration_ms)
         now_ms = self._now_ms()
         pin = self._load(pin_id)
         if pin is None or pin.expires_ms <= now_ms:
-            raise NotFound(f"pin {pin_id}: released, or expired")
+            raise NotFound(f"pin {pin_id} was released or has expired")
         renewed = replace(pin, expires_ms=now_ms + duration_ms)
         self._write(renewed)
         return renewed
 
     def release(self, pin_id: str) -> None:
-        """Remove it. Idempotent."""
+        """Remove a pin. Idempotent."""
         path = self._path(pin_id)
         with contextlib.suppress(NotFound):
             self._disk.unlink(path)
 
     def active(self) -> list[Pin]:
-        """The pins of logs that count now."""
+        """Return the pins of logs that are in effect now."""
         return [pin for pin in self.all_active() if pin.log is not None]
 
     def active_offsets(self) -> list[Pin]:
-        """The pins of partitions that count now."""
+        """Return the pins of partitions that are in effect now."""
         return [pin for pin in self.all_active() if pin.log is None]
 
     def all_active(self) -> list[Pin]:
-        """The pins that count now, those of logs first. The writer removes what expired long
-        before."""
+        """Return the pins that are in effect now, those of logs first.
+
+        The writer also removes pins that expired more than `GRACE_MS` ago.
+        """
         now_ms = self._now_ms()
-        found = []
+        active = []
         for pin in self._all():
-            # One that claims to last longer than a pin can is damaged, or a joke.
+            # A pin that expires later than any pin can is damaged.
             if now_ms < pin.expires_ms <= now_ms + DURATION_MS_MAX:
-                found.append(pin)
+                active.append(pin)
             elif self._is_writer and pin.expires_ms + GRACE_MS <= now_ms:
                 self._remove(pin)
-        return sorted(found, key=lambda pin: pin.log is None)
+        return sorted(active, key=lambda pin: pin.log is None)
 
     def covers(self, log: str, segment_id: int) -> bool:
-        """Whether a segment is pinned now. True also if that cannot be found out."""
+        """Whether a segment is pinned now. True also if the pins cannot be read."""
         return self._is_any(lambda pin: pin.covers(log, segment_id))
 
     def covers_offsets(self, topic: str, partition: int, start: int, end: int) -> bool:
-        """Whether any message of `[start, end)` is pinned now. True also if nobody can tell."""
+        """Whether any message of `[start, end)` is pinned now. True also if pins are unreadable."""
         return self._is_any(lambda pin: pin.overlaps(topic, partition, start, end))
 
     def _is_kept(self, pin_id: str, duration_ms: int) -> bool:
@@ -207,7 +217,7 @@ class Pins:
         try:
             return any(map(holds, self.all_active()))
         except DiskError as error:
-            _log.warning("the pins cannot be read, so nothing is removed: %s", error)
+            _log.warning("pins cannot be read, so retention removes nothing: %s", error)
             return True
 
     def _all(self) -> list[Pin]:
@@ -220,14 +230,14 @@ class Pins:
         return [pin for pin in pins if pin is not None]
 
     def _load(self, pin_id: str) -> Pin | None:
-        """None if it is missing, or no pin."""
+        """Loads a pin; None if its file is missing or not a valid pin."""
         path = self._path(pin_id)
         try:
             return decode_pin(read_file(self._disk, path, size_max=FILE_BYTES_MAX), pin_id=pin_id)
         except NotFound:
             return None
         except (Corrupt, InputError) as error:
-            _log.warning("%s is no pin and is ignored: %s", path, error)
+            _log.warning("%s is not a valid pin and is ignored: %s", path, error)
             return None
 
     def _add(self, pin: Pin) -> None:
@@ -246,13 +256,13 @@ class Pins:
                 self._remove(pin)
 
     def _remove(self, pin: Pin) -> None:
-        # Whoever only wants to look must not fail because of what is left over.
+        # Listing pins must not fail because an expired one cannot be removed.
         with contextlib.suppress(LakebedError):
             self._disk.unlink(self._path(pin.pin_id))
 
     def _path(self, pin_id: str) -> str:
         if not _ID.fullmatch(pin_id):
-            raise BadName(f"pin {pin_id[:40]!r}: expected 16 hexadecimal digits")
+            raise BadName(f"pin {pin_id[:40]!r}: an id has 16 hexadecimal digits")
         return os.path.join(self._folder, pin_id + _SUFFIX)
 
     def _now_ms(self) -> int:
@@ -261,4 +271,7 @@ class Pins:
 
 def _check_duration(duration_ms: int) -> None:
     if not 0 < duration_ms <= DURATION_MS_MAX:
-        raise InputError(f"a pin lasts 1 to {DURATION_MS_MAX} ms, not {duration_ms}; renew it")
+        raise InputError(
+            f"duration_ms = {duration_ms}: must be from 1 to {DURATION_MS_MAX}; "
+            "renew a pin that is needed for longer"
+        )

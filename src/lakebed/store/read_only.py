@@ -1,6 +1,6 @@
-"""A store that is only read: beside its writer, or after it.
+"""A store that is opened read-only, even while another process writes it.
 
-It takes no lock, repairs nothing and writes nothing but pins. It sees what is durable.
+It takes no lock, repairs nothing and writes nothing but pins. It reads only durable data.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from lakebed.store.pins import Pins
 from lakebed.store.settings import settings_of
 from lakebed.stroma.config import GroupConfig
 
-# What topics and buckets need is imported when somebody asks for one: who reads logs need not wait
-# for it.
+# Modules for topics and buckets are imported on first use: a program that reads only logs starts
+# faster.
 if TYPE_CHECKING:
     from lakebed.seglake.access_keys import ReadOnlyAccessKeys
     from lakebed.seglake.meta.connection import Connector
@@ -50,7 +50,11 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyStore:
-    """Thread-safe. `NotFound` if the root does not exist, `UnknownVersion` if it is newer."""
+    """A read-only store. Thread-safe.
+
+    Opening it raises `NotFound` if the root does not exist, and `UnknownVersion` if a newer version
+    of Lakebed wrote it.
+    """
 
     def __init__(
         self,
@@ -61,9 +65,10 @@ class ReadOnlyStore:
         runner: Runner | None = None,
         connector: Connector | None = None,
     ) -> None:
-        """`tier_config` tells how Tier 2 is reached; see `Store.open`.
+        """`tier_config` configures the access to Tier 2; see `Store.open`.
 
-        With a disk goes the `connector` of its metadata.
+        If a `disk` is passed, `connector` opens the metadata database on it; without it there is no
+        object store.
         """
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
@@ -99,13 +104,13 @@ class ReadOnlyStore:
         self._is_closed = False
 
     def logs(self) -> list[str]:
-        """The names of all logs."""
+        """Return the names of all logs."""
         return log_names(self.disk, self.root)
 
     def log(self, name: str) -> ReadOnlyLog:
-        """The log, the same one each time; `NotFound` if there is none.
+        """Return the log, the same object each time; `NotFound` if there is none.
 
-        One that was deleted and created again since is opened anew.
+        A log that was deleted and created again meanwhile is opened again.
         """
         self._check_open()
         log = self._logs.get(name)
@@ -116,13 +121,16 @@ class ReadOnlyStore:
         return log
 
     def open_log(self, name: str) -> ReadOnlyLog:
-        """As `log`: a store that is only read creates none."""
+        """Return the log, as `log` does: a read-only store creates none."""
         return self.log(name)
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `plan_topics`, of logs."""
+        """Plan reads of logs: resolve positions, pin the ranges and list their split points.
+
+        Pins nothing if `duration_ms` is 0.
+        """
         from lakebed.store.read_planner import LogSource, log_index, plan_reads
 
         def source(name: str) -> LogSource:
@@ -137,14 +145,14 @@ class ReadOnlyStore:
         return summarise_log(self, name)
 
     def archived_log(self, name: str) -> ArchivedLog:
-        """What retention moved to the log's archive, to be read; `NotFound` if there is no such
-        log."""
+        """Open the segments that retention moved to the log's archive; `NotFound` if there is no
+        such log."""
         self._check_open()
         paths = require_log(self.disk, self.root, name)
         return ArchivedLog(self.disk, paths, runner=self.runner)
 
     def manifest_log(self, name: str) -> ManifestLog | None:
-        """What was recorded of the log's segments, to be read; see `Store.manifest_log`."""
+        """Open the log's manifest log for reading; see `Store.manifest_log`."""
         from lakebed.store.manifest_logs import manifest_log_of
 
         self._check_open()
@@ -159,12 +167,12 @@ class ReadOnlyStore:
 
     @property
     def topics(self) -> ReadOnlyTopics:
-        """All topics: to list and open them."""
+        """The topics of the store, to list and open."""
         self._check_open()
         return self._topics.get("")
 
     def topic(self, name: str) -> ReadOnlyTopic:
-        """The topic of that name; `NotFound` if there is none. See `ReadOnlyTopics.open`."""
+        """Return the topic; `NotFound` if there is none. See `ReadOnlyTopics.open`."""
         return self.topics.open(name)
 
     def topic_summary(self, name: str) -> TopicSummary:
@@ -184,8 +192,10 @@ class ReadOnlyStore:
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
-        its split points."""
+        """Plan reads of topics: resolve positions, pin the ranges and list their split points.
+
+        Pins nothing if `duration_ms` is 0.
+        """
         from lakebed.store.read_planner import TopicSource, plan_reads, topic_index
 
         def source(name: str) -> TopicSource:
@@ -195,16 +205,16 @@ class ReadOnlyStore:
 
     @property
     def lake(self) -> ReadOnlyLake:
-        """The object store as its readers see it; it needs not be there."""
+        """The object store, read-only; it is empty if the root has none."""
         self._check_open()
         return self._lakes.get("")
 
     def buckets(self) -> list[BucketInfo]:
-        """All of them, by name."""
+        """Return all buckets, by name."""
         return self.lake.buckets.list()
 
     def bucket(self, name: str) -> ReadOnlyBucket:
-        """The bucket as its readers see it; `NoSuchBucket` if there is none."""
+        """Return the bucket, read-only; `NoSuchBucket` if there is none."""
         from lakebed.store.read_only_bucket import ReadOnlyBucket
 
         self.lake.buckets.get(name)
@@ -252,7 +262,7 @@ class ReadOnlyStore:
     def _open_topics(self, name: str) -> ReadOnlyTopics:
         from lakebed.store.read_only_topic import ReadOnlyTopics
 
-        assert not name, "there is one of them"
+        assert not name, "a store has only one"
         return ReadOnlyTopics(
             self.root,
             disk=self.disk,
@@ -267,9 +277,9 @@ class ReadOnlyStore:
         from lakebed.seglake.meta.connection import connect_read_only
         from lakebed.seglake.read_only import ReadOnlyLake
 
-        assert not name, "there is one of them"
+        assert not name, "a store has only one"
         if connector is None and not has_own_disk:
-            raise InputError("a disk that was passed in needs the connector of its metadata")
+            raise InputError("a store on a disk that was passed in also needs a `connector`")
         return ReadOnlyLake(
             self.root,
             disk=self.disk,
@@ -284,6 +294,6 @@ class ReadOnlyStore:
 
 
 def check_root(disk: Disk, root: str) -> None:
-    """`BadName` if something other than a folder is where the root should be."""
+    """Raises `BadName` if the root exists and is not a folder."""
     if disk.exists(root) and not disk.is_folder(root):
         raise BadName(f"{root}: is a file, the root must be a folder")

@@ -1,4 +1,4 @@
-"""A bucket that is only read.
+"""A bucket of the object store that can only be read.
 
 photos = store.bucket("photos")
 photos.read("2025/city.jpg")
@@ -23,7 +23,7 @@ class _Buckets(Protocol):
 
 
 class ReadableLake(Protocol):
-    """A lake that is open, for writing or for reading."""
+    """An open object store, for writing or read-only."""
 
     @property
     def buckets(self) -> _Buckets: ...
@@ -33,7 +33,10 @@ class ReadableLake(Protocol):
 
 
 class ReadOnlyBucket:
-    """Thread-safe. `NoSuchBucket` comes from whatever is asked of a bucket that is not there."""
+    """A bucket that can be read. Thread-safe.
+
+    Every method raises `NoSuchBucket` if the bucket does not exist.
+    """
 
     def __init__(self, lake: ReadableLake, name: str) -> None:
         self.name = name
@@ -46,20 +49,20 @@ class ReadOnlyBucket:
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> ObjectReader:
-        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
+        """Open an object to read it in pieces: `for piece in bucket.get(key): …`."""
         return self._readable.objects.get(
             self.name, key, version_id=version_id, byte_range=byte_range
         )
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """All of an object that fits in memory."""
+        """Return all bytes of an object, which must fit in memory."""
         return self.get(key, version_id=version_id).read()
 
     def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
         return self._readable.objects.head(self.name, key, version_id=version_id)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
+        """List the objects whose keys begin with `prefix`, by key, reading pages as needed."""
 
         def page(marker: str) -> Page[VersionRow]:
             return self._readable.objects.list(self.name, prefix=prefix, after=marker)
@@ -69,7 +72,7 @@ class ReadOnlyBucket:
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """One page, with the common prefixes up to the delimiter."""
+        """Return one page of a listing, with the common prefixes up to the delimiter."""
         return self._readable.objects.list(
             self.name, prefix=prefix, delimiter=delimiter, after=after, max_keys=max_keys
         )
@@ -95,7 +98,7 @@ class ReadOnlyBucket:
         )
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """All versions and delete markers, by key, the newest first."""
+        """List all versions and delete markers, by key, the newest of a key first."""
         key_marker: str | None = ""
         version_id_marker: str | None = None
         while key_marker is not None:
@@ -107,9 +110,9 @@ class ReadOnlyBucket:
 
 
 def _items(
-    page_behind: Callable[[str], Page[VersionRow]], after: str | None
+    page_after: Callable[[str], Page[VersionRow]], after: str | None
 ) -> Iterator[VersionRow]:
     while after is not None:
-        page = page_behind(after)
+        page = page_after(after)
         yield from page.items
         after = page.next_marker

@@ -1,8 +1,10 @@
-"""Topics that are only read: while a writer runs, or after it. Writes nothing and takes no lock.
+"""Topics of a store that is open read-only, even while another process writes it.
 
-with Store.open(root, read_only=True) as store:
-    topic = store.topic("orders")
-    for message in topic.partition(0).scan_from(0): ...
+    with Store.open(root, read_only=True) as store:
+        topic = store.topic("orders")
+        for message in topic.partition(0).scan_from(0): ...
+
+Writes nothing and takes no lock.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyTopic:
-    """Thread-safe. Partitions are opened on first use. `NotFound` if there is no such topic."""
+    """A read-only topic. Thread-safe. Partitions are opened on first use.
+
+    Opening it raises `NotFound` if there is no such topic.
+    """
 
     def __init__(
         self,
@@ -44,8 +49,7 @@ class ReadOnlyTopic:
         group_config: GroupConfig,
         topic_config: TopicConfig | None = None,
     ) -> None:
-        """`group_config` and `topic_config` are those of groups and topics without settings of
-        their own."""
+        """`group_config` and `topic_config` apply to groups and topics without own settings."""
         self.paths = TopicPaths(root, name)
         self.name = name
         self.identity: TopicIdentity = require_topic(disk, self.paths)
@@ -57,7 +61,7 @@ class ReadOnlyTopic:
 
     @property
     def topic_id(self) -> str:
-        """Another one, if the topic was deleted and created again."""
+        """The topic's id. It changes if the topic is deleted and created again."""
         return self.identity.topic_id
 
     @property
@@ -66,45 +70,49 @@ class ReadOnlyTopic:
 
     @property
     def partitions(self) -> tuple[ReadOnlyPartition, ...]:
-        """All of them, opened."""
+        """All partitions, opened."""
         return tuple(map(self.partition, range(self.partition_count)))
 
     def partition(self, number: int) -> ReadOnlyPartition:
-        """The same one each time; `NotFound` if there is none of that number."""
+        """Return a partition, the same object each time; `NotFound` if it does not exist."""
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions.get(number)
 
     def bounds(self) -> list[Bounds]:
-        """The offsets that each partition can be read at."""
+        """Return the range of offsets that can be read now, of each partition."""
         return [
-            topic_bounds(each.start_offset(), each.high_watermark()) for each in self.partitions
+            topic_bounds(partition.start_offset(), partition.high_watermark())
+            for partition in self.partitions
         ]
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """The first message of every partition at or after that moment; else where it ends."""
+        """Return, for each partition, the offset of the first message at or after a time.
+
+        It is the end of a partition that has no such message.
+        """
         return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
     def partition_for(self, key: bytes) -> int:
-        """Where messages with that key are."""
+        """Return the number of the partition that has the messages with this key."""
         return partition_of(key, self.partition_count)
 
     def follow(self, starts: Mapping[int, int] | None = None) -> TopicFollower:
-        """The messages of all partitions, waiting for more when there are none.
+        """Follow partitions: their messages, and new ones as they arrive.
 
-        `starts` are where to begin, by partition, and which of them are followed; by default all
-        of them from their oldest messages on.
+        `starts` maps the partitions to follow to their first offsets; by default all partitions
+        are followed, from their oldest messages on.
         """
         numbers = range(self.partition_count) if starts is None else starts
         views = {number: self.partition(number) for number in numbers}
         return TopicFollower(views, starts or {}, runner=self._runner)
 
     def groups(self) -> list[str]:
-        """The names of its consumer groups."""
+        """Return the names of the topic's consumer groups."""
         return group_names(self._disk, self.paths.root, self.name)
 
     def group(self, name: str) -> ReadOnlyGroup:
-        """A group as its files tell of it; `NotFound` if there is none."""
+        """Open a group by its files, read-only; `NotFound` if there is none."""
         if name not in self.groups():
             raise NotFound(f"the topic {self.name} has no group {name}")
         return ReadOnlyGroup(
@@ -128,7 +136,7 @@ class ReadOnlyTopic:
 
 
 class ReadOnlyTopics:
-    """All topics of a store that is only read. Thread-safe."""
+    """All topics of a store that is open read-only. Thread-safe."""
 
     def __init__(
         self,
@@ -139,7 +147,7 @@ class ReadOnlyTopics:
         config: TopicConfig,
         group_config: GroupConfig,
     ) -> None:
-        """The configurations are those of topics and groups without settings of their own."""
+        """`config` and `group_config` apply to topics and groups without own settings."""
         self._root = root
         self._disk = disk
         self._runner = runner
@@ -151,13 +159,13 @@ class ReadOnlyTopics:
         return topic_names(self._disk, self._root)
 
     def open(self, name: str) -> ReadOnlyTopic:
-        """The topic, the same one each time; `NotFound` if there is none.
+        """Return the topic, the same object each time; `NotFound` if there is none.
 
-        One that was deleted and created again since is opened anew.
+        A topic that was deleted and created again meanwhile is opened again.
         """
         topic = self._topics.get(name)
-        now = require_topic(self._disk, topic.paths)
-        if (now.topic_id, now.partition_count) != (topic.topic_id, topic.partition_count):
+        identity = require_topic(self._disk, topic.paths)
+        if (identity.topic_id, identity.partition_count) != (topic.topic_id, topic.partition_count):
             self._topics.forget(name, topic)
             topic.close()
             topic = self._topics.get(name)
@@ -166,15 +174,15 @@ class ReadOnlyTopics:
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Where to stop in each range so that event time advances in all of them together."""
-        found = [
-            PartitionRange(self.open(each.topic).partition(each.partition), each.start, each.end)
-            for each in ranges
+        """Return where to stop in each range so that event time advances evenly in all ranges."""
+        partition_ranges = [
+            PartitionRange(self.open(item.topic).partition(item.partition), item.start, item.end)
+            for item in ranges
         ]
-        return advance_partitions(found, messages_max=max_messages, bytes_max=max_bytes)
+        return advance_partitions(partition_ranges, messages_max=max_messages, bytes_max=max_bytes)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close all topics. Idempotent."""
         for topic in self._topics.close():
             topic.close()
 
@@ -190,7 +198,7 @@ class ReadOnlyTopics:
 
 
 def require_topic(disk: Disk, paths: TopicPaths) -> TopicIdentity:
-    """What the topic is; `NotFound` if it does not exist, and nothing is created."""
+    """Returns the identity of an existing topic. `NotFound` if there is none; creates nothing."""
     try:
         return load_identity(disk, paths)
     except NotFound:

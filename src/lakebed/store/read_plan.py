@@ -1,7 +1,7 @@
-"""What is going to be read of topics and logs, and how it was resolved, pinned and measured.
+"""The request and the result of planning reads of topics or logs.
 
-Any number of topics or logs is planned at once. A log is planned as a topic that has one partition;
-positions are offsets, or record ids as plain numbers.
+One request plans any number of topics or logs. A log is planned like a topic with one partition.
+Positions are offsets of a topic, or record ids of a log as plain numbers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from lakebed.store.split_points import Bounds, SplitPoint
 
 U64_MAX: Final = (1 << 64) - 1
 Count = Annotated[int, Meta(ge=0, le=I64_MAX)]
-Unsigned = Annotated[int, Meta(ge=0)]  # of 64 bits, which is more than `Meta` can say
+Unsigned = Annotated[int, Meta(ge=0)]  # 64 bits; `Meta` cannot express so large a maximum
 
 
 class ReadEdge(Struct, frozen=True, forbid_unknown_fields=True):
-    """A position, else the first message at or after a moment, else one end of what there is."""
+    """Where a read begins or ends.
+
+    A position if it is given, else the first message at or after a time, else the earliest or
+    latest position that exists.
+    """
 
     position: Unsigned | None = None
     timestamp_us: Count | None = None  # since 1970
@@ -31,7 +35,7 @@ LATEST: Final = ReadEdge(is_latest=True)
 
 
 class PartitionEdges(Struct, frozen=True, forbid_unknown_fields=True):
-    """Edges of one partition, in place of those of its topic."""
+    """The edges of one partition, which replace those of the whole read."""
 
     partition: Count
     start: ReadEdge | None = None
@@ -39,34 +43,37 @@ class PartitionEdges(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WantedRead(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is wanted of a topic or a log: all of it by default."""
+    """The part of a topic or log to read; all of it by default."""
 
     name: str
     start: ReadEdge = EARLIEST
     end: ReadEdge = LATEST
     edges: list[PartitionEdges] = []  # `NotFound` if there is no such partition
-    partitions: list[int] | None = None  # only those of them that there are
-    partition_start: int = 0  # and only from this number on
-    partition_end: int | None = None  # and before this one
-    position_start: Unsigned | None = None  # nothing before it is wanted
-    position_end: Unsigned | None = None  # nothing from there on is wanted
-    since_us: Count | None = None  # nothing before the first message of that moment is wanted
+    partitions: list[int] | None = None  # read only these, if they exist
+    partition_start: int = 0  # read only partitions from this number on
+    partition_end: int | None = None  # read only partitions before this number
+    position_start: Unsigned | None = None  # nothing before this position is needed
+    position_end: Unsigned | None = None  # nothing from this position on is needed
+    since_us: Count | None = None  # nothing before the first message at this time is needed
 
 
 class PlannedRange(Struct, frozen=True):
-    """What is read of a partition: `[start, end)`, which may begin before what there is."""
+    """The range `[start, end)` to read of a partition.
+
+    `start` may be before the first message that still exists.
+    """
 
     partition: int
-    bounds: Bounds  # that the positions were resolved within
+    bounds: Bounds  # what existed when the positions were resolved
     start: int
     end: int
     pin_id: str = ""  # empty if nothing is pinned
     first: int = 0  # where the partition began after the range was pinned
-    marks: list[SplitPoint] = []  # of what there is of the range, both ends included
+    marks: list[SplitPoint] = []  # split points of the part that exists, both ends included
 
 
 class PlannedRead(Struct, frozen=True):
-    identity: str  # another one, if it was deleted and made again; empty if it cannot be told
+    identity: str  # changes if it is deleted and created again; empty if unknown
     ranges: list[PlannedRange]  # by partition
 
 

@@ -1,7 +1,8 @@
 """Plans reads of topics and logs: resolves positions, pins ranges and lists their split points.
 
-A range is pinned before its split points are listed, so that retention leaves it alone; where the
-partition begins is looked up again after that, for retention may have been faster.
+A range is pinned before its split points are listed, so that retention does not remove it. The
+beginning of the partition is read again after that, because retention may have moved it before the
+pin was in effect.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _US_PER_MS = 1000
 
 
 class ReadSource(Protocol):
-    """A topic, or a log as its only partition."""
+    """A topic to plan, or a log, which is planned as one partition."""
 
     @property
     def name(self) -> str: ...
@@ -65,10 +66,10 @@ class ReadSource(Protocol):
     def bounds(self, partition: int) -> Bounds: ...
 
     def position_at(self, partition: int, timestamp_us: int) -> int:
-        """The first message that is not older; the end, if there is none."""
+        """Returns the first message at or after a time; the end if there is none."""
 
     def split_points(self, partition: int, start: int, end: int) -> list[SplitPoint]:
-        """From `start` to `end`, both included, rising."""
+        """Returns the split points from `start` to `end`, both included, in order."""
 
     def to_pin(self, partition: int, start: int, end: int) -> OffsetRange | SegmentRange: ...
 
@@ -81,32 +82,37 @@ def plan_reads(
     duration_ms: int,
     owner: str,
 ) -> list[PlannedRead]:
-    """Each name is opened once. Pins nothing if `duration_ms` is 0. `NotFound` if edges are given
-    of a partition that does not exist."""
+    """Resolves the positions of all reads, pins their ranges and lists their split points.
+
+    Each topic or log is opened once. Pins nothing if `duration_ms` is 0. `NotFound` if a read has
+    edges for a partition that does not exist.
+    """
     opened = {name: open_source(name) for name in dict.fromkeys(read.name for read in reads)}
-    wanted = [(opened[read.name], read) for read in reads]
-    resolved = [_resolved(source, read) for source, read in wanted]
+    sources_and_reads = [(opened[read.name], read) for read in reads]
+    resolved = [_resolved(source, read) for source, read in sources_and_reads]
     pin_ids: list[str] = []
     if duration_ms:
         to_pin = [
-            source.to_pin(each.partition, each.start, each.end)
-            for (source, _), ranges in zip(wanted, resolved, strict=True)
-            for each in ranges
-            if each.start < each.end
+            source.to_pin(planned.partition, planned.start, planned.end)
+            for (source, _), ranges in zip(sources_and_reads, resolved, strict=True)
+            for planned in ranges
+            if planned.start < planned.end
         ]
-        made = pins.pin_ranges(to_pin, duration_ms=duration_ms, owner=owner) if to_pin else ()
-        pin_ids = [pin.pin_id for pin in made]
+        new_pins = pins.pin_ranges(to_pin, duration_ms=duration_ms, owner=owner) if to_pin else ()
+        pin_ids = [pin.pin_id for pin in new_pins]
     try:
         unused = iter(pin_ids)
         return [
             PlannedRead(
                 source.identity,
                 [
-                    _measured(source, each, next(unused, "") if each.start < each.end else "")
-                    for each in ranges
+                    _measured(
+                        source, planned, next(unused, "") if planned.start < planned.end else ""
+                    )
+                    for planned in ranges
                 ],
             )
-            for (source, _), ranges in zip(wanted, resolved, strict=True)
+            for (source, _), ranges in zip(sources_and_reads, resolved, strict=True)
         ]
     except BaseException:
         pins.release_all(pin_ids)
@@ -115,7 +121,7 @@ def plan_reads(
 
 def _resolved(source: ReadSource, read: WantedRead) -> list[PlannedRange]:
     count = source.partition_count
-    edges = {each.partition: each for each in read.edges}
+    edges = {partition_edges.partition: partition_edges for partition_edges in read.edges}
     for number in edges:
         if number >= count:
             raise NotFound(f"{source.name}: there is no partition {number}: it has {count}")
@@ -132,7 +138,7 @@ def _resolved(source: ReadSource, read: WantedRead) -> list[PlannedRange]:
 def _resolved_range(source: ReadSource, read: WantedRead, edges: PartitionEdges) -> PlannedRange:
     partition = edges.partition
     start_edge, end_edge = edges.start or read.start, edges.end or read.end
-    # Moments first: what they are resolved to is within the bounds that are looked up afterwards.
+    # Times are resolved first, so that the results are within the bounds, which are read later.
     moments_us = (start_edge.timestamp_us, end_edge.timestamp_us, read.since_us)
     start_at, end_at, since = (
         source.position_at(partition, moment_us) if moment_us else None for moment_us in moments_us
@@ -155,9 +161,10 @@ def _position(edge: ReadEdge, at: int | None, bounds: Bounds) -> int:
 def _narrowed(
     source: ReadSource, read: WantedRead, partition: int, start: int, end: int
 ) -> tuple[int, int]:
-    """Without what is before `position_start` and from `position_end` on, as far as cuts allow."""
+    """Narrows a range to `position_start` and `position_end`, or the split points around them."""
     first, stop = read.position_start, read.position_end
-    if end > I64_MAX or (first is None and stop is None):  # above that readers see other numbers
+    # Larger record ids are shown as signed numbers, which cannot be compared with these positions.
+    if end > I64_MAX or (first is None and stop is None):
         return start, end
     if source.is_cut_anywhere:
         return max(start, first or 0), end if stop is None else min(end, stop)
@@ -177,7 +184,7 @@ def _measured(source: ReadSource, planned: PlannedRange, pin_id: str) -> Planned
 
 
 class PartitionToPlan(Protocol):
-    """What a plan needs of a partition."""
+    """The methods of a partition that planning uses."""
 
     def start_offset(self) -> int: ...
 
@@ -189,7 +196,7 @@ class PartitionToPlan(Protocol):
 
 
 class TopicToPlan(Protocol):
-    """What a plan needs of a topic."""
+    """The properties of a topic that planning uses."""
 
     @property
     def name(self) -> str: ...
@@ -202,7 +209,7 @@ class TopicToPlan(Protocol):
 
 
 class LogToPlan(Protocol):
-    """What a plan needs of a log."""
+    """The properties and methods of a log that planning uses."""
 
     @property
     def name(self) -> str: ...
@@ -216,14 +223,14 @@ class LogToPlan(Protocol):
 
 
 class TopicSource:
-    """A `ReadSource` of a topic, open for writing or for reading."""
+    """A `ReadSource` for a topic that is open for writing or read-only."""
 
     is_cut_anywhere = True
 
     def __init__(
         self, topic: TopicToPlan, index_of: Callable[[PartitionSegment], Inner] = lambda _: ()
     ) -> None:
-        """`index_of` gives split points within a segment; without it segments are cut evenly."""
+        """`index_of` returns split points in a segment; without it segments are split evenly."""
         self.name = topic.name
         self.identity = topic.topic_id
         self._partitions = topic.partitions
@@ -231,8 +238,8 @@ class TopicSource:
         self._index_of = index_of
 
     def bounds(self, partition: int) -> Bounds:
-        found = self._partitions[partition]
-        return topic_bounds(found.start_offset(), found.high_watermark())
+        log = self._partitions[partition]
+        return topic_bounds(log.start_offset(), log.high_watermark())
 
     def position_at(self, partition: int, timestamp_us: int) -> int:
         return self._partitions[partition].offset_for_time(-(-timestamp_us // _US_PER_MS))
@@ -246,7 +253,7 @@ class TopicSource:
 
 
 class LogSource:
-    """A `ReadSource` of a log, open for writing or for reading."""
+    """A `ReadSource` for a log that is open for writing or read-only."""
 
     is_cut_anywhere = False
     partition_count = 1
@@ -254,13 +261,13 @@ class LogSource:
     def __init__(
         self, log: LogToPlan, index_of: Callable[[SegmentInfo], Iterable[int]] = lambda _: ()
     ) -> None:
-        """`index_of` gives split points within a segment; without it segments are not cut."""
+        """`index_of` returns split points in a segment; without it segments are not split."""
         self.name = log.name
         self.identity = log_identity(log.stream_id)
         self._log = log
         self._index_of = index_of
 
-    def bounds(self, partition: int) -> Bounds:  # noqa: ARG002 - it has one
+    def bounds(self, partition: int) -> Bounds:  # noqa: ARG002 - a log has only one
         return log_bounds(*self._log.segments_and_end())
 
     def position_at(self, partition: int, timestamp_us: int) -> int:  # noqa: ARG002
@@ -280,12 +287,12 @@ class LogSource:
 
 
 def log_identity(stream_id: int | None) -> str:
-    """Empty if nothing says which log it is."""
+    """Returns the identity of a log in a plan; empty if its stream id is not known."""
     return "" if stream_id is None else stream_name(stream_id)
 
 
 def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
-    """The split points of a segment's index; none if there is no good one."""
+    """Returns the split points in a segment's index; none if the index is missing or damaged."""
     try:
         entries = load_index(disk, index_path(info.path), base_offset=info.base_offset)
     except LakebedError:
@@ -294,7 +301,7 @@ def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
 
 
 def log_index(disk: Disk, info: SegmentInfo) -> list[int]:
-    """The split points of a segment's index; one in a colder tier, or not sealed, has none."""
+    """Returns the split points in a segment's index; none unless it is sealed and in Tier 0."""
     if info.tier or not info.is_sealed:
         return []
     entries = load_log_index(disk, info.path, segment_id=info.segment_id)

@@ -1,8 +1,8 @@
-"""Repairing a log: opening it for writing cuts torn bytes; what is damaged is saved, never cut.
+"""Repairs a log: opening it for writing cuts torn bytes; damaged bytes are copied, never cut.
 
-Recovery looks at the tail of a log alone. The sealed segments are verified here, and the bad
-stretches found in them are copied to the quarantine; the segments stay as they are, so that what
-is whole in them stays readable, and so does whoever wants to mend them by hand.
+Recovery reads only the tail of a log. Here all segments are verified, and the damaged ranges are
+copied to the quarantine. The segments stay as they are: their good records stay readable, and they
+can still be repaired by hand.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _COPY_BYTES = 4 * MIB
 
 
 class RepairReport(NamedTuple):
-    """What was done, or would be."""
+    """What a repair did, or would do."""
 
-    torn_bytes: int  # behind the last good record: cut
+    torn_bytes: int  # after the last good record: removed
     problems: tuple[str, ...]  # damage that stays
-    quarantined: tuple[str, ...]  # files with the bytes of it
+    quarantined: tuple[str, ...]  # files with the damaged bytes
 
 
 def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
-    """Let recovery do its work, then verify everything and save what is damaged."""
+    """Opens the log, which runs recovery, then verifies all of it and saves what is damaged."""
     paths = require_log(store.disk, store.root, name)
     recovered = store.log(name).recovered
     problems = list(recovered.problems)
@@ -52,13 +52,14 @@ def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
 
 
 def preview_while_open(store: Store, name: str, *, progress: Progress) -> RepairReport:
-    """What `repair` would find in a log that may be in use; nothing is changed."""
+    """Reports what `repair` would find in a log that may be in use; changes nothing."""
     paths = require_log(store.disk, store.root, name)
     return _preview(_all_problems(store.disk, Verification(store.disk, paths), progress))
 
 
 def preview_repair(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
-    """What `repair` would find; nothing is changed. `Locked` if somebody writes."""
+    """Reports what `repair` would find; changes nothing. `Locked` if a process has the store open
+    for writing."""
     paths = require_log(disk, root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
@@ -75,20 +76,23 @@ def _preview(problems: list[Problem]) -> RepairReport:
 
 
 def _all_problems(disk: Disk, verification: Verification, progress: Progress) -> list[Problem]:
-    found = list(verification.problems)
+    problems = list(verification.problems)
     outlines: list[Outline] = []
     pieces = [*verification.archived(), *verification.pieces()]
     for count, piece in enumerate(pieces, start=1):
         report = check_segment(disk, piece)
-        found.extend(report.problems)
+        problems.extend(report.problems)
         outline = None if piece.is_archived else outline_of(report)
         outlines += [] if outline is None else [outline]
         progress(count, len(pieces))
-    return found + neighbour_problems(outlines)
+    return problems + neighbour_problems(outlines)
 
 
 def _save(disk: Disk, paths: LogPaths, problem: Problem) -> str | None:
-    """Copy the bad bytes, if there are any and recovery has not saved them already."""
+    """Copies damaged bytes to the quarantine, unless recovery did so; returns the file's path.
+
+    None if there is nothing to copy.
+    """
     if problem.offset is None or not problem.length:
         return None
     file_name = os.path.basename(problem.path).partition("_")[0]
@@ -100,7 +104,7 @@ def _save(disk: Disk, paths: LogPaths, problem: Problem) -> str | None:
         except DiskError as error:
             if error.operation != "read":
                 raise
-            return None  # there is nothing to save
+            return None  # the bytes cannot be read, so there is nothing to save
     return target
 
 

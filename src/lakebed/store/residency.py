@@ -1,8 +1,9 @@
-"""Where the segments of a log are, as its manifest log says, for whoever only looks.
+"""Reports in which tiers the segments of a log are, from its manifest log, for readers.
 
-It is replayed without a lock: beside a writer it tells what is committed. A copy is durable before
-the record that names it, and the record that says it will go is durable before it goes; so who
-lists the files first, and replays then, finds every segment in one or the other.
+The manifest log is replayed without a lock; while another process writes, the result is what is
+committed. A copy is durable before the record that names it, and the record of its removal is
+durable before the copy is removed. So a reader that lists the files first, and replays the manifest
+log after that, finds every segment in one or the other.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ TIERS = {0: Residency.TIER0, 1: Residency.TIER1, 2: Residency.TIER2}
 _LOOKS_MAX = 3
 
 States = dict[int, SegmentState]
-"""By segment, in their order."""
+"""The states of segments by their ids, in order."""
 
 
 def replayed(reader: ManifestReader) -> ReplayResult:
-    """The manifest log of now, though its writer may remove chunks meanwhile."""
+    """Replays the manifest log, again if its writer removed a chunk meanwhile."""
     for _ in range(_LOOKS_MAX - 1):
         with suppress(NotFound):
             return replay(reader)
@@ -37,32 +38,32 @@ def replayed(reader: ManifestReader) -> ReplayResult:
 
 
 class RecordedStates(NamedTuple):
-    """What the manifest log of a log says."""
+    """The states of segments as the log's manifest log has them."""
 
     states: States
-    problems: tuple[str, ...]  # why that may not be all
+    problems: tuple[str, ...]  # why the states may be incomplete
 
 
 def recorded(disk: Disk, paths: LogPaths) -> RecordedStates:
-    """Of every segment; none if the log has no manifest log, or one that cannot be read."""
+    """Returns the state of every segment; none if there is no readable manifest log."""
     try:
         stream, lost = _stream(disk, paths)
-        found = replayed(ManifestReader(disk, ManifestPaths(f"{paths.manifest}/{stream}")))
+        result = replayed(ManifestReader(disk, ManifestPaths(f"{paths.manifest}/{stream}")))
     except NotFound:
         return RecordedStates({}, ())
     except DataError as error:
         return RecordedStates({}, (str(error),))
-    states = {state.segment_id: state for state in found.index.segments()}
-    return RecordedStates(states, (*lost, *(damage.problem for damage in found.damages)))
+    states = {state.segment_id: state for state in result.index.segments()}
+    return RecordedStates(states, (*lost, *(damage.problem for damage in result.damages)))
 
 
 def recorded_states(disk: Disk, paths: LogPaths) -> States:
-    """The same, where what is wrong with it is for others to tell."""
+    """Returns the state of every segment, without the problems of the manifest log."""
     return recorded(disk, paths).states
 
 
 def _stream(disk: Disk, paths: LogPaths) -> tuple[str, tuple[str, ...]]:
-    """As `log.json` says; if that is lost, the only one there is, and that it is lost."""
+    """Returns the stream in `log.json`; if that is lost, the only stream, and a problem."""
     try:
         return load_identity(disk, paths).stream, ()
     except NotFound:
@@ -70,29 +71,29 @@ def _stream(disk: Disk, paths: LogPaths) -> tuple[str, tuple[str, ...]]:
         streams = [name for name in names if parse_stream_name(name) is not None]
         if len(streams) != 1:
             raise
-        return streams[0], (f"{paths.identity}: missing",)
+        return streams[0], (f"{paths.identity}: the file is missing",)
 
 
 def tiers_of(state: SegmentState) -> tuple[int, ...]:
-    """The tiers that have the segment, hottest first."""
+    """Returns the tiers that have the segment, hottest first."""
     return tuple(tier for tier, flag in TIERS.items() if state.residency & flag)
 
 
 def tier_bytes(state: SegmentState, tier: int) -> int:
-    """What a segment takes in a tier that has it."""
+    """Returns the bytes that a segment takes in a tier that has it."""
     return state.compressed_bytes if tier else state.resident_bytes
 
 
 def warm_files(disk: Disk, paths: LogPaths) -> dict[int, str]:
-    """The warm files that are there: their paths, by segment."""
+    """Returns the paths of the warm files that exist, by segment id."""
     if not disk.is_folder(paths.warm):
         return {}
-    found = ((name, WarmName.parse(name)) for name in disk.names(paths.warm))
-    return {parsed.segment_id: os.path.join(paths.warm, name) for name, parsed in found if parsed}
+    names = ((name, WarmName.parse(name)) for name in disk.names(paths.warm))
+    return {parsed.segment_id: os.path.join(paths.warm, name) for name, parsed in names if parsed}
 
 
 def tier2_address(disk: Disk, paths: LogPaths, *, default: str) -> str:
-    """As `log.json` has it; that of a log that is created now if it cannot be read."""
+    """Returns the Tier 2 address in `log.json`; `default` if that cannot be read."""
     try:
         return load_identity(disk, paths).tier2
     except (NotFound, DataError):
@@ -100,5 +101,5 @@ def tier2_address(disk: Disk, paths: LogPaths, *, default: str) -> str:
 
 
 def tier2_place(root: PathLike, address: str) -> str:
-    """An address as people read it: the folder of the root by its path."""
+    """Returns a Tier 2 address for messages: the root's own folder as a path, others unchanged."""
     return os.path.join(os.fspath(root), OWN_FOLDER) if address == OWN_FOLDER else address

@@ -1,7 +1,7 @@
-"""Whether the segments of a log continue each other: offsets and record counts, one to the next.
+"""Checks that each segment of a log continues the one before it, in offsets and record counts.
 
-Each file may be whole and the log still wrong: a segment that begins with the wrong count of
-records, or at the wrong offset, has nothing in itself that shows it.
+All files may be whole and the log still wrong: that a segment begins at the wrong offset, or with
+the wrong record count, only shows in comparison with the segment before it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from lakebed.store.verification import Problem, SegmentReport
 
 
 class Outline(NamedTuple):
-    """What a segment says of its place in the log. Of one that is not sealed the end is not known
-    for certain, nor of one whose footer is damaged: None."""
+    """A segment's place in the log, by its name, header and footer.
+
+    The end is None if the segment is not sealed or its footer is damaged.
+    """
 
     segment_id: int
     path: str
@@ -28,7 +30,7 @@ class Outline(NamedTuple):
 
 
 def outline_of(report: SegmentReport) -> Outline | None:
-    """None of a segment that is not of the writer's own layout, or of which nothing was read."""
+    """Returns a segment's outline; None if it was not read, or is an interchange segment."""
     inspection = report.inspection
     if inspection is None:
         return None
@@ -59,23 +61,23 @@ def _next_record_count(
 
 
 def neighbour_problems(outlines: Iterable[Outline]) -> list[Problem]:
-    """Where a segment does not continue the one right before it."""
+    """Returns a problem for each segment that does not continue the one right before it."""
     problems: list[Problem] = []
-    ordered = sorted(outlines, key=lambda one: one.segment_id)
-    for one, other in pairwise(ordered):
-        if other.segment_id != one.segment_id + 1:
-            continue  # it is missing, or in a colder tier
-        if one.next_offset is not None and one.next_offset != other.base_offset:
-            what = f"begins at {other.base_offset} in the log"
-            problems.append(_problem(other, "base_offset", what, str(one.next_offset)))
-        counts = (one.next_record_count, other.base_record_count)
+    ordered = sorted(outlines, key=lambda outline: outline.segment_id)
+    for previous, outline in pairwise(ordered):
+        if outline.segment_id != previous.segment_id + 1:
+            continue  # the segment between them is missing, or in a colder tier
+        if previous.next_offset is not None and previous.next_offset != outline.base_offset:
+            what = f"the segment begins at offset {outline.base_offset} of the log"
+            problems.append(_problem(outline, "base_offset", what, str(previous.next_offset)))
+        counts = (previous.next_record_count, outline.base_record_count)
         if None not in counts and counts[0] != counts[1]:
-            what = f"counts {counts[1]} records before it"
-            problems.append(_problem(other, "base_record_count", what, str(counts[0])))
+            what = f"the segment counts {counts[1]} records before it"
+            problems.append(_problem(outline, "base_record_count", what, str(counts[0])))
     return problems
 
 
 def _problem(outline: Outline, field: str, what: str, expected: str) -> Problem:
     place = SEGMENT_HEADER.field(field)
-    told = f"{what}, by segment {outline.segment_id - 1} it is {expected}"
-    return Problem(outline.path, place.offset, 0, Verdict.CORRUPT, told)
+    text = f"{what}, but {expected} is expected after segment {outline.segment_id - 1}"
+    return Problem(outline.path, place.offset, 0, Verdict.CORRUPT, text)

@@ -1,8 +1,8 @@
-"""The segments of a log, told from its files alone: each in one line, wherever it is.
+"""Summarises the segments of a log from its files, one entry for each segment in any tier.
 
-Sealed segments tell by their footers, which are read and not the records; the records of unsealed
-ones are counted up to the durable end. Tier 2 is not asked: of a segment that is there alone the
-manifest log knows all but how many records it has.
+Of a sealed segment only the footer is read. The records of an unsealed segment are counted up to
+the durable end. Tier 2 is not read: the manifest log has all facts about a segment that is only
+there, except its number of records.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from lakebed.store.residency import States, tiers_of
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """One segment. Times are ns since 1970; `sealed_at` is None while it is not sealed.
+    """One segment. Times are ns since 1970; `sealed_at` is None if it is not sealed.
 
-    `created_at` of a segment that is in Tier 2 alone is when its first record was recorded.
+    For a segment that is only in Tier 2, `created_at` is when the manifest log recorded it.
     """
 
     segment_id: int
@@ -46,19 +46,19 @@ class SegmentSummary:
     created_at: int
     sealed_at: int | None
     bytes: int  # up to the end of its records
-    file_bytes: int  # of what `path` is
-    records: int | None  # None if only Tier 2 knows
-    base_records: int | None  # of the log before it; None if that is not known here
-    state: str  # active, unsealed (full, its footer is not written yet), sealed, archived
-    tiers: tuple[int, ...]  # that have it, hottest first; none if it is archived
-    path: str  # in the hottest of them: a file, a warm file, the key of an object
+    file_bytes: int  # size of the file or object at `path`
+    records: int | None  # None if that is recorded only in Tier 2
+    base_records: int | None  # records of the log before this segment; None if not known
+    state: str  # active, unsealed (full, but its footer is not written yet), sealed, archived
+    tiers: tuple[int, ...]  # the tiers that have it, hottest first; empty if it is archived
+    path: str  # in the hottest tier: a segment file, a warm file, or the key of an object
     flush_failure: bool
 
 
 def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Iterator[SegmentSummary]:
-    """The segments of a log, oldest first; those in its archive are not among them.
+    """Yields the segments of a log, oldest first, without those in its archive.
 
-    `states` is what its manifest log says of them.
+    `states` are the states of the segments in the manifest log.
     """
     log = store.log(name)
     end = log.durable_end()
@@ -80,7 +80,7 @@ def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Itera
 
 
 def archived_segments(disk: Disk, paths: LogPaths) -> Iterator[SegmentSummary]:
-    """What retention moved to the archive; files that are no sealed segment are passed over."""
+    """Yields the segments in a log's archive; files that are not sealed segments are skipped."""
     names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
     for name in filter(None, map(ArchivedName.parse, names)):
         path = paths.archived(name)
@@ -94,26 +94,28 @@ def archived_segments(disk: Disk, paths: LogPaths) -> Iterator[SegmentSummary]:
 
 
 def record_count(segments: Sequence[SegmentSummary]) -> int | None:
-    """Of a log's segments in a row. Those that do not know are counted by the next that does.
+    """Returns the number of records in consecutive segments of a log; None if it is not known.
 
-    None if some are left over: of the newest, or of the first of a log whose beginning is gone.
+    Segments with an unknown count are counted by `base_records` of the next known segment. That is
+    not possible for the newest segments, nor for the first of a log whose beginning was removed.
     """
     total = 0
     known_end: int | None = 0 if segments and not segments[0].base_offset else None
-    owed_count = 0
+    unknown_count = 0
     for segment in segments:
         if segment.records is None:
-            owed_count += 1
+            unknown_count += 1
             continue
         base = segment.base_records
-        owed = 0 if base is None or known_end is None else base - known_end
-        if owed_count and owed >= owed_count:  # each has a record: who says less did not know
-            total += owed
-            owed_count = 0
-        if not owed_count and base is not None:
+        missing = 0 if base is None or known_end is None else base - known_end
+        # A sealed segment has at least one record, so a smaller number must be wrong.
+        if unknown_count and missing >= unknown_count:
+            total += missing
+            unknown_count = 0
+        if not unknown_count and base is not None:
             known_end = base + segment.records
         total += segment.records
-    return None if owed_count else total
+    return None if unknown_count else total
 
 
 def _sealed(info: SegmentInfo, footer: SegmentFooter, file_bytes: int) -> SegmentSummary:
@@ -146,7 +148,7 @@ def _unsealed(
     stop = min(end, RecordId.from_parts(info.segment_id + 1, 0))
     records = used = 0
     if start < stop:
-        # Damage is for `verify` to tell; here it is passed over, and what is whole is counted.
+        # Damage is skipped here: `verify` reports it.
         for batch in store.log(name).read_batches(start, stop, skip_damage=True):
             records += len(batch)
             used = batch.end.segment_offset
@@ -167,7 +169,7 @@ def _unsealed(
 
 
 def _cold(log: ReadOnlyLog, info: SegmentInfo, state: SegmentState | None) -> SegmentSummary:
-    """A segment that is not in Tier 0; of the object in Tier 2 nothing is read."""
+    """Summarises a segment that is not in Tier 0; reads nothing from Tier 2."""
     header, footer = _warm_envelope(log, info) if info.tier == 1 else (None, None)
     opened_at = state.opened_at_ms * NS_PER_MS if state else 0
     sealed_at = _sealed_at(state) if state else None
@@ -189,7 +191,7 @@ def _cold(log: ReadOnlyLog, info: SegmentInfo, state: SegmentState | None) -> Se
 
 
 def _sealed_at(state: SegmentState) -> int:
-    """By the name of the object, which has the ns, or by the record."""
+    """Returns when a segment was sealed, from its object's key (in ns) or else the manifest log."""
     prefix = "/".join(state.key.split("/")[:-2])
     key = SegmentKey.parse(state.key, prefix=prefix)
     return key.sealed_at if key else state.sealed_at_ms * NS_PER_MS
@@ -198,8 +200,8 @@ def _sealed_at(state: SegmentState) -> int:
 def _warm_envelope(
     log: ReadOnlyLog, info: SegmentInfo
 ) -> tuple[SegmentHeader | None, SegmentFooter | None]:
-    """What a warm file has of the segment's header and footer; what is wrong `verify` tells."""
-    assert log.cold is not None, "a segment in Tier 1 was found through it"
+    """Reads a segment's header and footer from its warm file; None each if it is damaged."""
+    assert log.cold is not None, "a log with segments in Tier 1 has it"
     try:
         with closing(log.cold.bytes_of(info)) as content:
             start = content.window(0, SEGMENT_HEADER.size).buffer
@@ -210,7 +212,7 @@ def _warm_envelope(
 
 
 def _base_records(disk: Disk, path: str) -> int | None:
-    """By the segment's header, which is written with its first record."""
+    """Reads the base record count from a segment's header, written with its first record."""
     try:
         with disk.open(path) as file:
             return SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size)).base_record_count
@@ -219,7 +221,7 @@ def _base_records(disk: Disk, path: str) -> int | None:
 
 
 def _footer(disk: Disk, path: str) -> tuple[SegmentFooter | None, int]:
-    """The footer if there is a good one, and the file's length; 0 if it was removed."""
+    """Returns the footer, if it is good, and the file's length, which is 0 if it was removed."""
     try:
         with disk.open(os.fspath(path)) as file:
             size = file.size()

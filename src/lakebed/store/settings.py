@@ -1,10 +1,10 @@
-"""The sections of `lakebed.toml`, and the engines' configurations made of them.
+"""The sections of `lakebed.toml`, and the engine configurations that are built from them.
 
-A section is flat, and a log's configuration is not: `[aof]` has its plain settings, `[aof_flush]`,
-`[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` its parts. `[aof_manager]` and `[aof_tier2]`
-are what all logs share. `[keratin]` are the settings of topics that have none of their own,
-`[stroma]` those of groups, and `[s3]` those of the object store. `[node]` is for whoever serves a
-store.
+Sections are flat, but the configuration of a log is nested: `[aof]` has its plain settings, and
+`[aof_flush]`, `[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` its parts. `[aof_manager]` and
+`[aof_tier2]` are settings that all logs share. `[keratin]` and `[stroma]` are the settings of
+topics and groups that have none of their own, and `[s3]` those of the object store. `[node]` is
+read by the server (`lakebed.node`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _ADDRESSES = ("s3://", "file:///", "/")
 
 
 def _plain_part(config: type[Any], name: str) -> type[Any]:
-    """A class with the settings of `config` that are plain values: same defaults and limits.
+    """Returns a dataclass with the plain values of `config`, with the same defaults and limits.
 
-    Its instances are refused if `config` would refuse the same values.
+    It refuses the same values as `config`.
     """
     hints = get_type_hints(config)
     fields = [
@@ -72,16 +72,16 @@ NODE_SECTION = "node"  # read by `lakebed.node`
 def settings_of(
     root: Path, *, environment: Mapping[str, str], more: Sections = MappingProxyType({})
 ) -> Settings:
-    """The settings of the root, checked; a missing file means the defaults.
+    """Loads and checks the settings of a root; without a file they are the defaults.
 
-    `more` are sections of whoever asks.
+    `more` are additional sections that the caller reads.
     """
     file = root / FILE_NAME
     settings = load_settings(
         {**SECTIONS, **more}, file=file, environment=environment, elsewhere=(NODE_SECTION,)
     )
     try:
-        aof_config(settings)  # some sections bound each other
+        aof_config(settings)  # checks limits that involve several sections
         _check_address(settings.config(SharedTierConfig))
     except BadConfig as error:
         raise BadConfig(f"{file}: {error}") from None
@@ -89,7 +89,7 @@ def settings_of(
 
 
 def aof_config(settings: Settings) -> AofConfig:
-    """How the root's logs are configured."""
+    """Returns the configuration of the root's logs."""
     return AofConfig(
         **dataclasses.asdict(settings.configs["aof"]),
         flush=settings.config(FlushConfig),
@@ -100,10 +100,11 @@ def aof_config(settings: Settings) -> AofConfig:
 
 
 def _check_address(config: SharedTierConfig) -> None:
-    """A log keeps the address it was created with, wherever a process is started later."""
+    """Checks the Tier 2 address. It must not be relative to the working directory, because a log
+    keeps it for later processes."""
     config.s3_options()
     is_own = config.url in ("", OWN_FOLDER, OWN_STORE)
     if not is_own and not config.url.startswith(_ADDRESSES):
-        known = f"s3://bucket/prefix, file:///folder, a folder's whole path, {OWN_FOLDER}"
-        known += f" or {OWN_STORE}"
-        raise BadConfig(f"[aof_tier2] url = {shown(config.url)}: expected {known}")
+        valid = f"s3://bucket/prefix, file:///folder, the absolute path of a folder, {OWN_FOLDER}"
+        valid += f" or {OWN_STORE}"
+        raise BadConfig(f"[aof_tier2] url = {shown(config.url)}: expected {valid}")

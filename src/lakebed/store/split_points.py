@@ -1,8 +1,8 @@
-"""Split points of a partition or a log, from its segments and their indexes: no I/O.
+"""Computes split points of a partition or a log from its segments and their indexes. No I/O.
 
-Between two split points bytes are taken to be spread evenly. An index leads and is never believed:
-what does not fit its segment is left out. Where there are many segments only those that are read in
-part have their index looked at: the others are good enough as a whole.
+Between two split points the bytes are assumed to be spread evenly. Indexes are not trusted: entries
+that do not fit their segment are ignored. If there are more than `INDEXES_MAX` segments, only the
+indexes of segments that are read in part are used; the others are not split further.
 """
 
 from __future__ import annotations
@@ -23,31 +23,33 @@ INDEXES_MAX = 64
 
 
 class Bounds(NamedTuple):
-    """What can be read now, `[start, end)`: a list of two numbers."""
+    """The readable range of a partition, `[start, end)`."""
 
     start: int
     end: int
 
 
 class SplitPoint(NamedTuple):
-    """A place that reading can begin at, and how many bytes are before it, counted from any place:
-    a list of two numbers."""
+    """A position at which a read can begin, and the bytes before it, for comparison with others.
+
+    In JSON it is a list of two numbers.
+    """
 
     at: int
     bytes_before: int
 
 
 Inner = Iterable[tuple[int, int]]
-"""Places within a segment, rising: where a record begins, and its position in the file."""
+"""Positions in a segment, in order: each record's offset, and its byte position in the file."""
 
 
 def topic_bounds(start_offset: int, high_watermark: int) -> Bounds:
-    """Of a partition; a start that retention moved past an older end is the end, too."""
+    """Returns the bounds of a partition; empty if retention moved the start past the end."""
     return Bounds(start_offset, max(start_offset, high_watermark))
 
 
 def log_bounds(segments: Sequence[SegmentInfo], durable_end: RecordId) -> Bounds:
-    """Where the oldest record begins, and the durable end."""
+    """Returns the bounds of a log: the beginning of its oldest record, and the durable end."""
     start = oldest(segments) if segments else durable_end
     return Bounds(int(min(start, durable_end)), int(durable_end))
 
@@ -59,21 +61,24 @@ def topic_split_points(
     start: int,
     end: int,
 ) -> list[SplitPoint]:
-    """Offsets, and the bytes of their records. Indexes are asked for where they are needed."""
-    known: list[SplitPoint] = []
+    """Returns the split points of a partition: offsets, and the record bytes before them.
+
+    `index_of` is called only for segments whose index is needed.
+    """
+    points: list[SplitPoint] = []
     before = 0
     for info in segments:
         size = max(info.end - RECORDS_START, 0)
         if info.next_offset > start and info.base_offset < end:
-            known.append(SplitPoint(info.base_offset, before))
+            points.append(SplitPoint(info.base_offset, before))
             is_partial = start > info.base_offset or end < info.next_offset
-            is_looked_at = is_partial or len(segments) <= INDEXES_MAX
-            for offset, position in index_of(info) if is_looked_at else ():
-                if known[-1].at < offset < info.next_offset and position < info.end:
-                    known.append(SplitPoint(offset, before + position - RECORDS_START))
-            known.append(SplitPoint(info.next_offset, before + size))
+            uses_index = is_partial or len(segments) <= INDEXES_MAX
+            for offset, position in index_of(info) if uses_index else ():
+                if points[-1].at < offset < info.next_offset and position < info.end:
+                    points.append(SplitPoint(offset, before + position - RECORDS_START))
+            points.append(SplitPoint(info.next_offset, before + size))
         before += size
-    return _within(known, start, end)
+    return _within(points, start, end)
 
 
 def log_split_points(
@@ -84,8 +89,11 @@ def log_split_points(
     start: int,
     end: int,
 ) -> list[SplitPoint]:
-    """Record ids, and the bytes before them: those of colder tiers as if they were here."""
-    known: list[SplitPoint] = []
+    """Returns the split points of a log: record ids, and the record bytes before them.
+
+    Segments in colder tiers count with their uncompressed size.
+    """
+    points: list[SplitPoint] = []
     before = end_bytes = 0
     first_id, last_id = RecordId(start).segment_index, RecordId(end).segment_index
     for index, info in enumerate(segments):
@@ -97,22 +105,22 @@ def log_split_points(
             inside = RecordId(end).segment_offset - LOG_RECORDS_START
             end_bytes = before + min(max(inside, 0), size)
         if first_id <= info.segment_id <= last_id:
-            known.append(SplitPoint(_position(info, LOG_RECORDS_START), before))
-            is_looked_at = info.segment_id in (first_id, last_id) or len(segments) <= INDEXES_MAX
-            for offset in index_of(info) if is_looked_at else ():
+            points.append(SplitPoint(_position(info, LOG_RECORDS_START), before))
+            uses_index = info.segment_id in (first_id, last_id) or len(segments) <= INDEXES_MAX
+            for offset in index_of(info) if uses_index else ():
                 if LOG_RECORDS_START < offset < LOG_RECORDS_START + size:
-                    known.append(
+                    points.append(
                         SplitPoint(_position(info, offset), before + offset - LOG_RECORDS_START)
                     )
             if stop > LOG_RECORDS_START:
-                known.append(SplitPoint(_position(info, stop), before + size))
+                points.append(SplitPoint(_position(info, stop), before + size))
         before += size
-    known = [point for point in known if point.at < end]
-    return _within([*known, SplitPoint(end, end_bytes)], start, end)
+    points = [point for point in points if point.at < end]
+    return _within([*points, SplitPoint(end, end_bytes)], start, end)
 
 
 def _guessed_end(segments: Sequence[SegmentInfo], index: int) -> int:
-    """By where the following segment begins in the log; 0 if nothing tells."""
+    """Estimates a segment's end from the base offset of the next; 0 if there is no next segment."""
     if index + 1 == len(segments):
         return 0
     return segments[index + 1].base_offset - segments[index].base_offset - FOOTER_BYTES
@@ -122,27 +130,27 @@ def _position(info: SegmentInfo, offset: int) -> int:
     return int(RecordId.from_parts(info.segment_id, offset))
 
 
-def _within(known: Sequence[SplitPoint], start: int, end: int) -> list[SplitPoint]:
-    """Both ends, and what is known between them."""
+def _within(points: Sequence[SplitPoint], start: int, end: int) -> list[SplitPoint]:
+    """Returns the points between `start` and `end`, with both ends added."""
     if start >= end:
         return [SplitPoint(start, 0)]
-    inner = [point for point in known if start < point.at < end]
+    inner = [point for point in points if start < point.at < end]
     return _rising(
-        [SplitPoint(start, bytes_at(known, start)), *inner, SplitPoint(end, bytes_at(known, end))]
+        [SplitPoint(start, bytes_at(points, start)), *inner, SplitPoint(end, bytes_at(points, end))]
     )
 
 
 def _rising(points: Sequence[SplitPoint]) -> list[SplitPoint]:
-    """Segments that follow each other say some places twice; each is wanted once."""
-    found = [points[0]]
+    """Removes duplicate positions: the end of one segment is the beginning of the next."""
+    rising = [points[0]]
     for point in points[1:]:
-        if point.at > found[-1].at:
-            found.append(SplitPoint(point.at, max(point.bytes_before, found[-1].bytes_before)))
-    return found
+        if point.at > rising[-1].at:
+            rising.append(SplitPoint(point.at, max(point.bytes_before, rising[-1].bytes_before)))
+    return rising
 
 
 def bytes_at(points: Sequence[SplitPoint], at: int) -> int:
-    """How many bytes are before a place, which need not be a split point."""
+    """Returns the bytes before a position, interpolated if it is not a split point."""
     if not points:
         return 0
     index = bisect_left(points, at, key=lambda point: point.at)

@@ -1,11 +1,11 @@
-"""Batches that wait to be committed: in memory, in a file, or in an object of the store.
+"""Staged batches, which a batch commit reads from memory, a file, or an object of the store.
 
     StagedFile("/stage/part-00007.batches")
     StagedObject("stage", "query 7/41/0")
 
-A staged batch is one Kafka record batch (version 2, any compression) or several, one behind the
-other. They are read once, in their order, one record batch in memory at a time, and each is checked
-as a whole: its framing, its checksum, its counts, every length in it, and the topic's limits.
+A staged batch is one Kafka record batch (version 2, any compression), or several of them one after
+another. They are read once, in order, with one record batch in memory at a time. Each is checked
+completely: its framing, checksum, counts, every length in it, and the topic's limits.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lakebed.keratin.format import record_bytes
 from lakebed.keratin.record_batch import check, decode, rewrite_first_offset, size_of
 from lakebed.kernels.format import RECORD_BATCH
 
-# The path cannot be opened because of what it is: no plain file, nobody's to read, links in a ring.
+# The path itself is wrong: not a regular file, not readable, or a loop of symbolic links.
 _CALLERS_CODES = (None, errno.EACCES, errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 
 ReadObject = Callable[[str, str], Iterable[Buffer]]
-"""The pieces of an object, by its bucket and its key."""
+"""Returns the pieces of an object, by its bucket and its key."""
 
 
 class StagedFile(NamedTuple):
@@ -40,7 +40,7 @@ class StagedFile(NamedTuple):
 
 
 class StagedObject(NamedTuple):
-    """An object of the store, the newest version of it."""
+    """The newest version of an object of the store."""
 
     bucket: str
     key: str
@@ -51,14 +51,14 @@ Staged = Buffer | StagedFile | StagedObject
 
 @dataclass(frozen=True, slots=True)
 class CommittedPartition:
-    """What became of one partition's batches.
+    """The result of a batch commit in one partition.
 
-    `count` messages from `base_offset` on; others may stand among them if it was interrupted. Of a
-    version before the application's last neither is known: None and 0.
+    It has `count` messages from `base_offset` on; other messages can be among them if the commit
+    was interrupted. For a version before the application's last one both are unknown: None and 0.
     """
 
     partition: int
-    is_new: bool  # False: it was committed before
+    is_new: bool  # False if an earlier call committed it
     base_offset: int | None
     count: int
 
@@ -67,32 +67,36 @@ class StagedSource(Protocol):
     """The bytes of a staged batch."""
 
     def take(self, length: int) -> bytes:
-        """The next ones; fewer only at the end."""
+        """Returns the next `length` bytes; fewer only at the end."""
 
 
 def opened(
-    staged: Staged, *, disk: Disk, read_object: ReadObject | None, where: str
+    staged: Staged, *, disk: Disk, read_object: ReadObject | None, place: str
 ) -> AbstractContextManager[StagedSource]:
-    """`InputError` if it is nothing that can be read; `NotFound` if it is not there."""
+    """Opens a staged batch for reading.
+
+    `InputError` if it is not something that can be read, `NotFound` if it does not exist. `place`
+    begins the error messages.
+    """
     if isinstance(staged, StagedFile):
-        return _opened_file(disk, staged.path, where)
+        return _opened_file(disk, staged.path, place)
     if isinstance(staged, StagedObject):
         if read_object is None:
-            raise InputError(f"{where}: there are no objects here")
+            raise InputError(f"{place}: objects cannot be staged, because there is no object store")
         return contextlib.nullcontext(_Object(read_object(staged.bucket, staged.key)))
     try:
         return contextlib.nullcontext(_Memory(memoryview(staged).cast("B")))
     except TypeError:
         raise InputError(
-            f"{where}: a staged batch is bytes, a file or an object, not {type(staged).__name__}"
+            f"{place}: must be bytes, a StagedFile or a StagedObject, not {type(staged).__name__}"
         ) from None
 
 
-def record_batches(source: StagedSource, *, config: TopicConfig, where: str) -> Iterator[bytes]:
-    """Its record batches, each of them checked; an error names the byte where one begins."""
+def record_batches(source: StagedSource, *, config: TopicConfig, place: str) -> Iterator[bytes]:
+    """Yields the record batches of a staged batch, each checked; errors name the byte offset."""
     start = 0
     while head := source.take(RECORD_BATCH.size):
-        with _naming_place(f"{where}, byte {start}"):
+        with _naming_place(f"{place}, byte {start}"):
             size = size_of(head)
             _check_limit("a record batch", record_bytes(0, size), config.request_bytes_max)
             data = head + source.take(size - len(head))
@@ -102,7 +106,7 @@ def record_batches(source: StagedSource, *, config: TopicConfig, where: str) -> 
         yield batch
         start += size
     if not start:
-        raise InputError(f"{where}: nothing is staged there")
+        raise InputError(f"{place}: the staged batch is empty")
 
 
 class _Memory:
@@ -128,33 +132,34 @@ class _File:
 class _Object:
     def __init__(self, pieces: Iterable[Buffer]) -> None:
         self._pieces = iter(pieces)
-        self._rest = memoryview(b"")  # of the last piece
+        self._unread = memoryview(b"")  # of the last piece
 
     def take(self, length: int) -> bytes:
         taken = bytearray()
         while len(taken) < length:
-            if not self._rest:
-                self._rest = memoryview(next(self._pieces, b""))
-                if not self._rest:
+            if not self._unread:
+                self._unread = memoryview(next(self._pieces, b""))
+                if not self._unread:
                     break
-            wanted = length - len(taken)
-            taken += self._rest[:wanted]
-            self._rest = self._rest[wanted:]
+            missing = length - len(taken)
+            taken += self._unread[:missing]
+            self._unread = self._unread[missing:]
         return bytes(taken)
 
 
 @contextlib.contextmanager
-def _opened_file(disk: Disk, path: PathLike, where: str) -> Iterator[StagedSource]:
-    """Links are followed. A pipe or a device is never waited for: the disk opens plain files."""
+def _opened_file(disk: Disk, path: PathLike, place: str) -> Iterator[StagedSource]:
+    """Opens a staged file, following links. Only regular files are opened, so it never blocks on a
+    pipe or a device."""
     if disk.is_folder(path):
-        raise InputError(f"{where}: {path} is a folder, not a file")
+        raise InputError(f"{place}: {path} is a folder, not a file")
     try:
         file = disk.open(path)
     except NotFound as error:
-        raise NotFound(f"{where}: {error}") from None
+        raise NotFound(f"{place}: {error}") from None
     except DiskError as error:
         if error.code in _CALLERS_CODES:
-            raise InputError(f"{where}: {error}") from None
+            raise InputError(f"{place}: {error}") from None
         raise
     with file:
         yield _File(file)
@@ -162,7 +167,7 @@ def _opened_file(disk: Disk, path: PathLike, where: str) -> Iterator[StagedSourc
 
 @contextlib.contextmanager
 def _naming_place(place: str) -> Iterator[None]:
-    """What is wrong with a record batch is wrong with the call, and at that place."""
+    """Turns errors about a record batch into errors about the call that name its place."""
     try:
         yield
     except DataError as error:

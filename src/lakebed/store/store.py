@@ -1,11 +1,11 @@
-"""A store that is open for writing: one process at a time, held by the root's lock.
+"""A store that is open for writing, by one process at a time, which holds the root's lock.
 
     <root>/lakebed.toml  lakebed.lock  lakebed.sock  store.json  pins/  quarantine/
            aof/<log>/  topics/<topic>/<partition>/  groups/
            objects/{segments,manifests}/  meta.db
 
-The lock is taken through the engine's manager, so a bare `AofManager` on the same root is refused
-and refuses in turn. Nothing is created in a root whose `store.json` is newer or damaged.
+The lock is taken by the `AofManager`, so a store and a separate `AofManager` cannot have the same
+root open at once. Nothing is created in a root whose `store.json` is newer or damaged.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.version import VERSION as RELEASE
 
-# Imported when somebody asks for it: a program that only writes logs needs no SQLite.
+# Imported on first use: a program that only writes logs needs no SQLite.
 if TYPE_CHECKING:
     from apsw import Connection
 
@@ -91,21 +91,21 @@ if TYPE_CHECKING:
     from lakebed.store.summary import LogSummary
     from lakebed.store.topic_summary import TopicSummary
 
-_TRY_AGAIN_NS = 5 * NS_PER_S  # to open a log for writing, on a disk that took no writes
+_TRY_AGAIN_NS = 5 * NS_PER_S  # between attempts to open a log for writing on a failing disk
 _log = logging.getLogger(__name__)
 
 
 class StoreOptions(TypedDict, total=False):
-    """How a root is opened."""
+    """The keyword arguments of `Store.open`."""
 
     config: AofConfig | None  # of the logs
     topic_config: TopicConfig | None  # of topics that have none of their own
     group_config: GroupConfig | None  # of groups that have none of their own
     object_config: SeglakeConfig | None
-    tier_config: SharedTierConfig | None  # what logs share of their tiers, and where Tier 2 is
+    tier_config: SharedTierConfig | None  # tier settings that all logs share, with Tier 2's address
     disk: Disk | None
     runner: Runner | None
-    connector: Connector | None  # of the metadata on a disk that is passed in; else no buckets
+    connector: Connector | None  # opens the metadata database on `disk`; without it no buckets
 
 
 class Closable(Protocol):
@@ -113,7 +113,7 @@ class Closable(Protocol):
 
 
 class _OpenThings(TypedDict):
-    """Of each engine, what somebody has asked for since the store was opened."""
+    """What is open in each engine."""
 
     logs: dict[str, Aof]
     partitions: list[Partition]
@@ -144,10 +144,11 @@ class Store:
     def open(
         cls, root: PathLike, *, read_only: bool = False, **options: Unpack[StoreOptions]
     ) -> Self | ReadOnlyStore:
-        """Open a root, for writing (creating it; `Locked` if another program writes) or reading.
+        """Open a root for writing, and create it if it does not exist; or open it read-only.
 
-        By default the configurations are what `lakebed.toml` and the environment say, or the
-        defaults on a disk that was passed in. Reading needs only `tier_config`.
+        `Locked` if another process has it open for writing. Configurations that are not passed come
+        from `lakebed.toml` and the environment; with a `disk` they are the defaults. A read-only
+        store uses only `tier_config`.
         """
         disk, connector = options.get("disk"), options.get("connector")
         tier_config, runner = options.get("tier_config"), options.get("runner")
@@ -214,7 +215,9 @@ class Store:
             self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
             open_lake = partial(self._open_lake, object_config, connector)
             self._lakes = OpenRegistry(open_lake, name="the object store", runner=runner)
-            undo.callback(self._close_lake)  # behind the logs, which keep their cold segments there
+            undo.callback(
+                self._close_lake
+            )  # runs after the logs close, which may have Tier 2 there
             tier2 = None if connector is None else LakeObjectStore(partial(self._lakes.get, ""))
             self._manager = AofManager(
                 self.root,
@@ -235,10 +238,12 @@ class Store:
                 folder = os.path.join(self.root, name)
                 if not disk.is_folder(folder):
                     make_folders(disk, folder)
-            self.pins.active()  # removes what expired
+            self.pins.active()  # removes expired pins
             self.damage = DamageLedger(disk, self.root, runner=runner)
             self._logs = OpenRegistry(self._manager.open, name="the logs", runner=runner)
-            self._unwritable: dict[str, tuple[ReadOnlyLog, int]] = {}  # guarded by the next
+            # Logs that could not be opened for writing, and the monotonic time of the next attempt.
+            # Guarded by the mutex below.
+            self._unwritable: dict[str, tuple[ReadOnlyLog, int]] = {}
             self._unwritable_mutex = runner.mutex()
             undo.callback(self._close_unwritable)
             open_topics = partial(self._open_topics, topic_config, group_config)
@@ -248,7 +253,7 @@ class Store:
             self._undo = undo.pop_all()
 
     def accompany(self, companion: Closable) -> None:
-        """Close it before anything of the store is closed: it serves the store to others."""
+        """Close `companion`, which serves the store to other processes, before the store closes."""
         self._companion = companion
 
     @property
@@ -256,12 +261,14 @@ class Store:
         return not self._is_closed
 
     def logs(self) -> list[str]:
-        """The names of all logs, open or not."""
+        """Return the names of all logs, open or not."""
         return log_names(self.disk, self.root)
 
     def log(self, name: str) -> Aof:
-        """The log of that name, opened for writing, created if need be; the same one each time,
-        until it is closed."""
+        """Open a log for writing, and create it if it does not exist.
+
+        Returns the same object each time, until it is closed.
+        """
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
         log = self._logs.get(name)
@@ -271,9 +278,9 @@ class Store:
         return log
 
     def open_log(self, name: str) -> Aof:
-        """As `log`, but `NotFound` if there is none, and none is created."""
+        """Open an existing log for writing; `NotFound` if there is none."""
         if not self.disk.is_folder(LogPaths(self.root, name).segments):
-            raise NotFound(f"there is no log {name}; open it to create it")
+            raise NotFound(f"there is no log {name}; `Store.log` creates it")
         return self.log(name)
 
     def log_summary(self, name: str) -> LogSummary:
@@ -283,41 +290,46 @@ class Store:
             return reading.log_summary(name)
 
     def open_log_to_read(self, name: str) -> Aof | ReadOnlyLog:
-        """The log, for a caller that only reads; `NotFound` if there is none.
+        """Open a log for reading; `NotFound` if there is none.
 
-        Opening it writes. On a disk that takes no writes it is read as its files show it; opening
-        is tried again after a while.
+        Opening a log normally writes. If the disk refuses that, a read-only view of its files is
+        returned, and opening is retried a few seconds later.
         """
         now_ns = self.runner.clock.monotonic_ns()
         with self._unwritable_mutex:
-            reading, until_ns = self._unwritable.get(name, (None, 0))
-        if reading is not None and now_ns < until_ns:
-            return reading
+            read_only, until_ns = self._unwritable.get(name, (None, 0))
+        if read_only is not None and now_ns < until_ns:
+            return read_only
         try:
             log = self.open_log(name)
         except (NoSpace, DiskError) as error:
-            _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
+            _log.warning("log %s: read-only, because it cannot be opened: %s", name, error)
         else:
             self._close_unwritable(name)
             return log
-        opened = reading or self._manager.open_read_only(name)
+        opened = read_only or self._manager.open_read_only(name)
         with self._unwritable_mutex:
             opened, _ = self._unwritable.get(name, (opened, 0))
             self._unwritable[name] = (opened, now_ns + _TRY_AGAIN_NS)
         return opened
 
     def _close_unwritable(self, name: str | None = None) -> None:
-        """That log, or all of them."""
+        """Closes the read-only view of a log, or all of them."""
         with self._unwritable_mutex:
             names = list(self._unwritable) if name is None else [name]
-            closed = [self._unwritable.pop(each) for each in names if each in self._unwritable]
-        for reading, _ in closed:
-            reading.close()
+            closed = [
+                self._unwritable.pop(log_name) for log_name in names if log_name in self._unwritable
+            ]
+        for read_only, _ in closed:
+            read_only.close()
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `plan_topics`, of logs."""
+        """Plan reads of logs: resolve positions, pin the ranges and list their split points.
+
+        Pins nothing if `duration_ms` is 0.
+        """
         from lakebed.store.read_planner import LogSource, plan_reads
 
         def source(name: str) -> LogSource:
@@ -326,9 +338,10 @@ class Store:
         return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     def manifest_log(self, name: str) -> ManifestLog | None:
-        """What was recorded of the log's segments, to be read; None if it never had such records.
+        """Open a log's manifest log for reading; None if the log never had one.
 
-        By the log's name, or its stream id; `NotFound` if there is none. The log is not opened.
+        `name` is the log's name or stream id; `NotFound` if there is none. The log itself is not
+        opened.
         """
         from lakebed.store.manifest_logs import manifest_log_of
 
@@ -353,20 +366,20 @@ class Store:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Move the Tier 2 of a log that is not open; see `AofManager.migrate_tier2`."""
+        """Move the Tier 2 objects of a log that is not open; see `AofManager.migrate_tier2`."""
         return self._manager.migrate_tier2(name, address, delete=delete, progress=progress)
 
     @property
     def topics(self) -> StoreTopics:
-        """All topics: to create, configure, list and delete them."""
+        """The topics of the store, to create, configure, list and delete."""
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
         return self._topics.get("")
 
     def topic(self, name: str, *, partitions: int | None = None) -> StoreTopic:
-        """The topic of that name, created if need be with so many partitions, or one.
+        """Open a topic, and create it with `partitions` partitions (by default one) if needed.
 
-        `InputError` if it is there with another number of them.
+        `InputError` if the topic exists with another number of partitions.
         """
         return self.topics.ensure(name, partitions=partitions)
 
@@ -385,8 +398,10 @@ class Store:
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
-        its split points."""
+        """Plan reads of topics: resolve positions, pin the ranges and list their split points.
+
+        Pins nothing if `duration_ms` is 0.
+        """
         from lakebed.store.read_planner import TopicSource, plan_reads
 
         def source(name: str) -> TopicSource:
@@ -396,24 +411,24 @@ class Store:
 
     @property
     def lake(self) -> Lake:
-        """The object store, as its engine; opened by the first who asks."""
+        """The engine of the object store, opened on first use."""
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
         return self._lakes.get("")
 
     @property
     def keys(self) -> AccessKeys:
-        """Access keys: who may use the store over TCP, and over S3."""
+        """The access keys for the HTTP API over TCP, and for S3."""
         return self.lake.keys
 
     def buckets(self) -> list[BucketInfo]:
-        """All of them, by name."""
+        """Return all buckets, by name."""
         return self.lake.buckets.list()
 
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
-        """The bucket of that name, created if need be.
+        """Open a bucket, and create it if it does not exist.
 
-        `BucketExists` if it is there with another versioning than the one asked for.
+        `BucketExists` if it exists with another `versioning`.
         """
         from lakebed.store.bucket import Bucket
 
@@ -428,21 +443,24 @@ class Store:
         return Bucket(self.lake, name)
 
     def delete_bucket(self, name: str) -> None:
-        """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
+        """Delete a bucket, and abort its uploads.
+
+        `BucketNotEmpty` if it has objects or old versions.
+        """
         self.lake.buckets.delete(name)
 
     def topic_names(self) -> list[str]:
-        """Of all topics, without opening any."""
+        """Return the names of all topics, without opening any."""
         return topic_names(self.disk, self.root)
 
     def bucket_names(self) -> list[str]:
-        """Of all buckets; a store that never had one stays without an object store."""
+        """Return the names of all buckets, without creating an object store if there is none."""
         paths = LakePaths(self.root)
-        is_there = self._lakes.opened() or any(map(self.disk.exists, paths.traces))
-        return [bucket.name for bucket in self.buckets()] if is_there else []
+        has_lake = self._lakes.opened() or any(map(self.disk.exists, paths.traces))
+        return [bucket.name for bucket in self.buckets()] if has_lake else []
 
     def state(self) -> StoreState:
-        """What is in it, without opening anything."""
+        """Return what is in the store, without opening anything."""
         return StoreState(
             root=os.path.abspath(self.root),
             version=RELEASE,
@@ -459,15 +477,15 @@ class Store:
         )
 
     def configuration(self) -> dict[str, dict[str, Any]]:
-        """The settings that count, by section, secrets hidden."""
+        """Return the effective settings by section, with secrets hidden."""
         return printable_settings(self._sections)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """What is counted of all that is open: by engine, by log or partition, by name."""
+        """Return the counters of all that is open: by engine, then log or partition, then name."""
         return engine_values(self.counts())
 
     def counts(self) -> list[PartCounters]:
-        """The same, each with its labels, and histograms whole."""
+        """Return the counters of all that is open, with labels and complete histograms."""
         of_store = Snapshot({}, {"damage_unacknowledged": self.damage.unacknowledged_count}, {})
         return [
             *engine_counts(**self._open_things(), tiers=self._manager.tier_counters),
@@ -475,7 +493,7 @@ class Store:
         ]
 
     def failures(self) -> list[FailedPart]:
-        """What of all that is open takes no writes or fails in the background, and why."""
+        """Return the open parts that refuse writes or fail in the background, and their errors."""
         upkeep = {LOG_UPKEEP: self._manager.failures()}
         for topics in self._topics.opened().values():
             upkeep[PARTITION_UPKEEP] = topics.upkeep_failures()
@@ -486,11 +504,11 @@ class Store:
 
     @property
     def maintenance(self) -> Maintenance:
-        """Verification, repair and moves between tiers."""
+        """Verification, repair, and moving segments between tiers."""
         return Maintenance(self)
 
     def object_totals(self) -> Totals | None:
-        """How much the object store has, None if it is not open; see `Lake.totals`."""
+        """Return the totals of the object store; None if it is not open. See `Lake.totals`."""
         lake = self._lakes.opened().get("")
         return None if lake is None else lake.totals()
 
@@ -499,14 +517,17 @@ class Store:
         return ReadOnlyStore(self.root, tier_config=self.tier_config)
 
     def _open_things(self) -> _OpenThings:
-        opened = [one.opened() for one in self._topics.opened().values()]
+        opened = [store_topics.opened() for store_topics in self._topics.opened().values()]
         return {
             "logs": self._logs.opened(),
             "partitions": [
-                part for topics, _ in opened for one in topics for part in one.opened_partitions()
+                partition
+                for topics, _ in opened
+                for topic in topics
+                for partition in topic.opened_partitions()
             ],
             "groups": [
-                part for _, groups in opened for one in groups for part in one.opened_parts()
+                part for _, groups in opened for group in groups for part in group.opened_parts()
             ],
             "lake": self._lakes.opened().get(""),
         }
@@ -514,11 +535,11 @@ class Store:
     def _open_lake(self, config: SeglakeConfig, connector: Connector | None, name: str) -> Lake:
         from lakebed.seglake.lake import Lake
 
-        assert not name, "there is one of them"
+        assert not name, "a store has only one"
         if self._is_lake_closed:
             raise Closed(f"{self.root}: the store is closed")
         if connector is None:
-            raise InputError("a disk that was passed in needs the connector of its metadata")
+            raise InputError("a store on a disk that was passed in also needs a `connector`")
         lake = Lake(
             self.root,
             disk=self.disk,
@@ -528,9 +549,11 @@ class Store:
             reserved_buckets=(TIER2_BUCKET,),
         )
         try:
-            self.damage.record(*(_lost_objects(self.root, *found) for found in lake.damage))
-        except LakebedError as error:  # the bytes stay as they are, and are found again
-            _log.error("%s: damage was not put on record: %s", self.root, error)
+            self.damage.record(
+                *(_lost_objects(self.root, *segment_damage) for segment_damage in lake.damage)
+            )
+        except LakebedError as error:  # the bytes stay as they are, and the next opening finds them
+            _log.error("%s: cannot record damage of the object store: %s", self.root, error)
         return lake
 
     def _record_log_losses(self, name: str, problems: Sequence[str]) -> None:
@@ -541,18 +564,18 @@ class Store:
         try:
             self.damage.record(*losses)
         except LakebedError as error:  # the bytes stay as they are, or are in the quarantine
-            _log.error("log %s: damage was not put on record: %s", name, error)
+            _log.error("log %s: cannot record damage: %s", name, error)
 
     def _close_lake(self) -> None:
-        self._is_lake_closed = True  # whoever still reads a cold segment must not open it again
+        self._is_lake_closed = True  # a late read of a cold segment must not open it again
         for lake in self._lakes.close():
             lake.close()
 
     def _open_topics(
         self, config: TopicConfig, group_config: GroupConfig, name: str
     ) -> StoreTopics:
-        """When somebody asks: a program that has only logs runs nothing for topics."""
-        assert not name, "there is one of them"
+        """Opens the topics on first use: a program with only logs runs no threads for topics."""
+        assert not name, "a store has only one"
         return StoreTopics(
             self.root,
             disk=self.disk,
@@ -571,7 +594,7 @@ class Store:
             topics.close()
 
     def close(self) -> None:
-        """Close everything that is open and let go of the lock. Idempotent."""
+        """Close everything that is open and release the lock. Idempotent."""
         if self._companion is not None:
             self._companion.close()
         self._is_closed = True
@@ -596,9 +619,9 @@ def _lost_objects(root: str, segment_id: str, damage: Damage) -> Loss:
 
 
 def _refuse_newer(disk: Disk, root: str, *, with_metadata: bool) -> None:
-    """By `store.json`; by every file, if another release had the store open last."""
-    found = version.load(disk, root)
-    if found is None or found.program != RELEASE:
+    """Refuses a newer store by `store.json`; if another release wrote it last, by every file."""
+    store_version = version.load(disk, root)
+    if store_version is None or store_version.program != RELEASE:
         from lakebed.store.format_survey import refuse_newer
 
         refuse_newer(disk, root, with_metadata=with_metadata)

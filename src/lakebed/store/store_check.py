@@ -1,12 +1,13 @@
-"""Verifying all of a store: logs in every tier, their manifest logs, topics, groups, objects, keys.
+"""Verifies a whole store: logs in every tier, their manifest logs, topics, groups and objects.
 
     report = verify_store(root)
     report.is_good
 
-Nothing is changed and no lock is taken. It is done in three steps, which may be apart: `plan_store`
-lists what there is to check, a `StoreCheck` checks one piece after the other, anywhere and in any
-order, `join_store` makes one report of all. What cannot be checked is told, and the rest is. What
-is deleted meanwhile is no damage: a topic that is gone is told as that.
+Nothing is changed and no lock is taken. There are three steps, which may run in different
+processes: `plan_store` lists the pieces to check, a `StoreCheck` checks one piece after another, in
+any process and order, and `join_store` makes one report of the findings. A piece that cannot be
+checked is reported, and the others are still checked. Data that is deleted meanwhile is not damage:
+a topic that was deleted is reported as deleted.
 """
 
 from __future__ import annotations
@@ -63,19 +64,21 @@ from lakebed.stroma.paths import GroupPaths
 
 _log = logging.getLogger(__name__)
 
-OBJECTS_BYTES = GIB  # of a piece, if all is checked here: after each progress is told
+OBJECTS_BYTES = (
+    GIB  # size of a piece of objects in `verify_store`, which reports progress per piece
+)
 
 
 class CheckedLog(NamedTuple):
     name: str
     report: LogReport
-    manifest: ManifestReport | None  # None if nothing was recorded yet
-    unreached: Tier2Error | None  # why not all of Tier 2 was looked at
+    manifest: ManifestReport | None  # None if the manifest log is empty, or there is none
+    unreached: Tier2Error | None  # why not all of Tier 2 was read
 
     @property
     def problems(self) -> list[str]:
-        found = [*self.report.problems, *(self.manifest.problems if self.manifest else ())]
-        return list(map(str, found))
+        problems = [*self.report.problems, *(self.manifest.problems if self.manifest else ())]
+        return list(map(str, problems))
 
 
 class CheckedTopic(NamedTuple):
@@ -84,7 +87,7 @@ class CheckedTopic(NamedTuple):
 
 
 class Unchecked(NamedTuple):
-    """Something that could not be checked, and why."""
+    """A part of the store that could not be checked, and why."""
 
     what: str
     why: str
@@ -94,7 +97,7 @@ class Unchecked(NamedTuple):
 
 
 class StoreReport(NamedTuple):
-    """What was found."""
+    """The result of verifying a store."""
 
     logs: tuple[CheckedLog, ...]
     topics: tuple[CheckedTopic, ...]
@@ -102,12 +105,12 @@ class StoreReport(NamedTuple):
     unchecked: tuple[Unchecked, ...]
     groups: GroupsReport = GroupsReport()
     gone: tuple[str, ...] = ()  # topics that were deleted meanwhile
-    damage: tuple[DamageRecord, ...] = ()  # on record, and not acknowledged
-    forgotten_count: int = 0  # that there was no room for on record
+    damage: tuple[DamageRecord, ...] = ()  # recorded losses that are not acknowledged
+    forgotten_count: int = 0  # losses that the record of damage had no room for
 
     @property
     def is_good(self) -> bool:
-        """All was checked, and nothing is torn, corrupt or lost."""
+        """Whether everything was checked, and nothing is torn, corrupt or lost."""
         is_reached = all(log.unreached is None for log in self.logs)
         return is_reached and not self.unchecked and not self.problem_count
 
@@ -121,7 +124,7 @@ class StoreReport(NamedTuple):
 
 
 class ManifestPiece(NamedTuple):
-    """All of a log's manifest log."""
+    """One unit of the check: the whole manifest log of a log."""
 
     log: str
 
@@ -130,24 +133,24 @@ Piece = ManifestPiece | LogPiece | TopicPiece | GroupPiece | LakePiece
 
 
 class StorePlan(NamedTuple):
-    """What there is to check, and what could not be listed."""
+    """The pieces to check, and the parts of the store that could not be listed."""
 
     logs: tuple[LogPlan, ...]
     topics: tuple[TopicPlan, ...]
     groups: GroupsPlan
     lake: LakePlan
     unchecked: tuple[Unchecked, ...]
-    gone: tuple[str, ...]  # topics that were deleted while it was made
-    sizes: tuple[int, ...]  # of the pieces: about how many bytes a check reads
-    damage: Ledger = Ledger()  # as it is on record
+    gone: tuple[str, ...]  # topics that were deleted while the plan was made
+    sizes: tuple[int, ...]  # for each piece, about how many bytes its check reads
+    damage: Ledger = Ledger()  # the losses on record
 
     def pieces(self) -> list[Piece]:
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         for log in self.logs:
-            found += [ManifestPiece(log.log), *log.pieces]
+            pieces += [ManifestPiece(log.log), *log.pieces]
         for topic in self.topics:
-            found += topic.pieces()
-        return [*found, *self.groups.pieces, *self.lake.pieces]
+            pieces += topic.pieces()
+        return [*pieces, *self.groups.pieces, *self.lake.pieces]
 
 
 class ManifestFinding(NamedTuple):
@@ -165,7 +168,7 @@ Finding = (
     | Unchecked
     | None
 )
-"""Of a piece; None of one that had gone."""
+"""The result of checking one piece; None if the piece was removed meanwhile."""
 
 
 def verify_store(
@@ -174,25 +177,28 @@ def verify_store(
     tier2: bool = True,
     progress: Progress = no_progress,
 ) -> StoreReport:
-    """Everything there is to find, in this process. `tier2`: read all objects of logs as well."""
+    """Verifies all of a store in this process; with `tier2` also the objects of logs in Tier 2."""
     if not isinstance(root, ReadOnlyStore):
         with ReadOnlyStore(root) as store:
             return verify_store(store, tier2=tier2, progress=progress)
     plan = plan_store(root, tier2=tier2, bytes_max=OBJECTS_BYTES)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     done, total = 0, sum(plan.sizes)
     with StoreCheck(root) as check:
         for piece, size in zip(plan.pieces(), plan.sizes, strict=True):
-            found.append(check.run(piece))
+            findings.append(check.run(piece))
             done += size
             progress(done, total)
-    return join_store(plan, found)
+    return join_store(plan, findings)
 
 
 def plan_store(
     store: ReadOnlyStore, *, tier2: bool = True, bytes_max: int | None = None
 ) -> StorePlan:
-    """Objects in pieces of about `bytes_max`; else one for each bucket."""
+    """Lists the pieces of a store to check.
+
+    Objects are split into pieces of about `bytes_max` bytes; without it each bucket is one piece.
+    """
     unchecked: list[Unchecked] = []
     logs, topics, gone = [], [], []
     groups, lake = GroupsPlan(), LakePlan(())
@@ -236,7 +242,7 @@ def plan_store(
 
 
 class StoreCheck:
-    """Of pieces of one store, in any order."""
+    """Checks pieces of one store, in any order."""
 
     def __init__(self, store: ReadOnlyStore) -> None:
         self._store = store
@@ -244,14 +250,14 @@ class StoreCheck:
         self._lake: LakeCheck | None = None
 
     def run(self, piece: Piece) -> Finding:
-        """What is wrong with it is found, and never raised."""
+        """Checks one piece. Never raises: a piece that cannot be checked returns `Unchecked`."""
         try:
             return self._check_piece(piece)
-        except Exception as error:  # noqa: BLE001 - what nobody foresaw must not hide the rest
+        except Exception as error:  # noqa: BLE001 - an unexpected error must not hide other findings
             return _unchecked(_what(piece), error)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close what the checks opened. Idempotent."""
         if self._lake is not None:
             self._lake.close()
 
@@ -278,22 +284,24 @@ class StoreCheck:
         return self._lake.run(piece)
 
 
-def join_store(plan: StorePlan, found: Sequence[Finding]) -> StoreReport:
-    """`found` in the order of the pieces."""
-    unchecked = [*plan.unchecked, *(one for one in found if isinstance(one, Unchecked))]
-    rest = iter(None if isinstance(one, Unchecked) else one for one in found)
-    logs = tuple(_joined_log(log, rest) for log in plan.logs)
+def join_store(plan: StorePlan, findings: Sequence[Finding]) -> StoreReport:
+    """Makes one report of `findings`, which are in the order of the plan's pieces."""
+    unchecked = [*plan.unchecked, *(item for item in findings if isinstance(item, Unchecked))]
+    remaining = iter(None if isinstance(item, Unchecked) else item for item in findings)
+    logs = tuple(_joined_log(log, remaining) for log in plan.logs)
     topics, gone = [], list(plan.gone)
     for topic in plan.topics:
-        theirs = list(islice(rest, len(topic.pieces())))
-        if any(isinstance(one, TopicGone) for one in theirs):
+        of_topic = list(islice(remaining, len(topic.pieces())))
+        if any(isinstance(finding, TopicGone) for finding in of_topic):
             gone.append(topic.topic)
             continue
-        report = topic.join(cast("list[TopicFinding | None]", theirs))
+        report = topic.join(cast("list[TopicFinding | None]", of_topic))
         topics.append(CheckedTopic(topic.topic, report))
-    of_groups = [one for one in islice(rest, len(plan.groups.pieces)) if one is not None]
+    of_groups = [
+        finding for finding in islice(remaining, len(plan.groups.pieces)) if finding is not None
+    ]
     groups = join_groups(plan.groups, cast("list[GroupFinding]", of_groups))
-    lake = cast("list[LakeFinding]", [one for one in rest if one is not None])
+    lake = cast("list[LakeFinding]", [finding for finding in remaining if finding is not None])
     return StoreReport(
         logs,
         tuple(topics),
@@ -306,20 +314,20 @@ def join_store(plan: StorePlan, found: Sequence[Finding]) -> StoreReport:
     )
 
 
-def _joined_log(plan: LogPlan, rest: Iterator[object]) -> CheckedLog:
-    manifest = cast("ManifestFinding | None", next(rest)) or ManifestFinding(None)
-    found = cast("list[LogFinding | None]", list(islice(rest, len(plan.pieces))))
-    report = join_log(plan, [one for one in found if one is not None])
+def _joined_log(plan: LogPlan, remaining: Iterator[object]) -> CheckedLog:
+    manifest = cast("ManifestFinding | None", next(remaining)) or ManifestFinding(None)
+    findings = cast("list[LogFinding | None]", list(islice(remaining, len(plan.pieces))))
+    report = join_log(plan, [finding for finding in findings if finding is not None])
     return CheckedLog(plan.log, report, manifest.report, report.unreached or manifest.unreached)
 
 
 def _check_manifest(store: ReadOnlyStore, name: str) -> ManifestFinding:
     try:
-        found = find_manifest_log(store.disk, store.root, name)
+        manifest_log = find_manifest_log(store.disk, store.root, name)
     except NotFound:
         return ManifestFinding(None)
-    report = verify_manifest_log(found, runner=store.runner, progress=lambda *_: None)
-    objects = check_chunk_objects(store, found)
+    report = verify_manifest_log(manifest_log, runner=store.runner, progress=lambda *_: None)
+    objects = check_chunk_objects(store, manifest_log)
     report.uploaded_chunk_count = objects.chunks
     report.problems += objects.problems
     report.notes += objects.notes
@@ -330,7 +338,7 @@ def _unchecked(what: str, error: Exception) -> Unchecked:
     if isinstance(error, LakebedError):
         return Unchecked(what, str(error))
     _log.error("%s: the check failed", what, exc_info=error)
-    return Unchecked(what, f"this is a bug: {type(error).__name__}: {error}")
+    return Unchecked(what, f"this is a bug in Lakebed: {type(error).__name__}: {error}")
 
 
 def _what(piece: Piece) -> str:
@@ -351,7 +359,7 @@ def _size(store: ReadOnlyStore, piece: Piece) -> int:
         what = piece.what
         if isinstance(what, SegmentPiece):
             return _file_size(store, what.path)
-        return what.state.durable_bytes  # inflated: that is what costs
+        return what.state.durable_bytes  # uncompressed, because decompression dominates the cost
     if isinstance(piece, TopicPiece):
         paths = TopicPaths(store.root, piece.topic).partition(piece.partition)
         return _file_size(store, paths.segment(piece.segment.base_offset, SegmentFile.LOG))
@@ -366,4 +374,4 @@ def _file_size(store: ReadOnlyStore, path: str) -> int:
         with store.disk.open(path) as file:
             return file.size()
     except LakebedError:
-        return 0  # the check tells why
+        return 0  # the check of the piece reports the error

@@ -1,4 +1,4 @@
-"""What a verification of a store found, for people: damage first, then what was looked at."""
+"""The report of a store's verification as lines of text: damage first, then what was checked."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from lakebed.store.topic_report import problem_lines
 
 
 def report_lines(report: StoreReport) -> list[str]:
-    """Each damage in a line of its own; the last lines sum it up."""
+    """Returns one line for each problem, then the notes; the last lines are the totals."""
     return [*_problems(report), *_notes(report), *_sums(report)]
 
 
 def mark_lines(marks: MarkReport) -> list[str]:
-    """What became of the objects that were found to be damaged."""
-    lines = [f"{'/'.join(one[:2])}, version {one[2]}: marked as damaged" for one in marks.marked]
+    """Returns one line for each object version that was read again to be marked as damaged."""
+    lines = [
+        f"{'/'.join(version[:2])}, version {version[2]}: marked as damaged"
+        for version in marks.marked
+    ]
     lines += [
-        f"{'/'.join(one[:2])}, version {one[2]}: the writer reads it whole, so it has no mark"
-        for one in marks.whole
+        f"{'/'.join(version[:2])}, version {version[2]}: not marked, because the writer reads it "
+        "without error"
+        for version in marks.whole
     ]
     return [*lines, *(f"not marked: {why}" for why in marks.failed)]
 
@@ -33,12 +37,15 @@ def _problems(report: StoreReport) -> Iterator[str]:
     yield from map(str, report.objects.problems)
     yield from map(str, report.unchecked)
     for record in report.damage:
-        yield f"{record}; lakebed damage acknowledge {record.id}, if that is known"
+        yield f"{record}; to acknowledge the loss: lakebed damage acknowledge {record.id}"
     if report.forgotten_count:
-        yield f"{_counted(report.forgotten_count, 'loss')} more than there is room for on record"
+        yield (
+            "the record of damage is full: "
+            f"{report.forgotten_count} more loss{'es' * (report.forgotten_count != 1)}"
+        )
     for log in report.logs:
         if log.unreached is not None:
-            yield f"{log.name}: Tier 2 was not reached: {log.unreached}"
+            yield f"{log.name}: Tier 2 cannot be reached: {log.unreached}"
 
 
 def _notes(report: StoreReport) -> Iterator[str]:
@@ -100,7 +107,7 @@ def _sums(report: StoreReport) -> Iterator[str]:
     if report.is_good:
         yield "all whole"
     else:
-        yield _counted(count, "problem") if count else "whole as far as it was checked"
+        yield _counted(count, "problem") if count else "no problem found, but not all was checked"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""What is in a store that is open for writing, at one moment."""
+"""A snapshot of what is in a store that is open for writing."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class StoreState:
     topics: list[str]
     buckets: list[str]
     free_bytes: int
-    pins: int  # of logs
+    pins: int  # active pins of logs
     created_ms: int = 0  # since 1970
     restored_ms: int = 0  # since 1970; 0 if it never was

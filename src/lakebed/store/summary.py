@@ -1,4 +1,4 @@
-"""What a log is like, told from its files alone: its segments, how far it reaches, where it is."""
+"""Summarises a log from its files: its segments, its range of records, and its tiers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakebed.store.segment_summary import (
 
 @dataclass(frozen=True, slots=True)
 class TierTotal:
-    """What one tier has of a log."""
+    """The segments and bytes of a log in one tier."""
 
     segments: int
     bytes: int
@@ -31,7 +31,7 @@ class LogSummary:
     """One log. Positions are record ids as numbers."""
 
     name: str
-    oldest: int | None  # where its first segment's records begin
+    oldest: int | None  # the first record; None if the log is empty
     durable_end: int
     coordinator_watermark: int
     writer_epoch: int  # how often it was opened for writing
@@ -47,14 +47,19 @@ class LogSummary:
         return sum(segment.bytes for segment in self.segments if segment.state in states)
 
     def records(self) -> int | None:
-        """In the log and its archive. None if that cannot be told without Tier 2."""
-        archived = sum(one.records or 0 for one in self.segments if one.state == "archived")
-        held = record_count([one for one in self.segments if one.state != "archived"])
+        """Returns the number of records in the log and its archive.
+
+        None if that is not known without reading Tier 2.
+        """
+        archived = sum(
+            segment.records or 0 for segment in self.segments if segment.state == "archived"
+        )
+        held = record_count([segment for segment in self.segments if segment.state != "archived"])
         return None if held is None else archived + held
 
 
 def summarise_log(store: ReadOnlyStore, name: str) -> LogSummary:
-    """All there is to say about a log without reading its sealed records."""
+    """Summarises a log without reading the records of its sealed segments."""
     log = store.log(name)
     paths = LogPaths(store.root, name)
     end = log.durable_end()
@@ -71,8 +76,8 @@ def summarise_log(store: ReadOnlyStore, name: str) -> LogSummary:
         segments=(*archived_segments(store.disk, paths), *held),
         tiers=(
             TierTotal(
-                sum(0 in one.tiers for one in held),
-                sum(one.bytes for one in held if 0 in one.tiers),
+                sum(0 in segment.tiers for segment in held),
+                sum(segment.bytes for segment in held if 0 in segment.tiers),
             ),
             *(_total(states, tier) for tier in (1, 2)),
         ),
@@ -89,5 +94,5 @@ def _oldest(segments: tuple[SegmentSummary, ...]) -> int | None:
 
 
 def _total(states: States, tier: int) -> TierTotal:
-    there = [state for state in states.values() if tier in tiers_of(state)]
-    return TierTotal(len(there), sum(tier_bytes(state, tier) for state in there))
+    held = [state for state in states.values() if tier in tiers_of(state)]
+    return TierTotal(len(held), sum(tier_bytes(state, tier) for state in held))

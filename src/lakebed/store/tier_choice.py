@@ -1,7 +1,8 @@
-"""Which segments a move is for, decided from what is known of them, without I/O.
+"""Chooses the segments for a move between tiers, without I/O.
 
-What is asked for by number and cannot be done is an error, before anything is moved. Of all sealed
-segments, those that need no move or may not be moved are passed over, and why is told.
+If segments are named and one of them cannot be moved, that is an error, and nothing is moved. If
+all sealed segments are meant, those that need no move or cannot be moved are skipped, with the
+reason.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from lakebed.store.pins import Pin
 
 
 class Refusal(NamedTuple):
-    """Why a segment is not moved. Without an error it is where it should be already."""
+    """Why a segment is not moved. Without an error it is already in the right tier."""
 
     why: str
     error: LakebedError | None = None
 
 
 class Skipped(NamedTuple):
-    """A segment that is passed over."""
+    """A segment that is not moved, and why."""
 
     segment_id: int
     why: str
 
 
 class Choice(NamedTuple):
-    """The segments to move, oldest first or as they were asked for, and the others."""
+    """The segments to move, oldest first or in the order of the request, and the skipped ones."""
 
     chosen: list[Residence]
     skipped: list[Skipped]
@@ -41,13 +42,16 @@ WhyNot = Callable[[Residence], Refusal | None]
 def choose(
     log: str, places: Sequence[Residence], segment_ids: Sequence[int] | None, *, why_not: WhyNot
 ) -> Choice:
-    """From those asked for, or from all that are sealed."""
+    """Chooses from the segments that are named, or from all sealed ones if `segment_ids` is None.
+
+    `why_not` returns the reason not to move a segment, or None.
+    """
     if segment_ids is None:
-        wanted = [place for place in places if place.is_in_log]
+        candidates = [place for place in places if place.is_in_log]
     else:
-        wanted = [_find(log, places, number) for number in dict.fromkeys(segment_ids)]
+        candidates = [_find(log, places, segment_id) for segment_id in dict.fromkeys(segment_ids)]
     choice = Choice([], [])
-    for place in wanted:
+    for place in candidates:
         refusal = why_not(place)
         if refusal is None:
             choice.chosen.append(place)
@@ -67,44 +71,45 @@ def why_not_hydrated(place: Residence) -> Refusal | None:
 
 
 def why_not_evicted(log: str, pins: Sequence[Pin], *, warm: bool) -> WhyNot:
-    """`pins` are those that count now."""
+    """Returns a check whether a segment can be evicted; `pins` are those in effect now."""
 
     def why_not(place: Residence) -> Refusal | None:
         number = place.segment_id
         if 0 not in place.tiers and not (warm and 1 in place.tiers):
             return Refusal("evicted already")
         if 2 not in place.tiers or "delete" in place.pending:
-            told = f"{log}: segment {number} is not in Tier 2 yet"
+            text = f"{log}: segment {number} is not in Tier 2 yet"
             return Refusal(
-                "not in Tier 2 yet", InputError(f"{told}: lakebed aof upload {log} {number}")
+                "not in Tier 2 yet",
+                InputError(f"{text}; upload it first: lakebed aof upload {log} {number}"),
             )
         if place.needs_repair:
             return Refusal("in need of repair", missing_object(log, number))
         for pin in pins:
             if pin.covers(log, number):
-                told = f"{log}: segment {number} is pinned by {pin.owner}"
-                return Refusal("pinned", Busy(f"{told}, pin {pin.pin_id}"))
+                text = f"{log}: segment {number} is pinned by {pin.owner}"
+                return Refusal("pinned", Busy(f"{text}, pin {pin.pin_id}"))
         return None
 
     return why_not
 
 
 def missing_object(log: str, segment_id: int) -> LakebedError:
-    """Somebody deleted it, or put another one in its place."""
+    """Returns the error for an object that was deleted or replaced in Tier 2."""
     return InputError(
-        f"{log}: the object of segment {segment_id} is missing in Tier 2: "
+        f"{log}: the object of segment {segment_id} is missing in Tier 2; upload it again: "
         f"lakebed aof repair {log} --tier2"
     )
 
 
 def _find(log: str, places: Sequence[Residence], segment_id: int) -> Residence:
-    found = next((place for place in places if place.segment_id == segment_id), None)
-    if found is None:
+    place = next((place for place in places if place.segment_id == segment_id), None)
+    if place is None:
         raise NotFound(f"{log}: there is no segment {segment_id}")
-    if not found.is_sealed:
+    if not place.is_sealed:
         raise InputError(
-            f"{log}: segment {segment_id} is not sealed yet; lakebed aof seal {log} does it"
+            f"{log}: segment {segment_id} is not sealed yet; seal it first: lakebed aof seal {log}"
         )
-    if not found.is_in_log:
+    if not place.is_in_log:
         raise NotFound(f"{log}: segment {segment_id} was removed; its object is being deleted")
-    return found
+    return place

@@ -1,9 +1,10 @@
-"""Moving segments between tiers because somebody asks for it, and what became of each.
+"""Moves segments between tiers on request, and reports the result for each segment.
 
-A segment whose own copies are at fault is told with what is wrong with it, and the others go on.
-What would stop them too, a Tier 2 that does not answer or refuses, a full disk, stops the work.
+If a segment's own copies are damaged or missing, that segment is reported as failed and the others
+are still moved. An error that would affect all segments ends the work: Tier 2 does not answer or
+refuses, or the disk is full.
 
-Nothing is evicted whose object is not there in this moment: somebody may have deleted it since.
+A segment is evicted only if its object exists at that moment, because it may have been deleted.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Moved(NamedTuple):
 
     before: Residence
     after: Residence
-    bytes: int  # uploaded, set free here, or brought back
+    bytes: int  # uploaded, freed on this disk, or hydrated
 
 
 class Failed(NamedTuple):
@@ -56,7 +57,7 @@ class Failed(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What became of all of them."""
+    """The results for all segments of a request."""
 
     skipped: list[Skipped] = field(default_factory=list)
     moved: list[Moved] = field(default_factory=list)
@@ -66,11 +67,14 @@ class Outcome:
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.moved)
+        return sum(move.bytes for move in self.moved)
 
 
 class TierMoves:
-    """Of one log that is open for writing. `BadConfig` if its manifest log is switched off."""
+    """Moves segments of one log, which is opened for writing.
+
+    `BadConfig` if the log's manifest log is switched off.
+    """
 
     def __init__(self, store: Store, name: str, *, progress: Progress) -> None:
         self._store = store
@@ -79,38 +83,40 @@ class TierMoves:
         self._progress = progress
         if self._log.manifest is None:
             raise BadConfig(
-                f"{name}: its manifest log is switched off, and nothing is moved without it: "
+                f"{name}: cannot move segments, because the manifest log is switched off: "
                 "set manifest_log_enabled of [aof_manifest]"
             )
 
     def upload(self, segment_ids: Sequence[int] | None) -> Outcome:
-        """Into Tier 2, by way of a warm file."""
+        """Compresses segments into warm files and uploads them to Tier 2."""
         choice = self._choose(segment_ids, why_not_uploaded)
         return self._move(choice, self._log.tiers.upload, _uploaded_bytes)
 
     def retry_upload(self, segment_ids: Sequence[int] | None) -> Outcome:
-        """The same for what failed before."""
+        """Uploads segments again whose upload failed; by default all of them."""
         if segment_ids is None:
-            failed = [one for one in self._log.tiers.residency() if "upload" in one.failures]
-            segment_ids = [one.segment_id for one in failed if 2 not in one.tiers]
+            failed = [place for place in self._log.tiers.residency() if "upload" in place.failures]
+            segment_ids = [place.segment_id for place in failed if 2 not in place.tiers]
         return self.upload(segment_ids)
 
     def evict(self, segment_ids: Sequence[int] | None, *, warm: bool) -> Outcome:
-        """Out of Tier 0, and `warm` out of Tier 1 too."""
+        """Removes segments from Tier 0, and with `warm` also from Tier 1."""
         why_not = why_not_evicted(self._name, self._store.pins.active(), warm=warm)
         choice = self._choose(segment_ids, why_not)
         return self._move(choice, partial(self._evict, warm=warm), _freed_bytes)
 
     def hydrate(self, segment_ids: Sequence[int] | None) -> Outcome:
-        """Back into Tier 0."""
+        """Brings segments back into Tier 0."""
         choice = self._choose(segment_ids, why_not_hydrated)
         return self._move(choice, self._log.tiers.hydrate, _restored_bytes)
 
     def repair(self) -> Outcome:
-        """See that the objects are there; make anew what is missing and can be made."""
+        """Checks the objects in Tier 2, and uploads missing or damaged ones again if possible."""
         outcome = Outcome()
-        named = [one for one in self._log.tiers.residency() if one.is_in_log and 2 in one.tiers]
-        for place in self._each(named, outcome):
+        uploaded = [
+            place for place in self._log.tiers.residency() if place.is_in_log and 2 in place.tiers
+        ]
+        for place in self._each(uploaded, outcome):
             with _noting(outcome, place.segment_id):
                 result = self._with_retries(partial(self._repair, place.segment_id))
                 if result is not RepairOutcome.WHOLE:
@@ -142,7 +148,7 @@ class TierMoves:
             self._progress(count, len(places))
 
     def _with_retries(self, move: Callable[[], Result]) -> Result:
-        """A segment that something else moves at this moment is waited for."""
+        """Retries a move for up to a minute while something else is moving the segment."""
         clock = self._store.runner.clock
         deadline_ns = clock.monotonic_ns() + _BUSY_NS_MAX
         while True:
@@ -173,16 +179,16 @@ class TierMoves:
             return moves.repair(segment_id)
 
     def _place(self, segment_id: int) -> Residence:
-        assert self._log.manifest is not None, "looked at when this was made"
+        assert self._log.manifest is not None, "checked by the constructor"
         state = self._log.manifest.state(segment_id)
         if state is None:
-            raise NotFound(f"{self._name}: segment {segment_id} has left the log")
+            raise NotFound(f"{self._name}: segment {segment_id} was removed from the log")
         return residence(state)
 
 
 @contextmanager
 def _noting(outcome: Outcome, segment_id: int) -> Iterator[None]:
-    """What goes wrong with one segment is put where it belongs."""
+    """Records an error in `outcome`: as a failure of this segment, or as what ends the work."""
     try:
         yield
     except LakebedError as error:

@@ -1,11 +1,11 @@
-"""Verifying the copies of a log's segments: its warm files, and its objects in Tier 2.
+"""Verifies the copies of a log's segments: its warm files, and its objects in Tier 2.
 
-`look` asks only whether they are there, with the size and the checksums that were recorded.
-`verify` reads and inflates all of one too, and compares the payload with the segment's checksum.
+`check` tests only that the copies exist, with the recorded size and checksums. `verify` also reads
+and decompresses all of a copy, and compares the payload with the segment's checksum.
 
-Nothing is changed and no lock is taken. A copy that is gone was perhaps let go of meanwhile: what
-is recorded of it is looked up again before it is called missing. A store that does not answer is
-a `Tier2Error`, and says nothing about its objects.
+Nothing is changed and no lock is taken. A copy that does not exist may have been removed meanwhile,
+so the manifest log is read again before the copy is reported as missing. If Tier 2 does not answer,
+that is a `Tier2Error` and not a problem of the objects.
 """
 
 from __future__ import annotations
@@ -37,71 +37,73 @@ from lakebed.store.residency import (
 )
 from lakebed.store.verification import Problem
 
-SEGMENT_CRC64 = "segment-crc64"  # of an object's metadata: the checksum of the segment's payload
+SEGMENT_CRC64 = "segment-crc64"  # a key of an object's metadata: the checksum of the payload
 
 
 class CopyPiece(NamedTuple):
-    """One copy of a segment, as it is recorded: all that its check needs."""
+    """One unit of the check: a copy of a segment, as the manifest log records it."""
 
     tier: int
     state: SegmentState
 
 
 class CopyReport(NamedTuple):
-    """One copy of a segment."""
+    """The result of checking one copy of a segment."""
 
     segment_id: int
     tier: int
-    path: str  # of an object: its address and key
+    path: str  # for an object, its address and key
     key: str  # of the object
-    has_local: bool  # whether there is a copy on this disk
-    records: int | None  # None if it was not read, or is not whole
+    has_local: bool  # whether there is also a copy on this disk
+    records: int | None  # None if it was not read, or is damaged
     problem: Problem | None
 
 
 @dataclass
 class CopiesReport:
-    """What a look at all of them found, and at the chunks of the manifest log in Tier 2."""
+    """The result of checking all copies, and the chunks of the manifest log in Tier 2."""
 
     warm_files: int = 0
     objects: int = 0
     chunks: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    unreached: Tier2Error | None = None  # why not all objects were looked at
+    unreached: Tier2Error | None = None  # why not all objects were checked
 
 
-def check_copies(store: ReadOnlyStore, found: ManifestLog, *, progress: Progress) -> CopiesReport:
-    """Whether all copies are there that the manifest log of a log names, its own included."""
+def check_copies(
+    store: ReadOnlyStore, manifest_log: ManifestLog, *, progress: Progress
+) -> CopiesReport:
+    """Checks that all copies that a manifest log names exist, and its own uploaded chunks."""
     report = CopiesReport()
-    copies = Copies(store, found.paths, recorded_states(store.disk, found.paths))
+    copies = Copies(store, manifest_log.paths, recorded_states(store.disk, manifest_log.paths))
     total = copies.count(1) + copies.count(2)
     for copy in copies.check(1):
         report.warm_files += 1
         report.problems += [copy.problem] if copy.problem else []
     try:
-        for copy in copies.check(2):  # asks the store, one by one
+        for copy in copies.check(2):  # one request to Tier 2 for each
             report.objects += 1
             report.problems += [copy.problem] if copy.problem else []
             progress(report.warm_files + report.objects, total)
-        _check_chunks(copies, found, report)
+        _check_chunks(copies, manifest_log, report)
     except Tier2Error as error:
         report.unreached = error
     return report
 
 
-def check_chunk_objects(store: ReadOnlyStore, found: ManifestLog) -> CopiesReport:
-    """Whether the chunks of a manifest log are in Tier 2, that were brought there."""
+def check_chunk_objects(store: ReadOnlyStore, manifest_log: ManifestLog) -> CopiesReport:
+    """Checks that the uploaded chunks of a manifest log are in Tier 2."""
     report = CopiesReport()
     try:
-        _check_chunks(Copies(store, found.paths, {}), found, report)
+        _check_chunks(Copies(store, manifest_log.paths, {}), manifest_log, report)
     except Tier2Error as error:
         report.unreached = error
     return report
 
 
-def _check_chunks(copies: Copies, found: ManifestLog, report: CopiesReport) -> None:
-    chunks = copies.chunk_objects(found)
+def _check_chunks(copies: Copies, manifest_log: ManifestLog, report: CopiesReport) -> None:
+    chunks = copies.chunk_objects(manifest_log)
     for problem in chunks.check():
         report.chunks += 1
         report.problems += [problem] if problem else []
@@ -109,9 +111,9 @@ def _check_chunks(copies: Copies, found: ManifestLog, report: CopiesReport) -> N
 
 
 class Copies:
-    """The copies that one look at the manifest log names.
+    """Checks the copies that a manifest log names.
 
-    Those to `verify` may be named by another look, elsewhere.
+    `verify` also accepts pieces that another process listed.
     """
 
     def __init__(self, store: ReadOnlyStore, paths: LogPaths, states: States) -> None:
@@ -128,29 +130,29 @@ class Copies:
         return sum(1 for _ in self._named(tier))
 
     def check(self, tier: int) -> Iterator[CopyReport]:
-        """Whether they are there and as they were recorded, by what can be had without reading."""
-        looked = self._look_at_object if tier == 2 else self._look_at_file
+        """Checks that the copies exist as recorded, without reading their content."""
+        check_copy = self._look_at_object if tier == 2 else self._look_at_file
         for state in self._named(tier):
-            yield self._report(state, tier, looked)
+            yield self._report(state, tier, check_copy)
 
     def pieces(self, tier: int) -> list[CopyPiece]:
-        """What there is to verify, in order."""
+        """Returns the copies to verify, in order."""
         return [CopyPiece(tier, state) for state in self._named(tier)]
 
     def verify(self, piece: CopyPiece) -> CopyReport:
-        """The same, and everything in it."""
-        verified = self._verify_object if piece.tier == 2 else self._verify_file
-        return self._report(piece.state, piece.tier, verified)
+        """Checks that a copy exists as recorded, and verifies its content."""
+        verify_content = self._verify_object if piece.tier == 2 else self._verify_file
+        return self._report(piece.state, piece.tier, verify_content)
 
-    def chunk_objects(self, found: ManifestLog) -> ChunkObjects:
-        """Those of the manifest log itself."""
+    def chunk_objects(self, manifest_log: ManifestLog) -> ChunkObjects:
+        """Returns the objects of the manifest log's own chunks."""
         prefix = self._services.config.prefix
-        return ChunkObjects(found, self._object_store, prefix=prefix, place=self._place)
+        return ChunkObjects(manifest_log, self._object_store, prefix=prefix, place=self._place)
 
     def _named(self, tier: int) -> Iterator[SegmentState]:
         for state in self._states.values():
-            is_going = tier == 2 and state.pending & Pending.DELETE
-            if state.residency & TIERS[tier] and not is_going:
+            is_being_deleted = tier == 2 and state.pending & Pending.DELETE
+            if state.residency & TIERS[tier] and not is_being_deleted:
                 yield state
 
     def _report(
@@ -163,15 +165,15 @@ class Copies:
             records = check(state)
         except NotFound:
             if self._is_still_named(state, tier):
-                problem = f"segment {state.segment_id} should be there, and is not"
+                problem = f"the copy of segment {state.segment_id} is missing"
         except DataError as error:
             place = "" if error.offset is None else f"at byte {error.offset}: "
             facts = "" if error.expected is None else f", expected {error.expected}"
             facts += "" if error.found is None else f", found {error.found}"
             problem = f"{place}{error.problem}{facts}"
-        found = None if problem is None else Problem(path, None, 0, Verdict.CORRUPT, problem)
+        reported = None if problem is None else Problem(path, None, 0, Verdict.CORRUPT, problem)
         has_local = bool(state.residency & (TIERS[0] | TIERS[1]))
-        return CopyReport(state.segment_id, tier, path, state.key, has_local, records, found)
+        return CopyReport(state.segment_id, tier, path, state.key, has_local, records, reported)
 
     def _path(self, state: SegmentState, tier: int) -> str:
         if tier == 2:
@@ -179,10 +181,10 @@ class Copies:
         return self._warm.get(state.segment_id, self._paths.warm)
 
     def _is_still_named(self, state: SegmentState, tier: int) -> bool:
-        again = recorded_states(self._disk, self._paths).get(state.segment_id)
-        if again is None or again.key != state.key:
+        newer = recorded_states(self._disk, self._paths).get(state.segment_id)
+        if newer is None or newer.key != state.key:
             return False
-        return bool(again.residency & TIERS[tier])
+        return bool(newer.residency & TIERS[tier])
 
     # Warm files.
 
@@ -196,11 +198,13 @@ class Copies:
 
     def _path_of_file(self, state: SegmentState) -> str:
         path = self._warm.get(state.segment_id)
-        if path is None:  # made since the folder was listed?
+        if path is None:  # it may have been created since the folder was listed
             self._warm = warm_files(self._disk, self._paths)
             path = self._warm.get(state.segment_id)
         if path is None:
-            raise NotFound(f"{self._paths.warm}: no warm file of segment {state.segment_id}")
+            raise NotFound(
+                f"{self._paths.warm}: there is no warm file of segment {state.segment_id}"
+            )
         return path
 
     # Objects.
@@ -209,24 +213,24 @@ class Copies:
         self._found_object(state)
 
     def _verify_object(self, state: SegmentState) -> int:
-        found = self._found_object(state)
+        info = self._found_object(state)
         store = self._object_store()
-        return verify_copy(ObjectSource(store, state.key, size=found.size), state)
+        return verify_copy(ObjectSource(store, state.key, size=info.size), state)
 
     def _found_object(self, state: SegmentState) -> ObjectInfo:
-        found = self._object_store().head(state.key)
-        check_compressed_size(state, found.size)
-        metadata = found.metadata or {}
+        info = self._object_store().head(state.key)
+        check_compressed_size(state, info.size)
+        metadata = info.metadata or {}
         if CRC64 not in metadata:
-            raise Corrupt("an object without its checksum", expected=f"metadata {CRC64}")
+            raise Corrupt("the object has no checksum", expected=f"metadata {CRC64}")
         recorded = crc64_text(state.segment_crc64)
         if metadata.get(SEGMENT_CRC64) != recorded:
             raise Corrupt(
-                "an object of another segment",
+                "the object is of another segment",
                 expected=f"checksum {recorded}",
                 found=metadata.get(SEGMENT_CRC64, "none"),
             )
-        return found
+        return info
 
     def _object_store(self) -> ObjectStore:
         if self._store is None:

@@ -1,4 +1,4 @@
-"""The dead letters of a group, read beside whoever writes: those that were not sent back."""
+"""Reads the dead letters of a group that were not sent back, even while another process writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.store.topics import REDRIVE_PREFIX
 
 
 def dead_letters_of(store: ReadOnlyStore, topic: str, group: str) -> Iterator[DeadLetter]:
-    """In the order in which they came, partition by partition; none if there never were any."""
+    """Yields a group's dead letters, partition by partition, in the order they were written."""
     try:
         topic_id = store.topic(topic).identity.topic_id
         letters = store.topic(dead_letter_topic(topic))

@@ -1,8 +1,8 @@
-"""Follows several partitions of a topic at once, in this process or while another one writes.
+"""Follows several partitions of a topic, which this process or another one writes.
 
-It looks at the durable end of each partition again and again, in the thread that waits: no thread
-for each of them. Messages of one partition come in order; which
-partition is next is nobody's promise, but none waits while it has messages and others are read.
+The waiting thread polls the durable end of each partition; there is no thread per partition. The
+messages of one partition are in order. The order of partitions is not defined, but they take turns,
+so a partition with messages is never starved by others.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ BATCH_BYTES = 1 * MIB
 
 
 class FollowedPartition(NamedTuple):
-    """Messages, and the number of their partition."""
+    """A batch of messages and the number of their partition."""
 
     partition: int
     batch: MessageBatch
 
 
 class TopicFollower:
-    """For one thread."""
+    """Returns the messages of several partitions as they arrive. Not thread-safe."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class TopicFollower:
         runner: Runner,
         batch_bytes_max: int = BATCH_BYTES,
     ) -> None:
-        """Of each of the partitions the messages from its start on; the oldest by default."""
-        assert views, "a follower of nothing would wait for ever"
+        """`starts` are first offsets, by partition; by default the oldest message of each."""
+        assert views, "a follower without partitions would wait forever"
         self._runner = runner
         self._views = dict(views)
         self._cursors = {
@@ -48,28 +48,28 @@ class TopicFollower:
             )
             for number, view in views.items()
         }
-        self._turn = list(self._cursors)  # who is asked first is the first of it
+        self._turn = list(self._cursors)  # the first partition is read next
 
     @property
     def positions(self) -> dict[int, int]:
-        """Behind the last messages given out, by partition."""
+        """The offset after the last message returned, by partition."""
         return {number: cursor.position for number, cursor in self._cursors.items()}
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """The next messages; waits for one. None if the seconds passed first.
+        """Return the next messages, waiting for them; None after `timeout` seconds without any.
 
-        `OffsetOutOfRange` if retention removed messages that were not taken. `Closed` if a
-        partition was.
+        `OffsetOutOfRange` if retention removed messages that were not read yet. `Closed` if a
+        partition was closed.
         """
         while True:
-            found = self._take()
-            if found is not None:
-                return found
+            followed = self._take()
+            if followed is not None:
+                return followed
             if not poll_until(self._runner, self._has_more, timeout):
                 return None
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the cursors. Idempotent."""
         for cursor in self._cursors.values():
             cursor.close()
 
@@ -88,7 +88,7 @@ class TopicFollower:
         return None
 
     def _has_more(self) -> bool:
-        # Another number, not only a larger one: a cursor that is behind the end says why.
+        # Also true if the end is before the cursor: reading then raises the reason.
         return any(
             self._views[number].high_watermark() != cursor.position
             for number, cursor in self._cursors.items()

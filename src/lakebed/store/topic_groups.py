@@ -1,8 +1,9 @@
-"""A consumer group as its files tell of it, without opening it: beside its writer, or after it.
+"""Reads the state of a consumer group from its files, even while another process writes it.
 
-A group is folded into a new snapshot now and then: between the look at the one file and the look at
-the other they may not fit. That is no damage, and looked at again it is gone. Whether a lease or a
-delay is over is told by the wall clock, which the writer's own may differ from.
+The writer folds a group into a new snapshot now and then, so a snapshot and a delta that are read
+one after the other may not belong together. That is not damage: the files are read again. Whether a
+lease or a delay has ended is judged by this process's wall clock, which may differ from the
+writer's.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ _LOOK_AGAIN_NS = 5 * NS_PER_MS
 
 
 def group_names(disk: Disk, root: PathLike, topic: str) -> list[str]:
-    """The groups of a topic that have files, sorted."""
+    """Returns the names of the groups of a topic that have files, sorted."""
     return sorted({name.group for name in list_groups(disk, root) if name.topic == topic})
 
 
 class ReadOnlyGroup:
-    """Every call looks at the files again. Thread-safe."""
+    """A consumer group of a store that is open read-only. Thread-safe.
+
+    Every call reads the files again.
+    """
 
     def __init__(
         self,
@@ -46,7 +50,7 @@ class ReadOnlyGroup:
         config: GroupConfig,
         is_compacted: bool,
     ) -> None:
-        """`config` tells how often a message may be delivered before it is a dead letter."""
+        """`config` has how often a message is delivered before it becomes a dead letter."""
         self.name = name
         self.topic = topic.topic
         self._root = topic.root
@@ -54,21 +58,21 @@ class ReadOnlyGroup:
         self._is_compacted = is_compacted
         self._disk = disk
         self._runner = runner
-        # The order of keys is for whoever leases.
+        # The order of keys only matters for leasing.
         self._config = replace(config, per_key_order=False)
 
     def lag(self) -> dict[int, int]:
-        """How many messages are not settled, by partition."""
-        return {number: found.lag for number, found in self.describe().items()}
+        """Return how many messages are not settled yet, by partition."""
+        return {number: described.lag for number, described in self.describe().items()}
 
     def describe(self) -> dict[int, GroupPartition]:
-        """By partition; `DataError` if the files of one cannot tell."""
+        """Return the group's state in each partition; `DataError` if the files are damaged."""
         return {partition.number: self._describe(partition) for partition in self._partitions}
 
     def _describe(self, partition: ReadOnlyPartition) -> GroupPartition:
         recovered = self._load(partition.number)
         now_ms = self._runner.clock.wall_ns() // NS_PER_MS
-        # After the group: what it knows is durable in the log then.
+        # Read after the group's files: the offsets in them are durable in the log by now.
         high_watermark, start = partition.high_watermark(), partition.start_offset()
         counts = MessageCounts(partition, is_compacted=self._is_compacted)
         state = recovered.state
@@ -108,17 +112,17 @@ class ReadOnlyGroup:
 def load_while_written(
     disk: Disk, paths: GroupPaths, config: GroupConfig, *, runner: Runner
 ) -> RecoveredGroup:
-    """What the files of a group of one partition hold, beside its writer; see `load`."""
-    for left in reversed(range(_LOOKS)):
+    """Loads a group's files of one partition while another process may write; see `load`."""
+    for looks_left in reversed(range(_LOOKS)):
         now_ms = runner.clock.wall_ns() // NS_PER_MS
         try:
-            found = load(disk, paths, config, now_ms=now_ms)
-            if not found.damages or not left:
-                return found
+            recovered = load(disk, paths, config, now_ms=now_ms)
+            if not recovered.damages or not looks_left:
+                return recovered
         except UnknownVersion:
             raise
         except (DataError, NotFound):
-            if not left:
+            if not looks_left:
                 raise
         runner.sleep_ns(_LOOK_AGAIN_NS)
-    raise AssertionError("the last look returns or raises")
+    raise AssertionError("the last attempt returns or raises")

@@ -1,8 +1,8 @@
-"""Repairing a topic: what is damaged is saved in the quarantine and left out; the loss is stated.
+"""Repairs a topic: damaged bytes are copied to the quarantine and removed, and the loss recorded.
 
-Opening a topic for writing mends the newest segment of each partition, and those that differ from
-the manifest. The sealed ones that it believes are verified here first, and rewritten without their
-bad bytes if there are any. What is whole stays, under the same offsets.
+Opening a topic for writing repairs the newest segment of each partition, and the segments that
+differ from the manifest, but trusts the other sealed segments. Here those are verified too, and
+rewritten without their damaged bytes. Whole messages stay, with the same offsets.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from lakebed.store.topic_verification import (
 
 
 class TopicRepair(NamedTuple):
-    """What was done, or would be."""
+    """What a repair did, or would do."""
 
-    torn_bytes: int  # behind the last good record: cut
+    torn_bytes: int  # after the last good record: removed
     problems: tuple[str, ...]
     lost: tuple[LostOffsets, ...]
-    quarantined: tuple[str, ...]  # files with the bytes that were left out
+    quarantined: tuple[str, ...]  # files with the bytes that were removed
 
 
 def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
-    """`Busy` if the topic is open: nobody must use it. Whoever wants to meanwhile waits."""
+    """Repairs a topic. `Busy` if it is open; opening it waits until the repair is done."""
     paths = TopicPaths(store.root, name)
     with store.topics.before_opening(name) as open_topic:
         before = _quarantine(store.disk, store.root)
@@ -61,15 +61,15 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
                     engine=TOPICS,
                     name=name,
                     path=paths.identity,
-                    problem="lost or damaged: the topic's settings are gone",
+                    problem="the file was missing or damaged: the topic's settings are lost",
                     saved=saved_file,
                 )
             )
             identity = replace(identity, topic_id=_id_in_letters(store, name) or identity.topic_id)
             save_identity(store.disk, paths, identity)
-        found = verify_alone(store.disk, paths, identity.partition_count, progress=progress)
-        foreseen = _preview(report_of(found), lost)
-        for number, verification in enumerate(found):
+        verifications = verify_alone(store.disk, paths, identity.partition_count, progress=progress)
+        foreseen = _preview(report_of(verifications), lost)
+        for number, verification in enumerate(verifications):
             folder = paths.partition(number)
             if verification.is_missing:
                 store.damage.record(
@@ -83,41 +83,46 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
                 )
                 folder.ensure(store.disk)
             elif verification.verdict is Verdict.CORRUPT:
-                # Opening believes it, and so would not look at what is damaged.
+                # With a checkpoint, opening would trust the damaged segment and not scan it.
                 with contextlib.suppress(NotFound):
                     store.disk.unlink(folder.checkpoint)
         topic = open_topic()
         problems, saved = list(foreseen.problems), set[str]()
-        for partition, verification in zip(topic.partitions, found, strict=True):
+        for partition, verification in zip(topic.partitions, verifications, strict=True):
             problems += partition.problems
             saved |= _repair_sealed(store.disk, partition, verification)
-    saved |= _quarantine(store.disk, store.root) - before  # by the opening
+    saved |= _quarantine(store.disk, store.root) - before  # files that opening the topic saved
     return foreseen._replace(
         problems=tuple(dict.fromkeys(problems)), quarantined=tuple(sorted(saved))
     )
 
 
 def preview_topic_repair(disk: Disk, root: str, name: str, *, progress: Progress) -> TopicRepair:
-    """What `repair_topic` would find; nothing is changed. `Locked` if somebody writes."""
+    """Reports what `repair_topic` would find; changes nothing. `Locked` if a process has the store
+    open for writing."""
     paths = TopicPaths(root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
         identity, lost = _identity(disk, paths)
-        found = verify_alone(disk, paths, identity.partition_count, progress=progress)
-        return _preview(report_of(found), lost)
+        verifications = verify_alone(disk, paths, identity.partition_count, progress=progress)
+        return _preview(report_of(verifications), lost)
     finally:
         lock.release()
 
 
 def preview_topic_while_open(store: Store, name: str, *, progress: Progress) -> TopicRepair:
-    """The same of a topic that may be in use: up to its durable end."""
+    """Reports what `repair_topic` would find in a topic that may be in use, up to its durable
+    end; changes nothing."""
     return _preview(
         verify_topic(store.disk, store.root, name, runner=store.runner, progress=progress)
     )
 
 
 def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]:
-    """What the topic is; made anew if its file is lost or damaged, and then what that means."""
+    """Returns a topic's identity.
+
+    If `topic.json` is lost or damaged, the identity is rebuilt, and a text describes the loss.
+    """
     try:
         return require_topic(disk, paths), None
     except UnknownVersion:
@@ -129,29 +134,34 @@ def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]
         what = error.problem.partition(":")[0]
         count = identity.partition_count
     return identity, (
-        f"{paths.identity}: {what}: written again with {count} "
-        f"partition{'s' * (count > 1)}, by the folders; its settings are lost: the store's "
-        f"defaults count until lakebed topic configure {paths.topic} sets others"
+        f"{paths.identity}: {what}: rebuilt from the folders with {count} "
+        f"partition{'s' * (count > 1)}; the topic's settings are lost and the store's defaults "
+        f"apply: set them again with lakebed topic configure {paths.topic}"
     )
 
 
 def _id_in_letters(store: Store, name: str) -> str | None:
-    """The topic's id as its newest dead letter has it. With another one its letters would be taken
-    for those of an earlier topic, and not be sent back."""
-    found: list[tuple[int, str]] = []
+    """Returns the topic's id from its newest dead letter, if there is one.
+
+    With a new id, its dead letters would be taken for those of an earlier topic and never be sent
+    back.
+    """
+    ids: list[tuple[int, str]] = []
     with contextlib.suppress(LakebedError):
         for partition in store.topics.open(dead_letter_topic(name)).partitions:
             last = max(partition.start_offset(), partition.high_watermark() - 1)
             for message in partition.scan_from(last):
                 origin = origin_of(message)
                 if origin is not None and origin.topic == name and origin.topic_id:
-                    found.append((message.timestamp_ms, origin.topic_id))
-    return max(found)[1] if found else None
+                    ids.append((message.timestamp_ms, origin.topic_id))
+    return max(ids)[1] if ids else None
 
 
 def _save_damaged(disk: Disk, paths: TopicPaths) -> tuple[str, ...]:
-    """A `topic.json` that cannot be read, before another one takes its place; where, if there is
-    one."""
+    """Copies a damaged `topic.json` to the quarantine before it is replaced.
+
+    Returns the path of the copy; nothing if there is no file.
+    """
     try:
         data = read_file(disk, paths.identity, size_max=MIB)
     except NotFound:
@@ -171,10 +181,16 @@ def _preview(report: TopicReport, lost: str | None = None) -> TopicRepair:
     )
 
 
-def _repair_sealed(disk: Disk, partition: Partition, found: PartitionVerification) -> set[str]:
-    """The files in the quarantine."""
+def _repair_sealed(
+    disk: Disk, partition: Partition, verification: PartitionVerification
+) -> set[str]:
+    """Rewrites the damaged sealed segments; returns the files with the removed bytes."""
     saved: set[str] = set()
-    damaged = {one.base_offset for one in found.segments if one.verdict is Verdict.CORRUPT}
+    damaged = {
+        segment.base_offset
+        for segment in verification.segments
+        if segment.verdict is Verdict.CORRUPT
+    }
     for info in partition.segments():
         if not info.is_sealed or info.base_offset not in damaged:
             continue
@@ -186,7 +202,7 @@ def _repair_sealed(disk: Disk, partition: Partition, found: PartitionVerificatio
             created_ms=partition.now_ms(),
             record=partition.record_loss,
         )
-        if repaired is not None:  # or opening the partition has done it
+        if repaired is not None:  # None if opening the partition has repaired it
             partition.exchange(repaired.rewritten)
             saved.update(repaired.saved)
     return saved

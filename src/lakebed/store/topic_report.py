@@ -1,4 +1,4 @@
-"""What a verification of a topic found: of one segment, and of all of it. Pure."""
+"""The findings of a topic's verification, per segment and for the whole topic. No I/O."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MENDABLE = "mendable"
 
 
 class TopicProblem(NamedTuple):
-    """Something that is not what it must be; of a log `[offset, offset + length)`."""
+    """A problem of a topic; in a file, the bytes `[offset, offset + length)`."""
 
     partition: int
     path: str | None
     offset: int | None
     length: int
-    verdict: str  # torn, corrupt, or mendable: nothing is lost
+    verdict: str  # torn, corrupt, or mendable (opening the topic fixes it, and nothing is lost)
     problem: str
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class TopicProblem(NamedTuple):
 
 
 def problem_lines(topic: str, report: TopicReport) -> list[str]:
-    """What is wrong with a topic, each line naming a file or the topic, then what is lost."""
+    """Returns a line for each problem, which names a file or the topic, then the lost offsets."""
     problems = [
         str(problem) if problem.path is not None else f"{topic}: {problem}"
         for problem in report.problems
@@ -38,7 +38,7 @@ def problem_lines(topic: str, report: TopicReport) -> list[str]:
 
 
 class LostOffsets(NamedTuple):
-    """Messages `[start, end)` of a partition that are lost, as far as their neighbours tell."""
+    """Lost messages `[start, end)` of a partition, bounded by the good messages around them."""
 
     partition: int
     start: int
@@ -51,18 +51,18 @@ class LostOffsets(NamedTuple):
 
 
 class TopicReport(NamedTuple):
-    """What was found."""
+    """The result of verifying a topic."""
 
     partitions: int
     segments: int
     records: int
     problems: tuple[TopicProblem, ...]
     lost: tuple[LostOffsets, ...]
-    notes: tuple[str, ...]  # oddities that no rule forbids
+    notes: tuple[str, ...]  # unusual, but not wrong
 
 
 class TopicFinding(NamedTuple):
-    """What a report needs of one segment."""
+    """The result of checking one segment."""
 
     partition: int
     base_offset: int
@@ -74,10 +74,10 @@ class TopicFinding(NamedTuple):
 
 
 class PartitionFindings(NamedTuple):
-    """Of one partition, in order: what was found before its segments were read, and in these."""
+    """The findings of one partition: of its listing, and of its segments in order."""
 
     number: int
-    problems: tuple[str, ...]  # fixed when it is opened, unless it is missing
+    problems: tuple[str, ...]  # fixed when the topic is opened, unless the partition is missing
     notes: tuple[str, ...]
     segments: Sequence[TopicFinding]
     is_missing: bool = False
@@ -86,7 +86,7 @@ class PartitionFindings(NamedTuple):
 def finding_of(
     number: int, segment: SegmentVerification, notes: Sequence[str] = ()
 ) -> TopicFinding:
-    """`notes` are told beside those of the segment."""
+    """Makes a finding of a segment's verification; `notes` are added to the segment's own."""
     inspection = segment.inspection
     return TopicFinding(
         partition=number,
@@ -95,55 +95,57 @@ def finding_of(
         records=inspection.record_count - inspection.control_count if inspection else 0,
         problems=tuple(_problems_of(number, segment)),
         lost=tuple(
-            LostOffsets(number, one.first_offset, one.next_offset)
-            for one in (inspection.damages if inspection else ())
-            if one.first_offset < one.next_offset
+            LostOffsets(number, damage.first_offset, damage.next_offset)
+            for damage in (inspection.damages if inspection else ())
+            if damage.first_offset < damage.next_offset
         ),
         notes=(*segment.notes, *notes),
     )
 
 
-def findings_of(number: int, found: PartitionVerification) -> PartitionFindings:
-    """The same of a partition that was verified in one go."""
-    known = {note for segment in found.segments for note in segment.notes}
-    notes = tuple(note for note in found.notes if note not in known)
-    segments = [finding_of(number, segment) for segment in found.segments]
-    return PartitionFindings(number, found.problems, notes, segments, found.is_missing)
-
-
-def join_topic(found: Sequence[PartitionFindings]) -> TopicReport:
-    """`found` are all partitions, by number."""
-    segments = [segment for partition in found for segment in partition.segments]
-    return TopicReport(
-        partitions=len(found),
-        segments=len(segments),
-        records=sum(segment.records for segment in segments),
-        problems=tuple(problem for partition in found for problem in _problems(partition)),
-        lost=tuple(lost for partition in found for lost in _lost(partition)),
-        notes=tuple(note for partition in found for note in _notes(partition)),
+def findings_of(number: int, verification: PartitionVerification) -> PartitionFindings:
+    """Makes findings of the verification of a whole partition."""
+    of_segments = {note for segment in verification.segments for note in segment.notes}
+    notes = tuple(note for note in verification.notes if note not in of_segments)
+    segments = [finding_of(number, segment) for segment in verification.segments]
+    return PartitionFindings(
+        number, verification.problems, notes, segments, verification.is_missing
     )
 
 
-def _problems(found: PartitionFindings) -> Iterator[TopicProblem]:
-    verdict = Verdict.CORRUPT.value if found.is_missing else MENDABLE
-    for problem in found.problems:
-        yield TopicProblem(found.number, None, None, 0, verdict, problem)
-    for segment in found.segments:
+def join_topic(partitions: Sequence[PartitionFindings]) -> TopicReport:
+    """Makes one report of the findings of all partitions, which are ordered by number."""
+    segments = [segment for partition in partitions for segment in partition.segments]
+    return TopicReport(
+        partitions=len(partitions),
+        segments=len(segments),
+        records=sum(segment.records for segment in segments),
+        problems=tuple(problem for partition in partitions for problem in _problems(partition)),
+        lost=tuple(lost for partition in partitions for lost in _lost(partition)),
+        notes=tuple(note for partition in partitions for note in _notes(partition)),
+    )
+
+
+def _problems(findings: PartitionFindings) -> Iterator[TopicProblem]:
+    verdict = Verdict.CORRUPT.value if findings.is_missing else MENDABLE
+    for problem in findings.problems:
+        yield TopicProblem(findings.number, None, None, 0, verdict, problem)
+    for segment in findings.segments:
         yield from segment.problems
 
 
-def _lost(found: PartitionFindings) -> Iterator[LostOffsets]:
-    """Of a segment that is missing, all up to the next one."""
-    for index, segment in enumerate(found.segments):
+def _lost(findings: PartitionFindings) -> Iterator[LostOffsets]:
+    """Yields the lost offsets; a missing segment loses all offsets up to the next segment."""
+    for index, segment in enumerate(findings.segments):
         yield from segment.lost
-        following = found.segments[index + 1 : index + 2]
+        following = findings.segments[index + 1 : index + 2]
         if segment.is_missing and following:
-            yield LostOffsets(found.number, segment.base_offset, following[0].base_offset)
+            yield LostOffsets(findings.number, segment.base_offset, following[0].base_offset)
 
 
-def _notes(found: PartitionFindings) -> Iterator[str]:
-    yield from found.notes
-    for segment in found.segments:
+def _notes(findings: PartitionFindings) -> Iterator[str]:
+    yield from findings.notes
+    for segment in findings.segments:
         yield from segment.notes
 
 

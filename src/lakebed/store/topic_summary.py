@@ -1,4 +1,4 @@
-"""What the files of a topic tell of it at one moment, for people and for programs."""
+"""Summarises a topic from its files: partitions, settings and groups."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class PartitionSummary:
     start_offset: int
     high_watermark: int
     segments: int
-    bytes: int  # of the segments' logs
+    bytes: int  # of the segments' log files
 
     @property
     def offsets(self) -> int:
-        """As many messages at the most: some may be compacted away, or lost."""
+        """The largest possible number of messages; some may be compacted away, or lost."""
         return self.high_watermark - self.start_offset
 
 
 @dataclass(frozen=True, slots=True)
 class SettingSummary:
-    """One setting that counts for the topic, and whether it is the topic's own."""
+    """One effective setting of the topic, and whether it is the topic's own."""
 
     name: str
     value: Value
@@ -54,7 +54,7 @@ class TopicSummary:
 
 
 def summarise_topic(topic: ReadOnlyTopic, *, defaults: TopicConfig) -> TopicSummary:
-    """`defaults` are the settings of topics that have none of their own."""
+    """Summarises a topic; `defaults` are the store's settings for topics."""
     return TopicSummary(
         name=topic.name,
         topic_id=topic.identity.topic_id,
@@ -67,7 +67,7 @@ def summarise_topic(topic: ReadOnlyTopic, *, defaults: TopicConfig) -> TopicSumm
 def _summarise(topic: ReadOnlyTopic, number: int) -> PartitionSummary:
     partition = topic.partition(number)
     segments = partition.segments()
-    # The start first: retention only moves it on.
+    # The start is read first, because retention only moves it forward.
     start = partition.start_offset()
     return PartitionSummary(
         partition=number,

@@ -1,16 +1,16 @@
-"""Verifying a topic: every byte of every partition. Nothing is changed and no lock is taken.
+"""Verifies every byte of every partition of a topic. Nothing is changed and no lock is taken.
 
-Beside a writer the newest segment of a partition is judged up to the durable end: what stands
-behind it is not part of the log yet, and cannot be called torn. A writer may also remove or replace
-segments meanwhile: one that looks damaged is looked at again, as the manifest then lists it. It may
-even delete the topic: then there is none, and none that is damaged.
+While another process writes, the newest segment of a partition is checked up to the durable end:
+bytes after that are not part of the log yet and are never torn. A writer may also remove or replace
+segments meanwhile, so a segment that looks damaged is checked again, as the manifest then lists it.
+If the writer deletes the topic, it is reported as deleted and not as damaged.
 
-A log decides: an index or a manifest that does not fit it is a problem, but no loss; opening the
-topic for writing mends it. A log that compaction has replaced and the manifest does not list yet is
-none at all: it is noted.
+The log files are authoritative. An index or a manifest that does not match them is a problem, but
+no loss: opening the topic for writing fixes it. A log that compaction has just replaced, and that
+the manifest does not list yet, is only a note.
 
-It is done in three steps, which may be apart: `plan_topic` lists what there is to check,
-`check_topic_piece` checks one segment, `TopicPlan.join` makes one report of all.
+There are three steps, which may run in different processes: `plan_topic` lists the segments to
+check, `check_topic_piece` checks one segment, and `TopicPlan.join` makes one report of the results.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _LOOKS_MAX = 3
 
 
 class TopicPiece(NamedTuple):
-    """One segment of one partition."""
+    """One unit of the check: one segment of one partition."""
 
     topic: str
     partition: int
@@ -84,32 +84,32 @@ class TopicPiece(NamedTuple):
 
 
 class TopicGone(NamedTuple):
-    """Found in the place of a piece of a topic that was deleted since it was planned."""
+    """The result for a piece of a topic that was deleted since the plan was made."""
 
     topic: str
 
 
 class TopicPlan(NamedTuple):
-    """What there is to check, and what was found before any segment was read."""
+    """The segments to check, and the problems that the listing found."""
 
     topic: str
     topic_id: str
     partitions: tuple[PartitionPlan, ...]
 
     def pieces(self) -> list[TopicPiece]:
-        """By partition, in order."""
+        """Returns the pieces to check, by partition, in order."""
         return [
             TopicPiece(self.topic, number, segment, self.topic_id)
             for number, plan in enumerate(self.partitions)
             for segment in plan.segments
         ]
 
-    def join(self, found: Sequence[TopicFinding | None]) -> TopicReport:
-        """`found` is what came of the pieces, in their order."""
-        rest = iter(found)
+    def join(self, findings: Sequence[TopicFinding | None]) -> TopicReport:
+        """Makes one report of the findings, which are in the order of the pieces."""
+        remaining = iter(findings)
         return join_topic(
             [
-                _findings(number, plan, list(islice(rest, len(plan.segments))))
+                _findings(number, plan, list(islice(remaining, len(plan.segments))))
                 for number, plan in enumerate(self.partitions)
             ]
         )
@@ -118,28 +118,31 @@ class TopicPlan(NamedTuple):
 def verify_topic(
     disk: Disk, root: str, name: str, *, runner: Runner, progress: Progress
 ) -> TopicReport:
-    """Beside a writer, or after it; `NotFound` if there is no such topic, or none any more."""
+    """Verifies a topic, even while another process writes it.
+
+    `NotFound` if there is no such topic, or it is deleted meanwhile.
+    """
     identity = require_topic(disk, TopicPaths(root, name))
-    found = []
+    partitions = []
     for number in range(identity.partition_count):
-        # One after the other: the shorter a plan waits, the less of it has changed.
+        # Planned one at a time, so that a plan is not out of date when its segments are checked.
         plan = _plan_partition(disk, root, name, number, identity, runner)
         segments: list[TopicFinding | None] = []
         for segment in plan.segments:
             piece = TopicPiece(name, number, segment, identity.topic_id)
-            one = check_topic_piece(disk, root, piece, runner=runner)
-            if isinstance(one, TopicGone):
+            finding = check_topic_piece(disk, root, piece, runner=runner)
+            if isinstance(finding, TopicGone):
                 raise _no_topic(root, name)
-            segments.append(one)
-        found.append(_findings(number, plan, segments))
-        if found[-1].problems and not _is_there(disk, root, name, identity.topic_id):
+            segments.append(finding)
+        partitions.append(_findings(number, plan, segments))
+        if partitions[-1].problems and not _is_there(disk, root, name, identity.topic_id):
             raise _no_topic(root, name)
         progress(number + 1, identity.partition_count)
-    return join_topic(found)
+    return join_topic(partitions)
 
 
 def with_recorded(report: TopicReport, ledger: Ledger, topic: str) -> TopicReport:
-    """What was found, and what is on record as lost and not acknowledged."""
+    """Adds the recorded losses of a topic that are not acknowledged to its report."""
     recorded = tuple(
         TopicProblem(
             partition=record.partition or 0,
@@ -147,7 +150,10 @@ def with_recorded(report: TopicReport, ledger: Ledger, topic: str) -> TopicRepor
             offset=record.start,
             length=(record.end or 0) - (record.start or 0),
             verdict=Verdict.CORRUPT.value,
-            problem=f"on record: {record}; lakebed damage acknowledge {record.id}, if known",
+            problem=(
+                f"recorded loss: {record}; to acknowledge it: "
+                f"lakebed damage acknowledge {record.id}"
+            ),
         )
         for record in ledger.unacknowledged
         if (record.engine, record.name) == (TOPICS, topic)
@@ -156,7 +162,10 @@ def with_recorded(report: TopicReport, ledger: Ledger, topic: str) -> TopicRepor
 
 
 def plan_topic(disk: Disk, root: str, name: str, *, runner: Runner) -> TopicPlan:
-    """All of it; `NotFound` if there is no such topic, or it is deleted meanwhile."""
+    """Lists the segments of a topic to check.
+
+    `NotFound` if there is no such topic, or it is deleted meanwhile.
+    """
     identity = require_topic(disk, TopicPaths(root, name))
     partitions = tuple(
         _plan_partition(disk, root, name, number, identity, runner)
@@ -170,59 +179,61 @@ def plan_topic(disk: Disk, root: str, name: str, *, runner: Runner) -> TopicPlan
 def check_topic_piece(
     disk: Disk, root: str, piece: TopicPiece, *, runner: Runner
 ) -> TopicFinding | TopicGone | None:
-    """None if it was removed since it was planned."""
+    """Checks one segment; None if it was removed since the plan was made."""
     try:
-        found = _checked(disk, root, piece, runner)
+        finding = _checked(disk, root, piece, runner)
     except NotFound:
         if _is_there(disk, root, piece.topic, piece.topic_id):
             raise
         return TopicGone(piece.topic)
-    is_whole = found is not None and not found.problems
+    is_whole = finding is not None and not finding.problems
     if not is_whole and not _is_there(disk, root, piece.topic, piece.topic_id):
         return TopicGone(piece.topic)
-    return found
+    return finding
 
 
 def _checked(disk: Disk, root: str, piece: TopicPiece, runner: Runner) -> TopicFinding | None:
     paths = TopicPaths(root, piece.topic).partition(piece.partition)
-    found: SegmentVerification | None = check_segment(disk, paths, piece.segment)
-    assert found is not None
+    segment: SegmentVerification | None = check_segment(disk, paths, piece.segment)
+    assert segment is not None
     if not piece.segment.is_live:
-        return finding_of(piece.partition, found)
-    if _is_suspect(found):
+        return finding_of(piece.partition, segment)
+    if _is_suspect(segment):
         runner.sleep_ns(_LOOK_AGAIN_NS)
-        found = _checked_again(disk, paths, found)
-    if found is None:
+        segment = _checked_again(disk, paths, segment)
+    if segment is None:
         return None
-    found = _without_tail(found)
-    if not _is_replaced(disk, found):
-        return finding_of(piece.partition, found)
-    return finding_of(piece.partition, _as_replaced(found), [_replaced_note(found)])
+    segment = _without_tail(segment)
+    if not _is_replaced(disk, segment):
+        return finding_of(piece.partition, segment)
+    return finding_of(piece.partition, _as_replaced(segment), [_replaced_note(segment)])
 
 
 def verify_alone(
     disk: Disk, paths: TopicPaths, count: int, *, progress: Progress
 ) -> list[PartitionVerification]:
-    """All that is in the files of `count` partitions. Only for the holder of the lock, while the
-    topic is not open."""
-    found = []
+    """Verifies all bytes of `count` partitions.
+
+    The caller must hold the store's lock, and the topic must not be open.
+    """
+    verifications = []
     for number in range(count):
-        found.append(_with_replaced(disk, verify_partition(disk, paths.partition(number))))
+        verifications.append(_with_replaced(disk, verify_partition(disk, paths.partition(number))))
         progress(number + 1, count)
-    return found
+    return verifications
 
 
-def report_of(found: list[PartitionVerification]) -> TopicReport:
-    """`found` are all partitions, by number."""
-    return join_topic([findings_of(number, one) for number, one in enumerate(found)])
+def report_of(verifications: list[PartitionVerification]) -> TopicReport:
+    """Makes one report of the verifications of all partitions, which are ordered by number."""
+    return join_topic([findings_of(number, item) for number, item in enumerate(verifications)])
 
 
 def _findings(
     number: int, plan: PartitionPlan, segments: Sequence[TopicFinding | None]
 ) -> PartitionFindings:
-    """Without those that had gone."""
-    there = [one for one in segments if one is not None]
-    return PartitionFindings(number, plan.problems, plan.notes, there, plan.is_missing)
+    """Makes the findings of one partition, without segments that were removed meanwhile."""
+    remaining = [segment for segment in segments if segment is not None]
+    return PartitionFindings(number, plan.problems, plan.notes, remaining, plan.is_missing)
 
 
 def _plan_partition(
@@ -236,7 +247,7 @@ def _plan_partition(
         for _ in range(_LOOKS_MAX - 1):
             if not is_live or not plan.problems:
                 break
-            runner.sleep_ns(_LOOK_AGAIN_NS)  # the active segment may have been another meanwhile
+            runner.sleep_ns(_LOOK_AGAIN_NS)  # the active segment may have changed meanwhile
             plan = plan_partition(disk, paths, is_live=is_live)
         if plan.is_missing and not _is_there(disk, root, name, identity.topic_id):
             raise _no_topic(root, name)
@@ -248,7 +259,7 @@ def _plan_partition(
 
 
 def _is_there(disk: Disk, root: str, name: str, topic_id: str) -> bool:
-    """Still, and not another of that name."""
+    """Whether the topic still exists, and not a new one of the same name."""
     try:
         return load_identity(disk, TopicPaths(root, name)).topic_id == topic_id
     except NotFound:
@@ -258,27 +269,27 @@ def _is_there(disk: Disk, root: str, name: str, topic_id: str) -> bool:
 
 
 def _no_topic(root: str, name: str) -> NotFound:
-    return NotFound(f"{root}: there is no topic {name} any more: it was deleted meanwhile")
+    return NotFound(f"{root}: there is no topic {name} any more: it was deleted during the check")
 
 
 def _checked_again(
-    disk: Disk, paths: PartitionPaths, found: SegmentVerification
+    disk: Disk, paths: PartitionPaths, segment: SegmentVerification
 ) -> SegmentVerification | None:
-    """The same segment; None if it was removed or replaced meanwhile."""
+    """Checks a segment again; None if it was removed or replaced meanwhile."""
     try:
         manifest = load_manifest(disk, paths.manifest)
     except (NotFound, DataError):
-        return found
-    listed = {segment.base_offset: segment for segment in manifest.segments}
-    if found.base_offset in listed:
-        again = verify_segment(disk, paths, listed[found.base_offset])
-        is_there = again.inspection is not None or _is_listed(disk, paths, found.base_offset)
+        return segment
+    listed = {entry.base_offset: entry for entry in manifest.segments}
+    if segment.base_offset in listed:
+        again = verify_segment(disk, paths, listed[segment.base_offset])
+        is_there = again.inspection is not None or _is_listed(disk, paths, segment.base_offset)
         return again if is_there else None
-    return found if not found.is_sealed and found.inspection is not None else None
+    return segment if not segment.is_sealed and segment.inspection is not None else None
 
 
 def _is_listed(disk: Disk, paths: PartitionPaths, base_offset: int) -> bool:
-    """Now, after its file was found to be missing."""
+    """Whether the manifest still lists a segment whose file is missing."""
     manifest = load_manifest(disk, paths.manifest)
     return any(segment.base_offset == base_offset for segment in manifest.segments)
 
@@ -288,7 +299,7 @@ def _is_suspect(segment: SegmentVerification) -> bool:
 
 
 def _without_tail(segment: SegmentVerification) -> SegmentVerification:
-    """Where somebody may be writing, an unfinished end is no problem, nor are its indexes."""
+    """Ignores a torn tail and index problems of the active segment, which may be being written."""
     if segment.is_sealed or segment.inspection is None:
         return segment
     inspection = segment.inspection
@@ -297,16 +308,16 @@ def _without_tail(segment: SegmentVerification) -> SegmentVerification:
     return replace(segment, inspection=inspection, index_problems=())
 
 
-def _with_replaced(disk: Disk, found: PartitionVerification) -> PartitionVerification:
-    """Logs that are whole, but shorter than the manifest says, are so by compaction."""
-    segments, notes = [], list(found.notes)
-    for segment in found.segments:
+def _with_replaced(disk: Disk, verification: PartitionVerification) -> PartitionVerification:
+    """Turns problems of segments that compaction has just replaced into notes."""
+    segments, notes = [], list(verification.notes)
+    for segment in verification.segments:
         if _is_replaced(disk, segment):
             notes.append(_replaced_note(segment))
             segments.append(_as_replaced(segment))
         else:
             segments.append(segment)
-    return replace(found, segments=tuple(segments), notes=tuple(notes))
+    return replace(verification, segments=tuple(segments), notes=tuple(notes))
 
 
 def _as_replaced(segment: SegmentVerification) -> SegmentVerification:
@@ -316,11 +327,14 @@ def _as_replaced(segment: SegmentVerification) -> SegmentVerification:
 
 
 def _replaced_note(segment: SegmentVerification) -> str:
-    return f"{segment.path}: was replaced, and the manifest does not list that yet"
+    return f"{segment.path}: compaction replaced the file, and the manifest does not list it yet"
 
 
 def _is_replaced(disk: Disk, segment: SegmentVerification) -> bool:
-    """A log that was cut short lacks its last offset; one that was rewritten always has it."""
+    """Whether compaction replaced the log file: it is shorter than the manifest lists, but whole.
+
+    A file that was cut short lacks its last offset; a rewritten one always has it.
+    """
     inspection = segment.inspection
     if inspection is None or inspection.header_error is not None or len(inspection.damages) != 1:
         return False

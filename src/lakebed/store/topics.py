@@ -1,4 +1,4 @@
-"""Topics with their consumer groups: Keratin and Stroma below one root.
+"""Topics with their consumer groups: joins Keratin and Stroma in one root.
 
 topic = store.topic("orders", partitions=3)
 base, count = topic.append_batch([b"..."]).result()
@@ -56,10 +56,10 @@ from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
 if TYPE_CHECKING:
     from lakebed.store.read_plan import TopicRange
 
-_TRY_AGAIN_NS = 5 * NS_PER_S  # to open a topic for writing, on a disk that took no writes
+_TRY_AGAIN_NS = 5 * NS_PER_S  # between attempts to open a topic for writing on a failing disk
 _log = logging.getLogger(__name__)
 
-REDRIVE_PREFIX = "lakebed-redrive:"  # of groups on a dead-letter topic, one for each group
+REDRIVE_PREFIX = "lakebed-redrive:"  # begins the names of groups on a dead-letter topic
 
 
 class StoreTopic(Topic):
@@ -72,53 +72,56 @@ class StoreTopic(Topic):
         self._owner = owner
 
     def bounds(self) -> list[Bounds]:
-        """The offsets that each partition can be read at."""
+        """Return the range of offsets that can be read now, of each partition."""
         return [
-            topic_bounds(each.start_offset(), each.high_watermark()) for each in self.partitions
+            topic_bounds(partition.start_offset(), partition.high_watermark())
+            for partition in self.partitions
         ]
 
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Append staged batches, by partition, once: see `lakebed.store.batch_commit`."""
+        """Append staged batches, by partition, exactly once; see `lakebed.store.batch_commit`."""
         return commit_batches(
             self, application, version, batches, read_object=self._owner.read_object
         )
 
     def follow(self, starts: Mapping[int, int] | None = None) -> TopicFollower:
-        """The messages of all partitions, waiting for more when there are none.
+        """Follow partitions: their messages, and new ones as they arrive.
 
-        `starts` are where to begin, by partition, and which of them are followed; by default all
-        of them from their oldest messages on.
+        `starts` maps the partitions to follow to their first offsets; by default all partitions
+        are followed, from their oldest messages on.
         """
         numbers = range(self.partition_count) if starts is None else starts
         views = {number: self.partition(number) for number in numbers}
         return TopicFollower(views, starts or {}, runner=self._owner.runner)
 
     def groups(self) -> list[str]:
-        """The names of its groups, open or not."""
+        """Return the names of the topic's groups, open or not."""
         return self._owner.group_names(self.name)
 
     def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
-        """The consumer group of that name, the same one each time; made anew if need be.
+        """Open a consumer group, and create it if it does not exist; the same object each time.
 
-        `config` is kept, and counts from the group's next opening on: at once, if it was not open.
-        Without one the group has what was kept, or else that of the store.
+        `config` is stored and applies when the group is next opened: at once, if it was not open.
+        Without it the group has its stored settings, or else the store's.
         """
         return self._owner.open_group_of(self, name, config, None)
 
     def group_with(self, name: str, config: GroupConfig, *, named: Collection[str]) -> Group:
-        """The same, if it is known which settings were `named`: those are kept, and no others, also
-        those that are as the store's are now."""
+        """Open a consumer group, and store only the settings of `config` that are `named`.
+
+        A named setting is stored even if it equals the store's; the others stay the store's.
+        """
         return self._owner.open_group_of(self, name, config, frozenset(named))
 
     def delete_group(self, name: str) -> None:
-        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        """Delete a group and its acks. `NotFound` if there is none."""
         self._owner.delete_group(self.name, name)
 
 
 class StoreTopics:
-    """All topics and groups of a store. Thread-safe: of one name everybody gets the same."""
+    """All topics and groups of a store. Thread-safe. Each name has a single open object."""
 
     def __init__(
         self,
@@ -134,9 +137,12 @@ class StoreTopics:
         damage: DamageLedger | None = None,
         restored_ms: int = 0,
     ) -> None:
-        """Whoever makes one holds the root's lock. `read_object` finds what is staged as an object;
-        for the two before it see `keratin.Topics`. `restored_ms` is when the store was restored
-        from a backup: leases from before are refused."""
+        """The caller holds the root's lock.
+
+        `is_pinned` and `spare_budget` are those of `keratin.Topics`. `read_object` reads batches
+        that are staged as objects. `restored_ms` is when the store was restored from a backup;
+        leases from before that are refused.
+        """
         self._root = root
         self._disk = disk
         self.runner = self._runner = runner
@@ -162,24 +168,25 @@ class StoreTopics:
         )
         # The mutex guards everything below.
         self._mutex = runner.mutex()
-        self._unwritable: dict[str, tuple[ReadOnlyTopic, int]] = {}  # until when not tried again
-        self._busy: dict[str, Event] = {}  # by topic; set when whoever is there has left
+        # Topics that could not be opened for writing, and the monotonic time of the next attempt.
+        self._unwritable: dict[str, tuple[ReadOnlyTopic, int]] = {}
+        self._busy: dict[str, Event] = {}  # by topic; set when the operation on it ends
         self._groups: dict[tuple[str, str], Group] = {}  # by topic and group
-        # Of those that are open, with which of the settings are a group's own.
+        # The stored settings of open groups, and which of them are a group's own.
         self._kept: dict[tuple[str, str], tuple[GroupConfig, frozenset[str] | None]] = {}
         self._is_closed = False
         self._process = fork_guard.generation()
 
     @property
     def group_config(self) -> GroupConfig:
-        """Of groups that have no settings of their own."""
+        """The settings of groups that have none of their own."""
         return self._group_config
 
     def names(self) -> list[str]:
         return self._topics.names()
 
     def opened_topic(self, name: str) -> StoreTopic | None:
-        """The topic if it is open, and is not being opened or deleted; never waits."""
+        """Return the topic if it is open, else None. Never waits for one that is being opened."""
         with self._mutex:
             if self._is_closed or name in self._busy:
                 return None
@@ -187,7 +194,7 @@ class StoreTopics:
         return None if topic is None else _with_groups(topic)
 
     def opened(self) -> tuple[list[Topic], list[Group]]:
-        """What somebody has asked for since the store was opened."""
+        """Return the topics and groups that are open."""
         with self._mutex:
             groups = list(self._groups.values())
         return list(self._topics.opened().values()), groups
@@ -195,23 +202,22 @@ class StoreTopics:
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> StoreTopic:
-        """A new topic; `AlreadyExists` if there is one of that name."""
+        """Create a topic; `AlreadyExists` if there is one of that name."""
         with self._alone(name):
             return self._create(name, partitions=partitions, settings=settings)
 
     def open(self, name: str) -> StoreTopic:
-        """`NotFound` if there is none."""
+        """Open a topic; `NotFound` if there is none."""
         with self._alone(name):
             return _with_groups(self._topics.open(name))
 
     def open_to_read(
         self, name: str, *, partition: int | None = None
     ) -> StoreTopic | ReadOnlyTopic:
-        """The topic, for whoever only reads, with that partition open, or with all of them;
-        `NotFound` if there is none.
+        """Open a topic for reading, with one partition open or all; `NotFound` if there is none.
 
-        Opening it writes, and reads the newest segments. On a disk that takes no writes, or cannot
-        read one of those, it is read as its files show it; opening is tried again after a while.
+        Opening a topic normally writes, and reads its newest segments. If the disk refuses that, a
+        read-only view of its files is returned, and opening is retried a few seconds later.
         """
         now_ns = self._runner.clock.monotonic_ns()
         with self._mutex:
@@ -225,11 +231,11 @@ class StoreTopics:
             else:
                 topic.partition(partition)
         except (NoSpace, DiskError) as error:
-            _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
+            _log.warning("topic %s: read-only, because it cannot be opened: %s", name, error)
         else:
             self._forget_unwritable(name)
             return topic
-        reading = unwritable or ReadOnlyTopic(
+        read_only = unwritable or ReadOnlyTopic(
             self._root,
             name,
             disk=self._disk,
@@ -238,22 +244,22 @@ class StoreTopics:
             topic_config=self._config,
         )
         with self._mutex:
-            reading, _ = self._unwritable.get(name, (reading, 0))
-            self._unwritable[name] = (reading, now_ns + _TRY_AGAIN_NS)
-        return reading
+            read_only, _ = self._unwritable.get(name, (read_only, 0))
+            self._unwritable[name] = (read_only, now_ns + _TRY_AGAIN_NS)
+        return read_only
 
     def _forget_unwritable(self, name: str) -> None:
         with self._mutex:
-            reading, _ = self._unwritable.pop(name, (None, 0))
-        if reading is not None:
-            reading.close()
+            read_only, _ = self._unwritable.pop(name, (None, 0))
+        if read_only is not None:
+            read_only.close()
 
     @contextlib.contextmanager
     def before_opening(self, name: str) -> Iterator[Callable[[], StoreTopic]]:
-        """Alone with the files of a topic that is not open; what is given opens it.
+        """Reserves a topic that is not open; yields a function that opens it.
 
-        `Busy` if it is open; others that open it meanwhile wait. A topic with a partition that
-        cannot be opened is closed, so that it can be repaired.
+        `Busy` if it is open. Other callers that open it meanwhile wait. An open topic with a
+        partition that cannot be opened is closed, so that it can be repaired.
         """
         with self._alone(name):
             if self._topics.opened_topic(name) is not None:
@@ -261,7 +267,7 @@ class StoreTopics:
             yield lambda: _with_groups(self._topics.open(name))
 
     def _close_refused(self, name: str) -> None:
-        """A topic with a partition that cannot be opened; `Busy` if all are open."""
+        """Closes a topic with a partition that cannot be opened; `Busy` if all can be."""
         try:
             self._topics.open(name).partitions  # noqa: B018 - opens them
         except LakebedError:
@@ -269,7 +275,7 @@ class StoreTopics:
         else:
             raise Busy(
                 f"{name}: the topic is in use by the program that has the store open "
-                f"(process {os.getpid()}): end that program first"
+                f"(process {os.getpid()}): stop that program first"
             )
         self._close_groups(name)
         self._topics.close_topic(name)
@@ -281,16 +287,19 @@ class StoreTopics:
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> StoreTopic:
-        """The topic, created if need be; `InputError` if it has another number of partitions."""
+        """Open a topic, and create it if it does not exist.
+
+        `InputError` if it exists with another number of partitions.
+        """
         with self._alone(name):
             try:
                 topic = self._topics.open(name)
             except NotFound:
                 count = 1 if partitions is None else partitions
                 return self._create(name, partitions=count, settings=settings)
-            found = topic.partition_count
-            if partitions not in (None, found):
-                raise InputError(f"the topic {name} has {found} partitions, not {partitions}")
+            actual = topic.partition_count
+            if partitions not in (None, actual):
+                raise InputError(f"the topic {name} has {actual} partitions, not {partitions}")
             return _with_groups(topic)
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
@@ -298,7 +307,7 @@ class StoreTopics:
             self._topics.configure(name, settings)
 
     def delete(self, name: str) -> None:
-        """Remove a topic, its messages, its groups and its dead letters, for good."""
+        """Delete a topic with its messages, groups and dead letters. This cannot be undone."""
         with self._alone(name):
             self._close_groups(name)
             self._forget_unwritable(name)
@@ -309,46 +318,46 @@ class StoreTopics:
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Where to stop in each range so that event time advances in all of them together."""
+        """Return where to stop in each range so that event time advances evenly in all ranges."""
         opened = [
-            self.open_to_read(each.topic, partition=each.partition).partition(each.partition)
-            for each in ranges
+            self.open_to_read(item.topic, partition=item.partition).partition(item.partition)
+            for item in ranges
         ]
-        found = [
-            PartitionRange(partition, each.start, each.end)
-            for partition, each in zip(opened, ranges, strict=True)
+        partition_ranges = [
+            PartitionRange(partition, item.start, item.end)
+            for partition, item in zip(opened, ranges, strict=True)
         ]
-        return advance_partitions(found, messages_max=max_messages, bytes_max=max_bytes)
+        return advance_partitions(partition_ranges, messages_max=max_messages, bytes_max=max_bytes)
 
     def group_names(self, topic: str) -> list[str]:
-        """Of groups that are open or not."""
-        found = list_groups(self._disk, self._root)
-        return sorted({one.group for one in found if one.topic == topic})
+        """Return the names of a topic's groups, open or not."""
+        names = list_groups(self._disk, self._root)
+        return sorted({name.group for name in names if name.topic == topic})
 
     def upkeep_failures(self) -> dict[str, Exception]:
-        """The open partitions whose background work fails at present, and why."""
+        """Return the open partitions whose background work is failing, and the errors."""
         return self._topics.failures()
 
     def group_upkeep_failures(self) -> dict[str, Exception]:
-        """The same of the groups, by topic, partition and group."""
+        """Return the open groups whose background work is failing, by topic, partition and name."""
         failing = self._drive.failures().items()
         return {" ".join(map(str, part.name)): error for part, error in failing}
 
     def opened_group(self, topic: str, group: str) -> Group | None:
-        """The group if it is open; never waits."""
+        """Return the group if it is open, else None; never waits."""
         with self._mutex:
             return None if self._is_closed else self._groups.get((topic, group))
 
     def open_group(self, topic: str, group: str) -> Group:
-        """A group that was made before; `NotFound` if there is none."""
-        opened = self.open(topic)
-        known = self.opened_group(topic, group)
-        if known is None and group not in self.group_names(topic):
+        """Open an existing group; `NotFound` if there is none."""
+        opened_topic = self.open(topic)
+        opened_group = self.opened_group(topic, group)
+        if opened_group is None and group not in self.group_names(topic):
             raise NotFound(f"the topic {topic} has no group {group}")
-        return opened.group(group)
+        return opened_topic.group(group)
 
     def delete_group(self, topic: str, group: str) -> None:
-        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        """Delete a group and its acks. `NotFound` if there is none."""
         with self._alone(topic):
             if group not in self.group_names(topic):
                 raise NotFound(f"the topic {topic} has no group {group}")
@@ -359,15 +368,15 @@ class StoreTopics:
     def close(self) -> None:
         """Close every group and every topic. Idempotent.
 
-        In a forked child there is nothing to close: files and tasks are its parent's.
+        In a forked child it does nothing: files and tasks belong to the parent.
         """
         if self._process != fork_guard.generation():
             return
         with self._mutex:
             self._is_closed = True
-            under_way = list(self._busy.values())
-        for left in under_way:
-            left.wait()
+            operations = list(self._busy.values())
+        for ended in operations:
+            ended.wait()
         with self._mutex:
             names = {topic for topic, _ in self._groups}
             unwritable = list(self._unwritable)
@@ -383,29 +392,29 @@ class StoreTopics:
         self, name: str, *, partitions: int, settings: Mapping[str, object] | None
     ) -> StoreTopic:
         if name not in self._topics.names():
-            # A crash may have left some of a topic of that name: its acks are not of this one.
+            # A crash may have left groups of a deleted topic of that name.
             self._remove_groups(name)
         return _with_groups(self._topics.create(name, partitions=partitions, settings=settings))
 
     @contextlib.contextmanager
     def _alone(self, topic: str) -> Iterator[None]:
-        """One at a time is busy with a topic as a whole; `Closed` if everything is."""
+        """Runs one operation at a time on a topic as a whole; `Closed` after `close`."""
         fork_guard.check(self._process, str(self._root))
-        left = self._runner.event()
+        ended = self._runner.event()
         while True:
             with self._mutex:
                 if self._is_closed:
                     raise Closed(f"{self._root}: the topics are closed")
-                others = self._busy.setdefault(topic, left)
-            if others is left:
+                running = self._busy.setdefault(topic, ended)
+            if running is ended:
                 break
-            others.wait()
+            running.wait()
         try:
             yield
         finally:
             with self._mutex:
                 del self._busy[topic]
-            left.set()
+            ended.set()
 
     # Groups.
 
@@ -425,7 +434,7 @@ class StoreTopics:
             if group is None:
                 is_new = name not in self.group_names(topic.name)
                 group = self._open_group(topic, name, config or self._settings.config(*key))
-                if is_new or topic.partition_count == 1:  # a new one is on the disk now
+                if is_new or topic.partition_count == 1:  # a new group must have its files now
                     self._open_parts(group)
                 else:
                     group.open_in_background()
@@ -438,7 +447,7 @@ class StoreTopics:
             return group
 
     def _check_current(self, topic: Topic) -> None:
-        """`Closed` if the topic was deleted, even if there is another one of its name."""
+        """Raises `Closed` if the topic was deleted, even if there is a new one of its name."""
         current = None
         with contextlib.suppress(NotFound):
             current = self._topics.open(topic.name)
@@ -447,7 +456,7 @@ class StoreTopics:
 
     def _open_group(self, topic: Topic, name: str, config: GroupConfig) -> Group:
         if config.delivery_count_max:
-            dead_letter_topic(topic.name)  # now, rather than when there is one to be kept
+            dead_letter_topic(topic.name)  # fails now, not when the first dead letter is written
         finish_removal(self._disk, self._root, topic=topic.name, group=name)
         return Group(
             name,
@@ -501,33 +510,35 @@ class StoreTopics:
             return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
-        """A topic of that name that holds other messages, or cannot be read, is left alone. Never
-        fails, for the topic itself is gone."""
+        """Deletes a topic's dead-letter topic, unless it has other messages or is unreadable.
+
+        Never fails, because the topic itself is already deleted.
+        """
         try:
             letters = self.open_to_read(dead_letter_topic(topic))
             if are_letters_of(topic, letters.partitions):
                 self.delete(letters.name)
         except (NotFound, BadName):
-            pass  # there are none
+            pass  # the topic has no dead letters
         except LakebedError as error:
-            _log.warning("the dead letters of %s are not deleted with it: %s", topic, error)
+            _log.warning("topic %s: its dead letters cannot be deleted: %s", topic, error)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:
         letters = self.open(dead_letter_topic(topic.name))
-        # Whoever sends them back may fail as often as it likes.
+        # Sending letters back may fail any number of times.
         plain = replace(self._group_config, delivery_count_max=0, per_key_order=False)
         return letters.group(REDRIVE_PREFIX + group, config=plain)
 
     def _close_groups(self, topic: str, group: str | None = None) -> None:
-        """All of a topic, or one."""
+        """Closes one group of a topic, or all of them."""
         with self._mutex:
             keys = [key for key in self._groups if key[0] == topic and group in (None, key[1])]
             closed = [self._groups.pop(key) for key in keys]
             for key in keys:
                 self._kept.pop(key, None)
         with contextlib.ExitStack() as stack:
-            for one in closed:
-                stack.callback(self._close_parts, one)
+            for closed_group in closed:
+                stack.callback(self._close_parts, closed_group)
 
     def _close_parts(self, group: Group) -> None:
         with contextlib.ExitStack() as stack:
@@ -536,16 +547,16 @@ class StoreTopics:
                 stack.callback(self._drive.remove, part)
 
     def _remove_groups(self, topic: str) -> None:
-        """Of a topic that does not exist: so it need not be done at once."""
+        """Removes the groups of a deleted topic, one file at a time; a crash may leave some."""
         for group in self.group_names(topic):
             self._forget_losses(topic, group)
         finish_removals(self._disk, self._root, topic=topic)
-        for found in list_groups(self._disk, self._root):
-            if found.topic == topic:
-                GroupPaths(self._root, found).remove(self._disk)
+        for name in list_groups(self._disk, self._root):
+            if name.topic == topic:
+                GroupPaths(self._root, name).remove(self._disk)
 
     def _forget_losses(self, topic: str, group: str) -> None:
-        """Of a group that was deleted."""
+        """Removes the recorded losses of a deleted group."""
         if self._damage is not None:
             self._damage.forget(GROUPS, damage_name(topic, group))
 

@@ -1,4 +1,4 @@
-"""An upload in parts, for a program that embeds the store.
+"""A multipart upload, for a program that embeds the store.
 
 upload = bucket.upload("backup.tar")
 for number, piece in enumerate(pieces, 1):
@@ -15,32 +15,32 @@ from lakebed.seglake.upload_rows import PartInfo, UploadInfo
 
 
 class Upload:
-    """Thread-safe: parts may come from many threads, in any order."""
+    """A multipart upload. Thread-safe: many threads may put parts, in any order."""
 
     def __init__(self, uploads: Uploads, info: UploadInfo) -> None:
         self.info = info
         self._uploads = uploads
 
     def put(self, number: int, source: Source) -> PartInfo:
-        """Store a part; one of the same number is replaced. All but the last need 5 MiB."""
+        """Store a part, replacing one of the same number. All parts but the last need 5 MiB."""
         info = self.info
         return self._uploads.put_part(info.bucket, info.key, info.upload_id, number, source)
 
     def parts(self) -> list[PartInfo]:
-        """What was uploaded, by number."""
+        """Return the parts that were uploaded, by number."""
         info = self.info
-        found: list[PartInfo] = []
+        parts: list[PartInfo] = []
         after: int | None = 0
         while after is not None:
             page = self._uploads.parts(info.bucket, info.key, info.upload_id, after=after)
-            found += page.parts
+            parts += page.parts
             after = page.next_number
-        return found
+        return parts
 
     def complete(
         self, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> ObjectInfo:
-        """The object of all parts that were uploaded."""
+        """Complete the upload: create the object from all parts that were uploaded."""
         info = self.info
         parts = [NamedPart(part.number, part.etag) for part in self.parts()]
         condition = Condition(if_match=if_match, if_none_match=if_none_match)

@@ -1,14 +1,14 @@
-"""Verifying a log: every checksum of every segment, and that the segments follow each other.
+"""Verifies a log on disk: every checksum of every segment, and that no segment is missing.
 
-Nothing is changed and no lock is taken. Beside a writer a segment that is not sealed is judged up
-to the durable end: what stands behind it is not part of the log yet. Where the durable end is not
-known (the machine was started anew since, or the file is gone) all of the file is judged.
+Nothing is changed and no lock is taken. While another process writes, a segment that is not sealed
+is checked up to the durable end: bytes after that are not part of the log yet. If the durable end
+is not known (the machine was restarted, or the file is gone) the whole file is checked.
 
-A segment that the sealed pointer counts as sealed must have its footer. One that is in a colder
-tier alone is part of the log too; whether it is whole there is for `tier_verification` to find out.
+A segment that is sealed according to the sealed pointer must have a footer. A segment that is only
+in a colder tier is part of the log too; `tier_verification` checks it there.
 
-`Verification.pieces` lists what there is to check, with all that the check needs to know;
-`check_segment` checks one of them, here or elsewhere.
+`Verification.pieces` lists the segments to check, with everything that the check needs to know, and
+`check_segment` checks one of them, in this process or another.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _READ_ATTEMPTS = 8
 
 
 class Problem(NamedTuple):
-    """One place where bytes are not what they must be: `[offset, offset + length)` of a file."""
+    """Bytes `[offset, offset + length)` of a file that are torn or corrupt."""
 
     path: str
     offset: int | None
@@ -58,18 +58,21 @@ class Problem(NamedTuple):
 
 
 class SegmentPiece(NamedTuple):
-    """One segment's file, and what the rest of the log says of it."""
+    """One unit of the check: a segment's file, and what other files of the log say about it."""
 
     name: SegmentName
     path: str
-    confirmed: int | None  # how far it is known to be durable, if it is not sealed
+    confirmed: int | None  # how many bytes are known to be durable, if it is not sealed
     must_be_sealed: bool
-    is_cut: bool  # if it is not sealed, nothing behind `confirmed` is judged
+    is_cut: bool  # if it is not sealed, bytes after `confirmed` are not checked
     is_archived: bool = False
 
 
 class SegmentReport(NamedTuple):
-    """One segment. `inspection` is None if its version is not ours, or it was removed meanwhile."""
+    """The result of checking one segment.
+
+    `inspection` is None if the segment has another version, cannot be read, or was removed.
+    """
 
     name: SegmentName
     path: str
@@ -78,38 +81,38 @@ class SegmentReport(NamedTuple):
 
 
 class Verification:
-    """One look at a log."""
+    """Lists the segments of a log, and finds problems that do not need their content."""
 
     def __init__(self, disk: Disk, paths: LogPaths, *, whole_tail: bool = False) -> None:
-        """`whole_tail`: judge also what stands behind the durable end. Only if nobody writes."""
+        """`whole_tail` also checks bytes after the durable end; only if no process writes."""
         self._disk = disk
         self._paths = paths
         self._whole_tail = whole_tail
         self.problems: list[Problem] = []  # of the log, not of one segment
-        # In this order: what the first two tell of is in the list that comes after them.
+        # Read before the segments are listed, so that all segments that they name are listed.
         self._pointer = self._load_pointer()
         self._durable = self._load_durable_end()
         is_known = self._durable is not None and self._durable.boot_id == disk.boot_id()
         self._is_end_known = is_known
         self._archived = self._load_archived()
         self._list_segments()
-        if self._missing():  # or moved between two looks
+        if self._missing():  # a segment may have moved to another tier in between
             self._list_segments()
         self._check_order()
 
     def pieces(self) -> list[SegmentPiece]:
-        """What is to be checked, oldest first."""
+        """Returns the segments to check, oldest first."""
         return [self._piece(index, name) for index, name in enumerate(self.names)]
 
     def archived(self) -> list[SegmentPiece]:
-        """What is to be checked in the archive, oldest first; it is no part of the log any more."""
+        """Returns the segments in the archive to check, oldest first; the log has left them."""
         return [
             SegmentPiece(segment_name(info), info.path, None, True, False, is_archived=True)
             for info in self._archived
         ]
 
     def elsewhere(self) -> list[SegmentState]:
-        """The segments that are in colder tiers alone, oldest first."""
+        """Returns the segments that are only in colder tiers, oldest first."""
         here = {name.segment_id for name in self.names}
         return [
             state
@@ -120,17 +123,17 @@ class Verification:
         ]
 
     def _list_segments(self) -> None:
-        """At the files, and after them at what is recorded."""
-        found = map(SegmentName.parse, self._disk.names(self._paths.segments))
-        self.names = sorted(name for name in found if name is not None)
+        """Lists the files first, and reads the manifest log after that; see `residency`."""
+        names = map(SegmentName.parse, self._disk.names(self._paths.segments))
+        self.names = sorted(name for name in names if name is not None)
         self.states, self._manifest_problems = recorded(self._disk, self._paths)
 
     def _missing(self) -> list[tuple[int, int]]:
-        """The numbers `[first, end)` between those of segments that are somewhere."""
-        known = {name.segment_id for name in self.names}
-        known |= {state.segment_id for state in self.elsewhere()}
-        pairs = pairwise(sorted(known))
-        return [(one + 1, other) for one, other in pairs if one + 1 < other]
+        """Returns the ranges `[first, end)` of segment ids that are in no tier."""
+        segment_ids = {name.segment_id for name in self.names}
+        segment_ids |= {state.segment_id for state in self.elsewhere()}
+        pairs = pairwise(sorted(segment_ids))
+        return [(left + 1, right) for left, right in pairs if left + 1 < right]
 
     def _piece(self, index: int, name: SegmentName) -> SegmentPiece:
         confirmed = self._confirmed(index, name)
@@ -140,7 +143,7 @@ class Verification:
         return SegmentPiece(name, self._paths.segment(name), confirmed, must_be_sealed, is_cut)
 
     def _confirmed(self, index: int, name: SegmentName) -> int | None:
-        """How far an unsealed segment is known to be durable."""
+        """Returns how many bytes of an unsealed segment are known to be durable."""
         if self._durable is None:
             return None
         if name.segment_id == self._durable.segment_id:
@@ -154,23 +157,25 @@ class Verification:
 
     def _check_order(self) -> None:
         for problem in self._manifest_problems:
-            told = f"segments elsewhere may not be known, lakebed manifest verify tells: {problem}"
-            self._add(self._paths.manifest, told)
-        for one, other in pairwise(self.names):
-            if one.segment_id == other.segment_id:
-                path = self._paths.segment(other)
-                self._add(path, "another file has the same segment's number")
+            text = (
+                f"segments in colder tiers may be unknown, run lakebed manifest verify: {problem}"
+            )
+            self._add(self._paths.manifest, text)
+        for previous, name in pairwise(self.names):
+            if previous.segment_id == name.segment_id:
+                path = self._paths.segment(name)
+                self._add(path, "another file has the same segment number")
         paths = {name.segment_id: self._paths.segment(name) for name in self.names}
         for first, end in self._missing():
             missing = f"segment {first}" if first + 1 == end else f"segments {first} to {end - 1}"
             path = paths.get(end, self._paths.segments)
-            where = "before it" if end in paths else f"before segment {end}"
-            self._add(path, f"missing {where}: {missing}")
+            place = "before it" if end in paths else f"before segment {end}"
+            self._add(path, f"missing {place}: {missing}")
         durable = self._durable
         newest = max([*paths, *(state.segment_id for state in self.elsewhere())], default=-1)
         is_lost = durable is not None and newest < durable.segment_id
         if is_lost and durable is not None and durable.offset > RECORDS_START:
-            problem = f"segment {durable.segment_id} is missing, which has durable records"
+            problem = f"segment {durable.segment_id} is missing, although it has durable records"
             self._add(self._paths.segments, problem)
 
     def _add(self, path: str, problem: str) -> None:
@@ -194,7 +199,10 @@ class Verification:
             return None
 
     def _load_durable_end(self) -> DurableEnd | None:
-        """None if it is missing or damaged: it is advice. A writer overwrites it in place."""
+        """Loads the durable end; None if it is missing or damaged, because it is only a hint.
+
+        It is read several times, because a writer overwrites it in place.
+        """
         path = self._paths.durable_end
         for _ in range(_READ_ATTEMPTS):
             try:
@@ -207,7 +215,10 @@ class Verification:
 
 
 def check_segment(disk: Disk, piece: SegmentPiece) -> SegmentReport:
-    """Every byte that is judged. One that is gone was moved, or removed by retention."""
+    """Checks every byte of a segment's file.
+
+    There is no problem if the file does not exist: the segment was moved or removed.
+    """
     try:
         with disk.open(piece.path) as file:
             salvaged, confirmed = _content(file, file.size(), piece)
@@ -228,7 +239,7 @@ def _read_problem(path: str, error: DiskError) -> Problem:
 
 
 def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -> SegmentReport:
-    """What the bytes of a segment say, at its full length, wherever they are from."""
+    """Checks the bytes of a complete segment, from any source."""
     name, path = piece.name, piece.path
     try:
         inspection = inspect_segment(data, name=name, confirmed=confirmed)
@@ -240,7 +251,7 @@ def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -
 
 
 def _content(file: File, size: int, piece: SegmentPiece) -> tuple[Salvaged, int | None]:
-    """What of the file is judged, at its full length; how far it must be good."""
+    """Returns the content to check, padded to the file's length, and how far it must be good."""
     if _is_sealed(file, size):
         return read_around(file, size), None
     if piece.is_cut and piece.confirmed is not None:
@@ -253,24 +264,24 @@ def _content(file: File, size: int, piece: SegmentPiece) -> tuple[Salvaged, int 
 def _footer_problems(inspection: Inspection, piece: SegmentPiece, size: int) -> Iterator[Problem]:
     if inspection.is_sealed or not piece.must_be_sealed:
         return
-    why = inspection.footer_problem or "there is none"
-    problem = f"the footer of a sealed segment: {why}"
+    why = inspection.footer_problem or "it has no footer"
+    problem = f"the segment must be sealed, but its footer is missing or damaged: {why}"
     offset = max(0, size - FOOTER_BYTES)
     yield Problem(piece.path, offset, FOOTER_BYTES, Verdict.CORRUPT, problem)
 
 
 def _is_sealed(file: File, size: int) -> bool:
-    """Whether the file has a footer, and so never changes again."""
+    """Whether the file has a footer, and so does not change any more."""
     if size < RECORDS_START + FOOTER_BYTES:
         return False
     try:
         return decode_footer(file.pread(records_end_max(size), FOOTER_BYTES)) is not None
     except (DataError, DiskError):
-        return False  # damaged, or being written now
+        return False  # damaged, or being written
 
 
 def _damages(inspection: Inspection, path: str) -> Iterator[Problem]:
-    """What the inspection found, in the order of the file."""
+    """Yields the problems that the inspection found, in file order."""
     tail = [] if inspection.tail is None else [inspection.tail]
     for damage in sorted([*inspection.damages, *inspection.problems, *tail]):
         is_torn = inspection.verdict is Verdict.TORN
@@ -279,9 +290,9 @@ def _damages(inspection: Inspection, path: str) -> Iterator[Problem]:
 
 
 def problem_of(error: DataError, path: str) -> Problem:
-    """What is wrong with a file that could not be read as what it is."""
+    """Makes a problem of an error about a file's content; `path` if the error names no file."""
     verdict = Verdict.TORN if isinstance(error, Torn) else Verdict.CORRUPT
     facts = "" if error.expected is None else f", expected {error.expected}"
     facts += "" if error.found is None else f", found {error.found}"
-    where = path if error.path is None else os.fspath(error.path)
-    return Problem(where, error.offset, 0, verdict, f"{error.problem}{facts}")
+    file_path = path if error.path is None else os.fspath(error.path)
+    return Problem(file_path, error.offset, 0, verdict, f"{error.problem}{facts}")

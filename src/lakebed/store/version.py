@@ -1,14 +1,14 @@
-"""`store.json`: what a root is, and which version of a store it holds.
+"""`store.json`: marks a root as a store, and records the version of its format.
 
     {"format": "lakebed store", "version": 1, "created_ms": 1700000000000, "program": "1.0.0"}
 
-Written when the root is first opened for writing, by the holder of the lock, and again when it is
-opened by another release: `program` is the one that opened it last. A store that was restored from
-a backup also has `restored_ms`, when that was: leases that were given out before are not its own.
+The holder of the lock writes it when the root is first opened for writing, and again when another
+release opens it: `program` is the release that opened the root last. A store that was restored from
+a backup also has `restored_ms`, the time of the restore: leases from before that are refused.
 
-A root without the file is new, or was only ever written by a bare `AofManager`: its logs are those
-of version 1; or it is being restored from a backup: then `restoring.json` is there, and the root
-cannot be opened.
+A root without the file is new, or only an `AofManager` wrote it (its logs are those of version 1),
+or it is being restored from a backup. In the last case it has `restoring.json` and cannot be
+opened.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ FILE_BYTES_MAX = 4 * KIB
 
 
 class UnfinishedRestore(InputError):
-    """The root is not complete."""
+    """The root is an unfinished restore. Run the restore again."""
 
     def __init__(self, root: PathLike) -> None:
         super().__init__(
-            f"{os.fspath(root)}: a restore was begun here and not finished: run it again, or "
+            f"{os.fspath(root)}: a restore into this folder was not finished: run it again, or "
             "restore into an empty folder"
         )
 
 
 class StoreVersion(NamedTuple):
-    """What the file says."""
+    """The content of `store.json`."""
 
     version: int
     created_ms: int  # since 1970
-    restored_ms: int = 0  # since 1970; 0 if it never was
-    program: str = ""  # the release that opened it last; stores before there was this have none
+    restored_ms: int = 0  # since 1970; 0 if the store was never restored
+    program: str = ""  # the release that opened it last; empty if that did not record it
 
 
 def load(disk: Disk, root: PathLike) -> StoreVersion | None:
-    """What the root's file says, None if there is none.
+    """Loads the root's `store.json`; None if there is none.
 
-    `UnknownVersion` if it is newer than this program, `Corrupt` if it cannot be understood, and
-    `UnfinishedRestore` while, or after, the root is restored from a backup.
+    `UnknownVersion` if it is newer than this program, `Corrupt` if it cannot be read, and
+    `UnfinishedRestore` if a restore into the root is running or was interrupted.
     """
     path = _path(root)
     try:
@@ -66,15 +66,18 @@ def load(disk: Disk, root: PathLike) -> StoreVersion | None:
 
 
 def ensure(disk: Disk, root: PathLike, *, now_ms: int, program: str = "") -> StoreVersion:
-    """As `load`; creates the file if there is none, and notes who opens it. With the lock held."""
-    found = load(disk, root)
-    if found is not None and found.program == program:
-        return found
+    """Loads `store.json`, and writes it if there is none or another release wrote it.
+
+    The caller holds the lock.
+    """
+    existing = load(disk, root)
+    if existing is not None and existing.program == program:
+        return existing
     _remove_leftovers(disk, root)
-    noted = StoreVersion(VERSION, now_ms) if found is None else found
-    noted = noted._replace(program=program)
-    replace_atomically(disk, _path(root), encode(noted))
-    return noted
+    updated = StoreVersion(VERSION, now_ms) if existing is None else existing
+    updated = updated._replace(program=program)
+    replace_atomically(disk, _path(root), encode(updated))
+    return updated
 
 
 def encode(version: StoreVersion) -> bytes:
@@ -95,18 +98,18 @@ def decode(data: bytes, *, path: PathLike) -> StoreVersion:
     version = _number(document, "version", path)
     if version > VERSION:
         raise UnknownVersion(
-            "a store written by a newer version of Lakebed, which is needed to open it",
+            "the store was written by a newer version of Lakebed: use that version to open it",
             path=path,
             expected=f"at most {VERSION}",
             found=version,
         )
     if version < VERSION:
         raise UnknownVersion(
-            "a store of a version that never was", path=path, expected=VERSION, found=version
+            "the store has an invalid version", path=path, expected=VERSION, found=version
         )
     program = document.get("program", "")
     if not isinstance(program, str):
-        raise Corrupt('"program" is not a text', path=path)
+        raise Corrupt('"program" is not a string', path=path)
     restored_ms = _number(document, "restored_ms", path) if "restored_ms" in document else 0
     return StoreVersion(version, _number(document, "created_ms", path), restored_ms, program)
 
@@ -123,7 +126,7 @@ def _path(root: PathLike) -> str:
 
 
 def _remove_leftovers(disk: Disk, root: PathLike) -> None:
-    """What a creation left behind that was cut short; the root has other people's files too."""
+    """Removes temporary files of an interrupted write. Files that are not the store's are kept."""
     for name in disk.names(root):
         if name.startswith(f"{FILE_NAME}.") and name.endswith(TEMPORARY_SUFFIX):
             with contextlib.suppress(NotFound):

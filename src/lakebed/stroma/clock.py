@@ -1,10 +1,10 @@
-"""A group's two clocks.
+"""The two clocks of a group.
 
-Leases and delays run on the group's own: ms since 1970 as the wall clock had it at the opening,
-counted by the monotonic clock. So a lease lasts as long as it was given for, whatever happens to
-the wall clock. Schedules are compared with the wall clock itself, and follow its steps.
+Leases and delays use the group's own clock: it starts at the wall clock's time when the group is
+opened, and then advances with the monotonic clock. So a lease lasts as long as it was granted for,
+even if the wall clock is changed. Schedules use the wall clock itself and follow its changes.
 
-On disk, and for callers, a time is always the wall clock's: `ahead_ms` leads from one to the other.
+Times on disk, and times passed to callers, are always the wall clock's. `ahead_ms` converts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lakebed.base.clock import NS_PER_MS, Clock
 
 
 class GroupClock:
-    """Thread-safe."""
+    """The group's clock and the wall clock, in ms since 1970. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,5 +26,5 @@ class GroupClock:
         return max(0, self._clock.wall_ns()) // NS_PER_MS
 
     def ahead_ms(self) -> int:
-        """How far the wall clock is ahead of the group's: by its steps since the opening."""
+        """Returns how far the wall clock is ahead of the group's: its changes since the opening."""
         return self.wall_ms() - self.now_ms()

@@ -15,37 +15,37 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class GroupConfig:
-    """How a group leases, and how it keeps what it knows."""
+    """Configures how a group leases messages and stores its state."""
 
     lease_ms: int = bounded(30_000, minimum=1, maximum=_DAY_MS)
-    """A message is held so long by whoever leased it."""
+    """How long a message is leased."""
     in_flight_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
-    """So many messages of a partition are leased at a time."""
+    """Maximum number of leased messages of a partition."""
     delivery_count_max: int = bounded(0, minimum=0, maximum=1_000_000)
-    """A message that was leased so often is a dead letter; 0: never."""
+    """Number of leases after which a message becomes a dead letter; 0: never."""
     ack_level: str = AFTER_FSYNC
-    """`after_fsync`, or `after_write`: a power cut takes back the last `sync_ms`."""
+    """`after_fsync`, or `after_write`: a power cut can lose the acks of the last `sync_ms`."""
     sync_ms: int = bounded(100, minimum=1, maximum=60_000)
-    """What was only written is synced after so long."""
+    """With `after_write`: the time after which written acks are synced."""
     per_key_order: bool = False
-    """Whether messages of one key are leased in order, and to one holder at a time."""
+    """Lease the messages of one key in order and to one holder at a time."""
     key_window_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
-    """So many unsettled messages are known at a time for that."""
+    """Maximum number of unsettled messages tracked for `per_key_order`."""
     compaction_bytes: int = bounded(4 * MIB, minimum=KIB, maximum=GIB)
-    """A delta that is larger, and larger than its snapshot, is folded into a new one."""
+    """Fold a delta that is larger than this, and than its snapshot, into a new snapshot."""
     compaction_events: int = bounded(50_000, minimum=1, maximum=10_000_000)
-    """One of more events is, too."""
+    """Fold a delta with more events than this."""
     reserve_bytes: int = bounded(0, minimum=0, maximum=TIB)
-    """Groups leave so much of the disk free."""
+    """Disk space that groups leave free."""
 
     def __post_init__(self) -> None:
         check(self)
         if self.ack_level not in (AFTER_FSYNC, AFTER_WRITE):
             raise BadConfig(
-                f"ack_level = {self.ack_level!r}: allowed are {AFTER_FSYNC} and {AFTER_WRITE}"
+                f"ack_level {self.ack_level!r}: must be {AFTER_FSYNC!r} or {AFTER_WRITE!r}"
             )
 
     @property
     def syncs_each(self) -> bool:
-        """Whether a call returns only when its events are on the device."""
+        """Whether a call returns only after its events are synced."""
         return self.ack_level == AFTER_FSYNC

@@ -1,12 +1,13 @@
-"""A delta log as bytes: its header, and its events, told apart from what is torn or damaged.
+"""Decodes a delta log: its header and its events, and distinguishes torn from damaged bytes.
 
-Events are walked from the first. Where one is bad:
-- zeros up to the end of the file: the end;
-- no good event behind it: torn, an unfinished write, to be cut;
-- a good event behind it: corrupt. The bytes between are reported, and the walk goes on there.
+Events are walked from the first one. At bytes that are not a good event:
+- if there are only zeros up to the end of the file, the log ends;
+- if no good event follows, the bytes are torn: an unfinished write, to be cut;
+- if a good event follows, the bytes are corrupt. They are reported, and the walk continues at that
+  event.
 
-A power cut may keep the last part of an unfinished write and lose the first, which then counts as
-corrupt: nobody can tell the two apart, and to report too much loses nothing.
+A power cut may keep the last part of an unfinished write and lose its beginning. This counts as
+corrupt, because it looks the same as damage, and reporting it costs nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from lakebed.stroma.format import (
 
 
 class Verdict(Enum):
-    """What a delta is."""
+    """The condition of a delta log."""
 
     WHOLE = "whole"
     TORN = "torn"
@@ -48,7 +49,7 @@ class Verdict(Enum):
 
 
 class Damage(NamedTuple):
-    """Bytes `[start, end)` with good events behind them, or an event that no writer would write."""
+    """Bad bytes `[start, end)` followed by good events, or an event with an invalid payload."""
 
     start: int
     end: int
@@ -56,7 +57,7 @@ class Damage(NamedTuple):
 
 
 class PlacedEvent(NamedTuple):
-    """A good event: where it is, its type, and its payload."""
+    """An event with a right checksum: its position, its type and its payload."""
 
     offset: int
     event_type: int
@@ -85,42 +86,43 @@ def encode_header(
 
 
 def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHeader:
-    """`Torn` if it was never written whole, `Corrupt` if it was damaged since."""
+    """Raises `Torn` if the header was never written completely, and `Corrupt` if it is damaged."""
     if len(data) < DELTA_HEADER.size:
-        raise Torn("the header is cut short", path=path, offset=0, expected=DELTA_HEADER.size,
-                   found=len(data))  # fmt: skip
+        raise Torn("the delta log's header is cut short", path=path, offset=0,
+                   expected=DELTA_HEADER.size, found=len(data))  # fmt: skip
     if not any(data[: DELTA_HEADER.size]):
-        raise Torn("the header was never written", path=path, offset=0)
+        raise Torn("the delta log's header was never written", path=path, offset=0)
     header = DELTA_HEADER.unpack(data)
     if header.magic != DELTA_MAGIC:
-        raise Corrupt("not a delta log", path=path, offset=0, expected=DELTA_MAGIC,
-                      found=header.magic)  # fmt: skip
+        raise Corrupt("not a delta log: its magic number is wrong", path=path, offset=0,
+                      expected=DELTA_MAGIC, found=header.magic)  # fmt: skip
     checksum = crc32c(data[: DELTA_HEADER.offset_of("header_crc32c")])
-    if DELTA_HEADER.size < header.header_len <= HEADER_BYTES_MAX:  # with fields not known here
+    if DELTA_HEADER.size < header.header_len <= HEADER_BYTES_MAX:  # it has unknown fields
         checksum = crc32c(data[DELTA_HEADER.size : header.header_len], checksum)
     if checksum != header.header_crc32c:
-        raise Corrupt("the header's checksum is wrong", path=path, offset=0,
+        raise Corrupt("the checksum of the delta log's header is wrong", path=path, offset=0,
                       expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
     if header.version != DELTA_VERSION:
-        raise UnknownVersion("delta log", path=path, expected=DELTA_VERSION, found=header.version)
+        raise UnknownVersion("unsupported delta log version", path=path, expected=DELTA_VERSION,
+                             found=header.version)  # fmt: skip
     if not DELTA_HEADER.size <= header.header_len <= min(HEADER_BYTES_MAX, len(data)):
-        raise Corrupt("wrong length of the header", path=path, expected=DELTA_HEADER.size,
-                      found=header.header_len)  # fmt: skip
+        raise Corrupt("the delta log's header has a wrong length", path=path,
+                      expected=DELTA_HEADER.size, found=header.header_len)  # fmt: skip
     return header
 
 
 class DeltaWalk:
-    """Walks the events of a delta once; what was found besides them is known at the end."""
+    """Walks the events of a delta log once. The counts and damages are complete at the end."""
 
     def __init__(
         self, data: memoryview, *, start: int = EVENTS_START, path: PathLike | None = None
     ) -> None:
-        """`start` is where the header ends."""
+        """`start` is the end of the header."""
         self._data = data
         self._path = path
         self._start = start
-        self.end = start  # of the last good event
-        self.used = len(bytes(data).rstrip(b"\0"))  # behind it there are only zeros
+        self.end = start  # the end of the last good event
+        self.used = len(bytes(data).rstrip(b"\0"))  # after it there are only zeros
         self.damages: list[Damage] = []
         self.event_count = 0
         self.unknown_count = 0
@@ -134,21 +136,21 @@ class DeltaWalk:
 
     @property
     def torn_bytes(self) -> int:
-        """Behind the last good event."""
+        """The number of nonzero bytes after the last good event."""
         return max(0, self.used - self.end)
 
     def __iter__(self) -> Iterator[PlacedEvent]:
-        """The good events. `UnknownVersion` at one of another version."""
+        """Yields the good events. Raises `UnknownVersion` at an event of another version."""
         start: int | None = self._start
         while start is not None:
-            bad = yield from self._row(start)
-            start = self._find(bad + 1)
+            bad_start = yield from self._row(start)
+            start = self._find(bad_start + 1)
             if start is not None:
-                problem = f"{start - bad} bytes that are no event, with good events behind them"
-                self.damages.append(Damage(bad, start, problem))
+                problem = f"{start - bad_start} bytes are damaged, and good events follow them"
+                self.damages.append(Damage(bad_start, start, problem))
 
     def _row(self, offset: int) -> Generator[PlacedEvent, None, int]:
-        """Events that follow one another; returns where there is no further one."""
+        """Yields consecutive good events; returns where they end."""
         data, size = self._data, len(self._data)
         values, header_bytes, trailer_bytes = EVENT_HEADER.values, EVENT_HEADER.size, CHECKSUM.size
         while (first := offset + header_bytes) + trailer_bytes <= size:
@@ -159,7 +161,7 @@ class DeltaWalk:
             if crc32c(data[offset + EVENT_CHECKED_FROM : last]) != CHECKSUM.values(data, last)[0]:
                 break
             if version != EVENT_VERSION:
-                raise UnknownVersion("event", path=self._path, offset=offset,
+                raise UnknownVersion("unsupported event version", path=self._path, offset=offset,
                                      expected=EVENT_VERSION, found=version)  # fmt: skip
             self.end = last + trailer_bytes
             self.event_count += 1
@@ -170,7 +172,7 @@ class DeltaWalk:
         return offset
 
     def _find(self, start: int) -> int | None:
-        """The next place at or behind `start` where a good event is, of whatever version."""
+        """Returns the position of the next good event of any version, or None."""
         for match in EVENT_MARK.finditer(self._data[: self.used], start):
             if self._is_good(match.start()):
                 return match.start()

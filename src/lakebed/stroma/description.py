@@ -1,4 +1,4 @@
-"""A group at one moment, for people and for metrics."""
+"""A description of a group at one moment, for people and for metrics."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from lakebed.stroma.state import GroupState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupPartition:
-    """A group in one partition. Counts are of messages, but for the last ones."""
+    """The state of a group in one partition. `lag` to `settled_ahead` are numbers of messages."""
 
     acked_until: int  # every message before it is settled
-    looked_until: int  # nobody looked at those from there on
+    looked_until: int  # messages from here on have not been examined yet
     high_watermark: int
-    lag: int  # not settled
+    lag: int  # messages that are not settled
     in_flight: int
-    waiting: int  # for a delay, or their time
-    exhausted: int  # leased too often; for the dead-letter topic
-    settled_ahead: int  # of a gap
+    waiting: int  # for a delay or a schedule
+    exhausted: int  # leased too often; due for the dead-letter topic
+    settled_ahead: int  # settled after the first unsettled message
     epoch: int
     generation: int
     snapshot_bytes: int
     delta_bytes: int
     delta_events: int
-    unknown_events: int  # met at the opening: skipped
-    flagged_events: int
-    problems: tuple[str, ...]  # met at the opening
+    unknown_events: int  # of unknown types, skipped when the group was opened
+    flagged_events: int  # with unknown flags
+    problems: tuple[str, ...]  # found when the group was opened
 
 
 def count_messages(state: GroupState) -> tuple[int, int]:
-    """How many wait, and how many are exhausted. Walks all runs."""
+    """Returns how many messages are waiting and how many are exhausted. Walks all runs."""
     counts: Counter[bool] = Counter()
     for start, end, status in state.runs:
         if status.kind is StatusKind.WAITING:

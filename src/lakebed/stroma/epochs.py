@@ -1,11 +1,11 @@
-"""Epochs: the number of a lease, by which a holder whose lease ended is told from the present one.
+"""Epochs: numbers of leases. They distinguish the current holder of a message from earlier ones.
 
-Each lease has the next one. Before an epoch is handed out, a reservation that covers it is on the
-device, whatever the group's ack level; opening a group goes on behind the reservation. So no epoch
-comes again, also if leases that were only written are lost with the power.
+Each lease gets the next epoch. Before an epoch is used, a reservation that covers it is durable, at
+every ack level. Opening a group continues after the reservation. So an epoch is never reused, even
+if leases that were written but not synced are lost in a power cut.
 
-They are 32 bits wide and go round, leaving out 0: of two, the later one is at most half of the
-circle ahead. One comes again after four thousand million others.
+Epochs have 32 bits and wrap around, skipping 0. Of two epochs, the later one is at most half the
+range ahead. An epoch is used again only after about four billion others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def next_epoch(epoch: int) -> int:
 
 
 def leap(epoch: int) -> int:
-    """The last one of a reservation that starts behind `epoch`."""
+    """Returns the last epoch of a reservation that starts after `epoch`."""
     ahead = epoch + RESERVED_COUNT
     return ahead if ahead <= U32_MAX else ahead - U32_MAX
 
@@ -30,5 +30,5 @@ def is_later(epoch: int, than: int) -> bool:
     return epoch != than and (epoch - than) & U32_MAX < _HALF
 
 
-def later(one: int, other: int) -> int:
-    return one if is_later(one, other) else other
+def later(first: int, second: int) -> int:
+    return first if is_later(first, second) else second

@@ -1,4 +1,4 @@
-"""What a group refuses beyond the errors that all engines share."""
+"""The errors of consumer groups, in addition to those of `lakebed.base`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from lakebed.base.errors import InputError
 
 
 class StaleLease(InputError):
-    """The caller does not hold these messages: its lease ended, or it never had one.
+    """The caller does not hold all of these messages: its lease ended, or it never had one.
 
-    A lease also ends when its topic or its group is deleted, even if another one of that name
-    is made.
+    A lease also ends when its topic or its group is deleted, even if a new one with the same name
+    is created.
 
-    Nothing was changed, neither for `ranges`, which are the ones it does not hold, nor for others.
+    `ranges` are the messages that the caller does not hold. Nothing was changed, not even for the
+    other messages of the call.
     """
 
     def __init__(
@@ -24,8 +25,10 @@ class StaleLease(InputError):
         why: str = "the lease has ended",
     ) -> None:
         start, end = ranges[0]
-        what = f"message {start} is" if end == start + 1 else f"messages {start} to {end - 1} are"
-        more = "" if len(ranges) == 1 else f" (nor are {len(ranges) - 1} more ranges)"
-        super().__init__(f"{what} not leased under epoch {epoch}{more}: {why}")
+        messages = (
+            f"message {start} is" if end == start + 1 else f"messages {start} to {end - 1} are"
+        )
+        more = "" if len(ranges) == 1 else f" (and {len(ranges) - 1} more ranges are not)"
+        super().__init__(f"{messages} not leased under epoch {epoch}{more}: {why}")
         self.ranges = tuple(ranges)
         self.epoch = epoch

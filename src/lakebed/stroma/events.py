@@ -1,7 +1,7 @@
-"""What happened to a group, as values and as bytes.
+"""The events of a group, as values and as bytes.
 
-Most events are the records of `format` themselves. Those that cover ranges hold any number of
-them, so that a call that touches a thousand ranges is one event, and one checksum.
+Most events are the records of `format` themselves. An event that covers ranges may hold many of
+them, so that a call on a thousand ranges is one event with one checksum.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ from lakebed.stroma.format import (
 
 
 class Leases(NamedTuple):
-    """19 `LeaseRange`."""
+    """Event 19, `LeaseRange`: messages were leased, or their leases were extended."""
 
     ranges: Sequence[LeaseRange]
 
 
 class Acks(NamedTuple):
-    """20 `AckRange`: settled; starts and ends."""
+    """Event 20, `AckRange`: messages `[start, end)` were settled."""
 
     ranges: Sequence[tuple[int, int]]
 
 
 class Returns(NamedTuple):
-    """21 `ReturnRange`."""
+    """Event 21, `ReturnRange`: messages were given back."""
 
     ranges: Sequence[ReturnRange]
 
 
 class Reset(NamedTuple):
-    """5 `Reset`: nothing is settled, nothing was ever leased."""
+    """Event 5, `Reset`: the group starts over, with nothing settled or leased."""
 
 
 class Unknown(NamedTuple):
-    """Of a type that this program does not know: skipped, and counted."""
+    """An event of an unknown type. It is skipped and counted."""
 
     event_type: int
     payload: bytes
@@ -94,10 +94,10 @@ _REPEATED_CLASSES: Mapping[int, type[Leases | Acks | Returns]] = {
 
 
 def encode(events: Iterable[Event], *, ahead_ms: int = 0) -> list[bytes]:
-    """Each event's bytes; one that is too long for an event becomes several.
+    """Encodes each event; one whose payload would be too long becomes several.
 
-    `ahead_ms` is how far the wall clock, by which times are stored, is ahead of the one that
-    leases and delays run on.
+    Times are stored by the wall clock. `ahead_ms` is how far that is ahead of the group's clock,
+    by which the times in `events` are.
     """
     if ahead_ms:
         events = (_shifted(event, ahead_ms) for event in events)
@@ -107,14 +107,14 @@ def encode(events: Iterable[Event], *, ahead_ms: int = 0) -> list[bytes]:
 def frame(
     event_type: int, payload: bytes, *, flags: int = 0, version: int = EVENT_VERSION
 ) -> bytes:
-    """An event as it stands in a delta."""
+    """Encodes one event as it is stored in a delta log."""
     header = EventHeader(EVENT_MAGIC, version, event_type, flags, len(payload))
     data = EVENT_HEADER.pack(header) + payload
     return data + CHECKSUM.pack(Checksum(crc32c(memoryview(data)[EVENT_CHECKED_FROM:])))
 
 
 def decode(event_type: int, payload: Buffer) -> Event:
-    """The event of a payload whose checksum was right; `Corrupt` if no writer would write it."""
+    """Decodes a payload whose checksum is right; raises `Corrupt` if it is invalid."""
     single = SINGLE_LAYOUTS.get(event_type)
     if single is not None:
         if len(payload) != single.size:
@@ -130,7 +130,7 @@ def decode(event_type: int, payload: Buffer) -> Event:
         ranges = list(repeated.iter_unpack(payload))
         for entry in ranges:
             if entry.start >= entry.end:
-                raise Corrupt(f"event {event_type}: a range ends before it starts")
+                raise Corrupt(f"event of type {event_type}: a range is empty or ends too early")
         return _REPEATED_CLASSES[event_type](ranges)
     if event_type == RESET_TYPE:
         if len(payload):
@@ -145,18 +145,21 @@ def _shifted(event: Event, by_ms: int) -> Event:
             return event._replace(deadline_ts_ms=max(0, deadline_ms + by_ms))
         case Leases(ranges):
             return Leases(
-                [one._replace(deadline_ts_ms=max(0, one.deadline_ts_ms + by_ms)) for one in ranges]
+                [
+                    entry._replace(deadline_ts_ms=max(0, entry.deadline_ts_ms + by_ms))
+                    for entry in ranges
+                ]
             )
         case Returns(returns):
             return Returns(
                 [
-                    one._replace(not_before_ms=max(1, one.not_before_ms + by_ms))
-                    if one.not_before_ms
-                    else one
-                    for one in returns
+                    entry._replace(not_before_ms=max(1, entry.not_before_ms + by_ms))
+                    if entry.not_before_ms
+                    else entry
+                    for entry in returns
                 ]
             )
-    return event  # a schedule is the wall clock's already
+    return event  # schedules already use the wall clock
 
 
 def _payloads(event: Event) -> Iterator[tuple[int, bytes]]:
@@ -176,16 +179,16 @@ def _payloads(event: Event) -> Iterator[tuple[int, bytes]]:
 
 
 def _acks(payload: Buffer) -> Acks:
-    """As columns: there may be many."""
+    """Decodes the ranges as columns, which is faster for many ranges."""
     starts, ends = columns(payload, count=2)
     if not all(map(lt, starts, ends)):
-        raise Corrupt(f"event {ACK_RANGE_TYPE}: a range ends before it starts")
+        raise Corrupt(f"event of type {ACK_RANGE_TYPE}: a range is empty or ends too early")
     return Acks(list(zip(starts, ends, strict=True)))
 
 
 def _wrong_length(event_type: int, *, expected: object, found: int) -> Corrupt:
-    return Corrupt(f"event {event_type}: wrong length of the payload", expected=expected,
-                   found=found)  # fmt: skip
+    return Corrupt(f"event of type {event_type}: the payload has a wrong length",
+                   expected=expected, found=found)  # fmt: skip
 
 
 assert set(_REPEATED_CLASSES) == set(REPEATED_LAYOUTS)

@@ -1,14 +1,15 @@
 """The bytes of a consumer group: its snapshot and its delta log. Big-endian, crc32c throughout.
 
-    snapshot := SNAPSHOT_HEADER payload CHECKSUM          the checksum is the payload's
+    snapshot := SNAPSHOT_HEADER payload CHECKSUM          the checksum covers the payload
     payload  := SNAPSHOT_START IN_FLIGHT[in_flight_count] DEADLINE_HINT
                 [SECTION RANGE[entry_count]]              flag bit 0: acked ahead of a gap
                 [SECTION MESSAGE_STATE[entry_count]]      flag bit 1; `last_epoch` is in its SECTION
-    delta    := DELTA_HEADER event* zero*                 zero where an event should be is the end
-    event    := EVENT_HEADER payload CHECKSUM             over everything but the magic and itself
+    delta    := DELTA_HEADER event* zero*                 zeros after the last event are the end
+    event    := EVENT_HEADER payload CHECKSUM             covers all but the magic and itself
 
-An event's payload is one record of its type; of the types that cover ranges, one or more. Long
-sections are read and written as columns of 64-bit words, for there may be a million entries.
+The payload of an event is one record of its type, or one or more records for the types that cover
+ranges. Long sections are read and written as columns of 64-bit words, because they may have a
+million entries.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ U32_MAX = (1 << 32) - 1
 
 
 class SnapshotHeader(NamedTuple):
-    """At the start of a snapshot."""
+    """Starts a snapshot."""
 
     magic: Annotated[bytes, Raw(8)]  # "KSNAP" and three zeros
     version: u16  # 1
@@ -34,15 +35,15 @@ class SnapshotHeader(NamedTuple):
     header_len: u32  # 76
     created_ts_ms: u64  # since 1970
     tp_hash: u64  # first 8 bytes of BLAKE3 of `<topic>-<partition>`
-    group_hash: u64  # the same of the group's name
-    generation: u64  # how many snapshots this group has had, with this one
-    incarnation: u64  # random, given at the group's creation; 0: older than that
+    group_hash: u64  # first 8 bytes of BLAKE3 of the group's name
+    generation: u64  # the number of snapshots of this group so far, including this one
+    incarnation: u64  # random, chosen when the group is created; 0 in files of older releases
     reserved: Annotated[bytes, Raw(16)]  # zero
     header_crc32c: u32  # of all header bytes before it
 
 
 class SnapshotStart(NamedTuple):
-    """The payload's first fields; the leased messages follow."""
+    """Starts the payload of a snapshot; the leased messages follow."""
 
     acked_until: u64  # every message before it is settled
     in_flight_count: u32
@@ -55,48 +56,48 @@ class InFlight(NamedTuple):
     offset: u64
     deadline_ts_ms: u64
     epoch: u32  # of the lease
-    delivery_count: u32  # leases so far, with this one
+    delivery_count: u32  # leases so far, including this one
 
 
 class DeadlineHint(NamedTuple):
-    """Behind the leased messages."""
+    """Follows the leased messages of a snapshot."""
 
-    min_deadline_ts_ms: u64  # of them; 0 if there are none
+    min_deadline_ts_ms: u64  # the earliest deadline of the leased messages; 0 if there are none
 
 
 class Section(NamedTuple):
-    """Precedes the acked ranges, and the message states."""
+    """Starts the acked ranges and the message states of a snapshot."""
 
     entry_count: u32
-    last_epoch: u32  # of the message states: no later epoch was handed out; of the ranges: zero
+    last_epoch: u32  # before message states: no later epoch was used; before ranges: zero
 
 
 class Range(NamedTuple):
-    """Messages `[start, end)`; also the payload of event 20, any number of times."""
+    """Messages `[start, end)`; also the payload of event 20, repeated."""
 
     start: u64
     end: u64
 
 
 class MessageState(NamedTuple):
-    """A message that is neither settled nor leased, and of which something is known."""
+    """A message that is neither settled nor leased, but was leased before or must wait."""
 
     offset: u64
-    not_before_ms: u64  # 0: it can be leased at once
+    not_before_ms: u64  # 0: it can be leased immediately
     delivery_count: u32
     reserved: u32  # zero
 
 
 class DeltaHeader(NamedTuple):
-    """At the start of a delta log."""
+    """Starts a delta log."""
 
     magic: Annotated[bytes, Raw(8)]  # "KDELTA" and two zeros
     version: u16  # 1
     flags: u16  # 0
     header_len: u32  # 60
     created_ts_ms: u64  # since 1970
-    generation: u64  # of the snapshot it goes on from; 1: from nothing, if there is no snapshot
-    incarnation: u64  # that of the snapshot; 0: older than that
+    generation: u64  # of the snapshot that it continues; 1 if there is no snapshot
+    incarnation: u64  # that of the snapshot; 0 in files of older releases
     reserved: Annotated[bytes, Raw(16)]  # zero
     header_crc32c: u32  # of all header bytes before it
 
@@ -107,18 +108,18 @@ class EventHeader(NamedTuple):
     magic: u16  # 0x4B45, "KE"
     version: u16  # 1
     event_type: u16
-    flags: u16  # 0; counted and shown if it is not
+    flags: u16  # 0; events with other flags are counted and reported
     payload_len: u32
 
 
 class Checksum(NamedTuple):
-    """Ends an event, and a snapshot."""
+    """Ends an event or a snapshot."""
 
     crc32c: u32
 
 
 class MarkInflight(NamedTuple):
-    """1 `MarkInflight`: leased; with the epoch it has already, the lease is extended."""
+    """Event 1, `MarkInflight`: a message was leased; with the same epoch, its lease is extended."""
 
     offset: u64
     deadline_ts_ms: u64
@@ -126,79 +127,79 @@ class MarkInflight(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """2 `Ack`: settled."""
+    """Event 2, `Ack`: a message was settled."""
 
     offset: u64
 
 
 class ClearInflight(NamedTuple):
-    """3 `ClearInflight`: not leased any more; it can be leased at once."""
+    """Event 3, `ClearInflight`: a lease ended, and the message can be leased immediately."""
 
     offset: u64
 
 
 class BumpAckedUntil(NamedTuple):
-    """4 `BumpAckedUntil`: every message before it is settled."""
+    """Event 4, `BumpAckedUntil`: every message before the offset is settled."""
 
     acked_until: u64
 
 
 class Delay(NamedTuple):
-    """16 `Delay`: not leased any more, and not to be before that time."""
+    """Event 16, `Delay`: a message is not leased, and must not be leased before a time."""
 
     offset: u64
     not_before_ms: u64
 
 
 class DeadLetter(NamedTuple):
-    """17 `DeadLetter`: settled, for it stands in the dead-letter topic."""
+    """Event 17, `DeadLetter`: a message was settled, because it is in the dead-letter topic."""
 
     offset: u64
 
 
 class Nack(NamedTuple):
-    """18 `Nack`: given back by the lease with that epoch."""
+    """Event 18, `Nack`: a message was given back by the holder of that epoch."""
 
     offset: u64
     epoch: u32
 
 
 class LeaseRange(NamedTuple):
-    """19 `LeaseRange`: messages leased, or their lease extended; any number of times."""
+    """Event 19, `LeaseRange`, repeated: messages were leased, or their leases were extended."""
 
     start: u64
     end: u64
     deadline_ts_ms: u64
     epoch: u32
-    delivery_count: u32  # leases so far, with this one
-    lease_ms: u32  # from the lease, or its extension, to the deadline
+    delivery_count: u32  # leases so far, including this one
+    lease_ms: u32  # the time from the lease or its extension to the deadline
     reserved: u32  # zero
 
 
 class ReturnRange(NamedTuple):
-    """21 `ReturnRange`: messages given back; any number of times."""
+    """Event 21, `ReturnRange`, repeated: messages were given back."""
 
     start: u64
     end: u64
-    not_before_ms: u64  # 0: can be leased at once
+    not_before_ms: u64  # 0: they can be leased immediately
     epoch: u32  # of the lease
-    delay_s: u32  # from when it was given back to `not_before_ms`, rounded up; 0: not known
+    delay_s: u32  # the time from the return to `not_before_ms`, rounded up; 0: unknown
 
 
 class Seek(NamedTuple):
-    """22 `Seek`: everything before is settled, everything behind is as if never leased."""
+    """Event 22, `Seek`: messages before the offset are settled, later ones were never leased."""
 
     offset: u64
 
 
 class ReserveEpochs(NamedTuple):
-    """23 `ReserveEpochs`: epochs up to this one may be handed out without being recorded."""
+    """Event 23, `ReserveEpochs`: epochs up to this one may be used without being recorded."""
 
     epoch: u32
 
 
 class FoldMark(NamedTuple):
-    """24 `FoldMark`: the snapshot of that generation has what stands before it, and no more."""
+    """Event 24, `FoldMark`: the snapshot of that generation has exactly the events before it."""
 
     generation: u64
 
@@ -241,11 +242,11 @@ EVENT_VERSION = 1
 EVENT_CHECKED_FROM = EVENT_HEADER.offset_of("version")
 EVENT_MARK = re.compile(
     re.escape(EVENT_MAGIC.to_bytes(2, "big")) + rb"(?=\0[\1-\xff])", re.DOTALL
-)  # how every event begins, of this version or a newer one
-HEADER_BYTES_MAX = 4096  # of a file's header that has more fields than are known
+)  # the start of every event, of this version or a newer one
+HEADER_BYTES_MAX = 4096  # of a file header that has additional, unknown fields
 PAYLOAD_BYTES_MAX = 1 << 20  # of an event
 
-# The types of events: whose payload is one record, one or more, or nothing.
+# The types of events: those whose payload is one record, one or more records, or empty.
 SINGLE_LAYOUTS: Mapping[int, Layout[Any]] = {
     1: MARK_INFLIGHT,
     2: ACK,
@@ -263,7 +264,7 @@ RESET_TYPE, ACK_RANGE_TYPE, FOLD_MARK_TYPE = 5, 20, 24
 
 _WORD_BYTES = 8
 assert array("Q").itemsize == _WORD_BYTES
-# The columns below are these layouts, word by word.
+# `columns` and `interleaved` rely on these sizes and offsets.
 assert RANGE.size == 2 * _WORD_BYTES
 assert IN_FLIGHT.size == MESSAGE_STATE.size == 3 * _WORD_BYTES
 assert IN_FLIGHT.offset_of("epoch") == 2 * _WORD_BYTES
@@ -271,7 +272,7 @@ assert MESSAGE_STATE.offset_of("delivery_count") == 2 * _WORD_BYTES
 
 
 def columns(section: Buffer, *, count: int) -> list[array[int]]:
-    """The section's entries of `count` words each, column by column."""
+    """Splits a section, whose entries have `count` words each, into columns of words."""
     words = array("Q", bytes(section))
     if sys.byteorder == "little":
         words.byteswap()
@@ -279,7 +280,7 @@ def columns(section: Buffer, *, count: int) -> list[array[int]]:
 
 
 def interleaved(parts: Iterable[array[int]]) -> bytes:
-    """The inverse of `columns`."""
+    """Joins columns into a section: the inverse of `columns`."""
     parts = list(parts)
     words = array("Q", bytes(_WORD_BYTES * len(parts) * len(parts[0])))
     for number, part in enumerate(parts):
@@ -290,7 +291,7 @@ def interleaved(parts: Iterable[array[int]]) -> bytes:
 
 
 def two_halves(upper: int, lower: int) -> int:
-    """Two 32-bit fields as the word they are in a column."""
+    """Packs two 32-bit fields into one word of a column."""
     return upper << 32 | lower
 
 

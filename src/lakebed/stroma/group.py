@@ -1,15 +1,15 @@
-"""A consumer group of one partition, open: leases messages, takes their acks, and keeps both.
+"""An open consumer group of one partition: leases messages, takes acks, and records both durably.
 
-A change is decided, queued and applied in one critical section, and its caller waits until it is
-recorded as the group's ack level says; only then is a lease handed out, or an ack answered. So
-memory is ahead of the disk, and never the other way round.
+A change is decided, queued and applied in one critical section. Its caller then waits until the
+change is recorded as the group's ack level requires; only then does the call return a lease, or
+confirm an ack. So memory may be ahead of the disk, but the disk is never ahead of memory.
 
-After a write or a sync that failed, every call that waited for it fails. What they changed stays in
-memory, except for leases, which are given back. The next call first writes all of it as a new
-snapshot with a new delta, and fails too if that cannot be done.
+After a failed write or sync, every call that waited for it fails. The changes of these calls stay
+in memory, except for leases, which are given back. The next call first writes the whole state as a
+new snapshot with a new delta log, and fails too if it cannot.
 
-What may be lost: a change whose call did not return. With `after_write`, in a power cut, also those
-of the last `sync_ms`: their messages are delivered again, under another epoch.
+What may be lost: changes whose calls did not return. With `after_write`, a power cut may also lose
+the changes of the last `sync_ms`: those messages are delivered again, under another epoch.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from lakebed.stroma.state import GroupState
 
 _log = logging.getLogger(__name__)
 
-TIME_MS_MAX = 366 * 24 * 3600 * 1000  # of a lease, or a delay
+TIME_MS_MAX = 366 * 24 * 3600 * 1000  # of a lease or a delay
 MESSAGES_MAX = 10_000_000  # of a lease
-UNRECORDED_MAX = 16_384  # events that follow from the log, before they are recorded by themselves
+UNRECORDED_MAX = 16_384  # events derived from the log that may wait for the next change
 _RETRY_NS = NS_PER_S
-_STEP_MS = 1000  # a step of the wall clock is noticed after so long
+_STEP_MS = 1000  # how soon a change of the wall clock is noticed
 
 Ranges = Iterable[tuple[int, int]]
 Span = tuple[int, int]
@@ -58,16 +58,16 @@ Used = TypeVar("Used")
 
 
 class _LeaseRequest(NamedTuple):
-    """For a lease."""
+    """The arguments of a lease."""
 
-    wanted: int
+    message_count_max: int
     lease_ms: int
     is_exhausted: bool = False
     within: Sequence[Span] | None = None
 
 
 class _PendingLease(NamedTuple):
-    """A lease that is on its way to the disk, or none."""
+    """A lease that is being recorded; without a ticket there is none."""
 
     grant: Grant = Grant()
     ticket: Ticket[None] | None = None
@@ -75,7 +75,7 @@ class _PendingLease(NamedTuple):
 
 
 class _ReadFacts(NamedTuple):
-    """What the log says of some messages."""
+    """The log's facts about the messages of a span."""
 
     span: Span
     facts: Sequence[Fact]
@@ -89,12 +89,12 @@ class HeldRange:
     start: int
     end: int
     deadline_ms: int  # since 1970
-    delivery_count: int  # with this time
+    delivery_count: int  # including this delivery
     epoch: int
 
 
 class PartitionGroup:
-    """Thread-safe. Whoever opens it drives `step`."""
+    """An open group of one partition. Thread-safe. Its owner must run `step`."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class PartitionGroup:
         clock: GroupClock,
         wake: Callable[[], None],
     ) -> None:
-        """`wake` makes the runner call `step` soon. See `opening.open_group`."""
+        """Use `group_opener.open_group` to open a group. `wake` schedules a call of `step`."""
         self.name = paths.name
-        self.incarnation = recovered.incarnation  # another one, if the group is made again
+        self.incarnation = recovered.incarnation  # changes if the group is created again
         self.counters = journal.counters
         self._recovered = recovered
         self._journal = journal
@@ -118,24 +118,24 @@ class PartitionGroup:
         self._clock = clock
         self._wake = wake
         self._config = recovered.state.config
-        # The mutex guards everything below, and the order of the journal. Never held during I/O.
+        # The mutex guards everything below and the order of the journal. It is not held during I/O.
         self._mutex = runner.mutex()
         self._state = recovered.state
-        self._unrecorded: list[GroupEvent] = []  # applied; they follow from the log
-        self._changed: Event | None = None  # for those who wait for something to lease
+        self._unrecorded: list[GroupEvent] = []  # applied, not recorded yet; derived from the log
+        self._changed: Event | None = None  # set when there may be more to lease
         self._listeners = Listeners(" ".join(map(str, paths.name)), runner)
         self._knows_leases = (
             not self._config.per_key_order
         )  # see `lease_transitions.unknown_leases`
         self._unsynced_since_ns: int | None = None
-        self._folding: Event | None = None  # set when the fold that is under way has ended
-        self._is_fold_queued = False  # on its way to another thread, or there
-        self._fold_at_ns = 0  # not before, since one failed
+        self._folding: Event | None = None  # set when the running fold has ended
+        self._is_fold_queued = False  # whether another thread runs a fold, or is about to
+        self._fold_at_ns = 0  # the earliest time of the next fold, after one failed
         self._is_woken = False
         self._is_closed = False
         self._stop_listening = source.listen(self._notify)
 
-    # What consumers call.
+    # Called by consumers.
 
     def lease(
         self,
@@ -145,14 +145,17 @@ class PartitionGroup:
         wait_s: float = 0.0,
         within: Ranges | None = None,
     ) -> Grant:
-        """Lease up to that many messages, the lowest first; of none, if there are none.
+        """Leases up to `max_messages` messages, those with the lowest offsets first.
 
-        With `per_key_order` the first message of each key comes first. Only if these are too few it
-        has more of the same keys: they are to be handled in order.
+        The grant is empty if no message is available. With `wait_s`, the call waits up to that long
+        for one: a new message, one that was given back, one whose delay or lease ended, or one
+        whose turn has come in its key.
 
-        With `wait_s` it waits that long until there are: new ones, or ones whose delay or lease
-        ended, that were given back, or whose key's turn it is. Of those that come first it takes
-        the ones `within` some ranges, if it is told any.
+        With `per_key_order`, the first message of each key is leased first. If these are too few,
+        the next messages of the same keys are added; the holder must handle them in order.
+
+        With `within`, only those of the first `max_messages` messages that lie in these ranges are
+        leased.
         """
         spans = None if within is None else ranges_.checked(within)
         return self._lease(
@@ -160,24 +163,24 @@ class PartitionGroup:
         )
 
     def available(self, max_messages: int) -> list[LeasedRange]:
-        """What a lease of that many would be given now; with the deliveries they had yet.
+        """Returns the messages that a lease of `max_messages` would get now.
 
-        The first of these ranges are to be preferred, if not all are taken: the messages that
-        follow others of their key are last.
+        Their delivery counts do not include that lease. A caller that leases only some of them
+        should take the first ranges: messages that must follow others of their key are last.
         """
-        asked = _LeaseRequest(_checked_messages(max_messages), self._config.lease_ms)
-        return self._choose(asked, partial(self._put_back, asked))
+        request = _LeaseRequest(_checked_messages(max_messages), self._config.lease_ms)
+        return self._choose(request, partial(self._put_back, request))
 
     def ack(self, ranges: Ranges, *, epoch: int) -> None:
-        """Settle messages leased under that epoch: they are never delivered again.
+        """Settles messages that are leased under `epoch`: they are never delivered again.
 
-        `StaleLease` if one of them is not leased under it; then none is settled. To settle what is
-        settled already is no mistake.
+        Raises `StaleLease` if one of them is not leased under it; then none is settled. Messages
+        that are already settled are accepted.
         """
         self._settle(ranges, partial(settlement_transitions.ack, epoch=epoch))
 
     def nack(self, ranges: Ranges, *, epoch: int, delay_ms: int = 0) -> None:
-        """Give messages back, to be leased again at once or after the delay."""
+        """Gives messages back; they can be leased again immediately, or after the delay."""
         _check_count("delay_ms", delay_ms, minimum=0, maximum=TIME_MS_MAX)
         now_ms = self._clock.now_ms()
         self._settle(
@@ -186,13 +189,13 @@ class PartitionGroup:
         )
 
     def undo_lease(self, ranges: Ranges, *, epoch: int) -> None:
-        """Give back messages that were never handed to anybody: it does not count as a delivery."""
+        """Gives back messages that were not delivered; the lease does not count as a delivery."""
         self._settle(
             ranges, partial(settlement_transitions.undo, epoch=epoch, now_ms=self._clock.now_ms())
         )
 
     def extend(self, ranges: Ranges, *, epoch: int, lease_ms: int | None = None) -> int:
-        """Hold messages for `lease_ms` from now; the new deadline."""
+        """Extends the lease to `lease_ms` from now; returns the new deadline."""
         lease_ms = self._lease_ms(lease_ms)
         now_ms = self._clock.now_ms()
         self._settle(
@@ -202,20 +205,20 @@ class PartitionGroup:
         return self._clock.wall_ms() + lease_ms
 
     def lease_dead_letters(self, max_messages: int, *, lease_ms: int | None = None) -> Grant:
-        """Lease messages that were delivered `delivery_count_max` times, and not settled.
+        """Leases messages that were delivered `delivery_count_max` times and are not settled.
 
-        Whoever takes them appends them to the dead-letter topic, and then calls `dead_lettered`.
+        The caller appends them to the dead-letter topic, and then calls `dead_lettered`.
         """
         return self._lease(
             _LeaseRequest(max_messages, self._lease_ms(lease_ms), is_exhausted=True), 0.0
         )
 
     def dead_lettered(self, ranges: Ranges, *, epoch: int) -> None:
-        """Settle messages that are durable in the dead-letter topic."""
+        """Settles messages that are durable in the dead-letter topic."""
         self._settle(ranges, partial(settlement_transitions.dead_letter, epoch=epoch))
 
     def leases(self, *, max_leases: int, offset: int = 0) -> list[HeldRange]:
-        """What is leased now, from that offset on; walks the runs up to the last one returned."""
+        """Returns up to `max_leases` current leases from `offset` on, in order."""
         with self._mutex:
             self._check_open()
             now_ms = self._expire()
@@ -236,9 +239,9 @@ class PartitionGroup:
         ]
 
     def release(self, *, start: int = 0, end: int | None = None) -> int:
-        """Take the leases of `[start, end)` back from their holders; how many messages they had.
+        """Ends the leases of `[start, end)`; returns the number of messages that were leased.
 
-        The messages can be leased again at once. A former holder is refused from then on.
+        The messages can be leased again immediately. Calls of the former holders are refused.
         """
         released: list[ReturnRange] = []
 
@@ -255,18 +258,18 @@ class PartitionGroup:
         return sum(lease.end - lease.start for lease in released)
 
     def reset(self) -> None:
-        """Start over: nothing is settled, nobody holds a lease."""
+        """Starts over: no message is settled, and all leases end."""
         self._start_over(Reset())
 
     def seek(self, offset: int) -> None:
-        """Everything before is settled, everything from there on is as if never leased."""
+        """Settles all messages before `offset`, and treats all others as never leased."""
         _check_count("offset", offset, minimum=0, maximum=self._source.high_watermark())
         self._start_over(Seek(offset))
 
     def lag(self) -> int:
-        """How many messages are not settled.
+        """Returns the number of messages that are not settled.
 
-        Of those that were compacted away since the group looked at them, some may count if the
+        It may include messages that were compacted away after the group examined them, if the
         group settled others out of order.
         """
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
@@ -280,12 +283,12 @@ class PartitionGroup:
         return min(unsettled + count(end, high_watermark), count(base, high_watermark))
 
     def describe(self) -> GroupPartition:
-        """The group as it is now; its cost is that of all runs."""
+        """Describes the group as it is now. This walks all runs."""
         lag = self.lag()
         high_watermark = self._source.high_watermark()
         with self._mutex:
             self._expire()
-            state = self._state.frozen()  # the messages are counted while others go on
+            state = self._state.frozen()  # so that counting does not block other calls
             described = GroupPartition(
                 acked_until=self._state.base,
                 looked_until=self._state.end,
@@ -308,28 +311,34 @@ class PartitionGroup:
         return replace(described, waiting=waiting, exhausted=exhausted)
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call when there may be more to lease, until the function returned is called.
+        """Calls `callback` when there may be more to lease; returns a function that unsubscribes.
 
-        From any thread, without a lock held. Time alone changes things too: see `due_ns`.
+        It is called from any thread, without a lock held. Messages also become available when time
+        passes: see `due_ns`.
         """
         return self._listeners.add(callback)
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why nothing can be written now; new files are tried by whoever writes next, and by
-        `step`."""
+        """The error since which nothing can be written, or None.
+
+        The next change, or `step`, tries to write new files.
+        """
         return self._journal.failure
 
     def due_ns(self) -> int | None:
-        """ns until a delay or a lease ends; None if there are none."""
+        """Returns the ns until the next delay or lease ends; None if there is none."""
         with self._mutex:
             due_ms = self._due_ms()
         return None if due_ms is None else due_ms * NS_PER_MS
 
-    # What its owner calls.
+    # Called by the owner.
 
     def step(self) -> int | None:
-        """Fold the delta and sync what was only written, as they are due; ns to the next time."""
+        """Folds the delta log and syncs written changes when that is due.
+
+        Returns the ns until the next step is due, or None.
+        """
         with self._mutex:
             self._is_woken = False
             if self._is_closed:
@@ -344,10 +353,10 @@ class PartitionGroup:
             return _RETRY_NS
 
     def compact(self) -> None:
-        """Fold the delta into a snapshot now; other calls go on meanwhile."""
-        while (mine := self._begin_folding()) is None:
+        """Folds the delta log into a snapshot now, while other calls continue."""
+        while (fold_ended := self._begin_folding()) is None:
             if self._journal.failure is None:
-                return  # another call did it
+                return  # another call has folded it
         try:
             if self._journal.failure is None:
                 self._fold_in_steps()
@@ -359,10 +368,10 @@ class PartitionGroup:
             with self._mutex:
                 self._journal.end_fold()
                 self._folding = None
-            mine.set()
+            fold_ended.set()
 
     def _fold_if_due(self) -> int | None:
-        """Have the delta folded while the step goes on; ns until it is tried again, or None."""
+        """Starts a fold in another thread if it is due; returns the ns until a retry, or None."""
         with self._mutex:
             if self._is_fold_queued or not self._journal.is_fold_due:
                 return None
@@ -393,18 +402,21 @@ class PartitionGroup:
                     self._wake_step()
 
     def _begin_folding(self) -> Event | None:
-        """To be set when the fold has ended; None if another was under way, and has ended."""
+        """Starts a fold; returns the event to set when it has ended.
+
+        If another fold is running, waits for it and returns None.
+        """
         with self._mutex:
             self._check_open()
-            other = self._folding
-            if other is None:
-                self._folding = mine = self._runner.event()
-                return mine
-        other.wait()
+            running = self._folding
+            if running is None:
+                self._folding = fold_ended = self._runner.event()
+                return fold_ended
+        running.wait()
         return None
 
     def close(self) -> None:
-        """Make everything durable and let go of the files. Idempotent."""
+        """Makes everything durable and closes the files. Idempotent."""
         with self._mutex:
             if self._is_closed:
                 return
@@ -430,14 +442,14 @@ class PartitionGroup:
 
     # Leasing.
 
-    def _lease(self, asked: _LeaseRequest, wait_s: float) -> Grant:
-        _checked_messages(asked.wanted)
+    def _lease(self, request: _LeaseRequest, wait_s: float) -> Grant:
+        _checked_messages(request.message_count_max)
         clock = self._runner.clock
         until_ns = clock.monotonic_ns() + round(wait_s * NS_PER_S)
-        changed = None  # taken before looking, so that no change is missed
+        changed = None  # created before the next attempt, so that no change is missed
         while True:
             self._ensure_writable()
-            grant, due_ms = self._try_lease(asked)
+            grant, due_ms = self._try_lease(request)
             left_ns = until_ns - clock.monotonic_ns()
             if grant.leased or left_ns <= 0:
                 return grant
@@ -446,9 +458,9 @@ class PartitionGroup:
                 changed.wait(min(left_ns, due_ns) / NS_PER_S)
             changed = self._next_change()
 
-    def _try_lease(self, asked: _LeaseRequest) -> tuple[Grant, int | None]:
-        """A lease; of none, with the ms until one of the group's own times comes."""
-        granted = self._choose(asked, partial(self._grant, asked))
+    def _try_lease(self, request: _LeaseRequest) -> tuple[Grant, int | None]:
+        """Returns a lease, or an empty one with the ms until a lease, delay or schedule ends."""
+        granted = self._choose(request, partial(self._grant, request))
         if granted.ticket is not None:
             try:
                 granted.ticket.wait()
@@ -457,28 +469,31 @@ class PartitionGroup:
                 raise
         return granted.grant, granted.due_ms
 
-    def _choose(self, asked: _LeaseRequest, use: Callable[[ChosenRanges, int], Used]) -> Used:
-        """Use what can be leased at that time, under the mutex: lease it, or put it back.
+    def _choose(self, request: _LeaseRequest, use: Callable[[ChosenRanges, int], Used]) -> Used:
+        """Calls `use`, under the mutex, with the messages that can be leased now.
 
-        Messages that cannot be read are left for later; `DiskError` if there are no others.
+        `use` must lease them or put them back. Reads facts from the log as needed. Messages that
+        cannot be read are left for later; raises `DiskError` if there are no others.
         """
         if not self._knows_leases:
             self._learn_leases()
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
-        seen: _ReadFacts | None = None
+        read_facts: _ReadFacts | None = None
         unreadable: DiskError | None = None
         for turn in count():
             with self._mutex:
                 now_ms = self._freshen(start)
-                if seen is not None:
+                if read_facts is not None:
                     wall_ms = self._clock.wall_ms()
                     self._note(
-                        lease_transitions.admit(self._state, seen.span, seen.facts, now_ms=wall_ms)
+                        lease_transitions.admit(
+                            self._state, read_facts.span, read_facts.facts, now_ms=wall_ms
+                        )
                     )
                 chosen = lease_transitions.choose(
-                    self._state, asked.wanted, is_exhausted=asked.is_exhausted
+                    self._state, request.message_count_max, is_exhausted=request.is_exhausted
                 )
-                span = self._unseen_span(asked.wanted, chosen, turn, high_watermark)
+                span = self._unseen_span(request.message_count_max, chosen, turn, high_watermark)
                 if span is None or (unreadable is not None and chosen.ranges):
                     return use(chosen, now_ms)
                 lease_transitions.put_back(self._state, chosen)
@@ -488,13 +503,13 @@ class PartitionGroup:
             if unreadable is not None:
                 raise unreadable
             try:
-                seen = self._read_facts(span)
+                read_facts = self._read_facts(span)
             except DiskError as error:
-                seen, unreadable = None, error
-        raise AssertionError("the turns never end by themselves")
+                read_facts, unreadable = None, error
+        raise AssertionError("unreachable: the loop only ends by returning or raising")
 
     def _read_facts(self, span: Span) -> _ReadFacts:
-        """At the messages of a span, or at fewer of them if the others cannot be read."""
+        """Reads the facts of a span, or of a shorter one if its last messages cannot be read."""
         start, end = span
         while True:
             try:
@@ -505,7 +520,7 @@ class PartitionGroup:
                 end = start + (end - start) // 2
 
     def _learn_leases(self) -> None:
-        """Of which keys messages were leased before the group was opened."""
+        """Finds the keys of the messages that were leased before the group was opened."""
         with self._mutex:
             self._check_open()
             self._expire()
@@ -518,20 +533,26 @@ class PartitionGroup:
             self._knows_leases = True
 
     def _freshen(self, start: int) -> int:
-        """End what is over, settle what retention removed; the time. Under the mutex."""
+        """Ends expired leases and delays, and settles removed messages; returns the time.
+
+        The caller holds the mutex.
+        """
         self._check_open()
         now_ms = self._expire()
         self._drop_removed(start)
         return now_ms
 
     def _expire(self) -> int:
-        """End what is over; the time. Under the mutex."""
+        """Ends expired leases and delays; returns the time. The caller holds the mutex."""
         now_ms = self._clock.now_ms()
         self._state.expire(now_ms, wall_ms=self._clock.wall_ms())
         return now_ms
 
     def _due_ms(self) -> int | None:
-        """ms until a lease, a delay or a schedule ends; None if there are none. Under the mutex."""
+        """Returns the ms until a lease, a delay or a schedule ends; None if there is none.
+
+        The caller holds the mutex.
+        """
         lease_ms, schedule_ms = self._state.timers.next_ms(), self._state.schedules.next_ms()
         dues_ms = [] if lease_ms is None else [lease_ms - self._clock.now_ms()]
         if schedule_ms is not None:
@@ -539,11 +560,15 @@ class PartitionGroup:
         return max(0, min(dues_ms)) if dues_ms else None
 
     def _unseen_span(
-        self, wanted: int, chosen: ChosenRanges, turn: int, high_watermark: int
+        self, count_max: int, chosen: ChosenRanges, turn: int, high_watermark: int
     ) -> Span | None:
-        """More and more at a time, if there is little to deliver. Under the mutex."""
+        """Returns the messages to examine next, or None if enough were chosen.
+
+        The span doubles with each turn, in case little in it can be delivered. The caller holds the
+        mutex.
+        """
         room = self._config.in_flight_max - self._state.in_flight
-        missing = min(wanted, room) - chosen.message_count
+        missing = min(count_max, room) - chosen.message_count
         if chosen.is_exhausted:
             if missing <= 0 or not lease_transitions.has_unknown_dead(self._state):
                 return None
@@ -556,31 +581,36 @@ class PartitionGroup:
         )
 
     def _put_back(
-        self, asked: _LeaseRequest, chosen: ChosenRanges, _now_ms: int
+        self, request: _LeaseRequest, chosen: ChosenRanges, _now_ms: int
     ) -> list[LeasedRange]:
         lease_transitions.put_back(self._state, chosen)
-        return [*chosen.ranges, *lease_transitions.following(self._state, chosen, asked.wanted)]
+        return [
+            *chosen.ranges,
+            *lease_transitions.following(self._state, chosen, request.message_count_max),
+        ]
 
-    def _grant(self, asked: _LeaseRequest, chosen: ChosenRanges, now_ms: int) -> _PendingLease:
-        """Under the mutex."""
-        if asked.within is not None:
-            chosen = lease_transitions.narrowed(self._state, chosen, asked.within)
-        more = lease_transitions.following(self._state, chosen, asked.wanted, within=asked.within)
+    def _grant(self, request: _LeaseRequest, chosen: ChosenRanges, now_ms: int) -> _PendingLease:
+        """Leases the chosen messages. The caller holds the mutex."""
+        if request.within is not None:
+            chosen = lease_transitions.narrowed(self._state, chosen, request.within)
+        more = lease_transitions.following(
+            self._state, chosen, request.message_count_max, within=request.within
+        )
         chosen = lease_transitions.extended(chosen, more)
         if not chosen.ranges:
             return _PendingLease(due_ms=self._due_ms())
         try:
             grant, events = lease_transitions.lease(
-                self._state, chosen, lease_ms=asked.lease_ms, now_ms=now_ms
+                self._state, chosen, lease_ms=request.lease_ms, now_ms=now_ms
             )
-            told = grant._replace(deadline_ms=self._clock.wall_ms() + asked.lease_ms)
-            return _PendingLease(told, self._record(events, now_ms))
+            reported = grant._replace(deadline_ms=self._clock.wall_ms() + request.lease_ms)
+            return _PendingLease(reported, self._record(events, now_ms))
         except BaseException:
             lease_transitions.put_back(self._state, chosen)
             raise
 
     def _give_back(self, grant: Grant) -> None:
-        """A lease that nobody was handed. On disk it may stand until its deadline."""
+        """Ends a lease that no caller received. On disk it may remain until its deadline."""
         with self._mutex:
             self._state.give_back(grant.ranges, epoch=grant.epoch)
         self._notify()
@@ -593,7 +623,7 @@ class PartitionGroup:
         with self._mutex:
             self._check_open()
             now_ms = self._expire()
-            # Also if there is nothing to record: what it relies on may not be durable yet.
+            # Wait even if there is nothing to record: earlier changes may not be durable yet.
             ticket = self._record(decide(self._state, checked), now_ms)
         ticket.wait()
         self._notify()
@@ -608,13 +638,16 @@ class PartitionGroup:
         self._notify()
 
     def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[None]:
-        """Queue events and apply them. Under the mutex; changes nothing if it raises."""
-        must_sync = any(isinstance(happened, ReserveEpochs) for happened in events)
+        """Queues events and applies them; changes nothing if it raises.
+
+        The caller holds the mutex.
+        """
+        must_sync = any(isinstance(change, ReserveEpochs) for change in events)
         encoded = encode([*self._unrecorded, *events], ahead_ms=self._clock.ahead_ms())
         ticket = self._journal.append(encoded, must_sync=must_sync)
         self._unrecorded.clear()
-        for happened in events:
-            self._state.apply(happened, now_ms)
+        for change in events:
+            self._state.apply(change, now_ms)
         if not self._config.syncs_each and self._unsynced_since_ns is None:
             self._unsynced_since_ns = self._runner.clock.monotonic_ns()
             self._wake_step()
@@ -623,25 +656,28 @@ class PartitionGroup:
         return ticket
 
     def _note(self, events: list[GroupEvent]) -> None:
-        """Apply what follows from the log; it is recorded with the next change."""
-        for happened in events:
-            self._state.apply(happened, self._clock.now_ms())
+        """Applies events that were derived from the log; the next change records them."""
+        for change in events:
+            self._state.apply(change, self._clock.now_ms())
         self._unrecorded += events
 
     def _record_if_many(self, now_ms: int) -> Ticket[None] | None:
-        """Record what follows from the log before it grows large. Under the mutex."""
+        """Records the events derived from the log if they are many. The caller holds the mutex."""
         if len(self._unrecorded) < UNRECORDED_MAX or self._journal.failure is not None:
             return None
         return self._record([], now_ms)
 
     def _drop_removed(self, start: int) -> None:
-        """Messages that retention removed are settled. Under the mutex."""
+        """Settles messages that retention removed. The caller holds the mutex."""
         if start > self._state.base:
             self._note([BumpAckedUntil(start)])
 
     def _fold_in_steps(self) -> None:
-        """Only the copy of the state is made under the mutex, and only the delta is replaced
-        between two commits: see `journal`."""
+        """Folds the delta log while other calls continue: see `journal`.
+
+        Only the copy of the state is made under the mutex. Only the delta log is replaced between
+        two commits.
+        """
         with self._mutex:
             created_ts_ms, ahead_ms = self._clock.wall_ms(), self._clock.ahead_ms()
             state = self._state.frozen()
@@ -662,7 +698,7 @@ class PartitionGroup:
         ticket.wait()
 
     def _fold(self) -> Ticket[None]:
-        """All at once. Under the mutex."""
+        """Queues a fold of the whole state as one step. The caller holds the mutex."""
         generation, created_ts_ms = self._journal.generation + 1, self._clock.wall_ms()
         snapshot = snapshot_of(
             self._state,
@@ -676,7 +712,7 @@ class PartitionGroup:
         return self._journal.fold(data, generation=generation, created_ts_ms=created_ts_ms)
 
     def _ensure_writable(self) -> None:
-        """After a failure: go on with new files, or raise."""
+        """After a failure, writes new files; raises if that fails too."""
         if self._journal.failure is not None:
             self.compact()
 
@@ -694,7 +730,7 @@ class PartitionGroup:
         ticket.wait()
         return None
 
-    # Telling.
+    # Waking and checking.
 
     def _next_change(self) -> Event:
         with self._mutex:
@@ -731,8 +767,8 @@ def _checked_messages(count: int) -> int:
 
 def _check_count(what: str, value: object, *, minimum: int, maximum: int) -> None:
     if not isinstance(value, int) or not minimum <= value <= maximum:
-        raise InputError(f"{what} = {str(value)[:30]}: allowed are {minimum} to {maximum}")
+        raise InputError(f"{what} {str(value)[:30]}: must be {minimum} to {maximum}")
 
 
-def _sooner(one: int | None, other: int | None) -> int | None:
-    return min((delay for delay in (one, other) if delay is not None), default=None)
+def _sooner(first: int | None, second: int | None) -> int | None:
+    return min((delay for delay in (first, second) if delay is not None), default=None)

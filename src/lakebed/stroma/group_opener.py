@@ -1,4 +1,4 @@
-"""Opening a group: read its files, make them fit, compare them with the log, go on."""
+"""Opens a group: reads and repairs its files, and compares them with the log."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ def open_group(
     random: Random | None = None,
     damage: DamageLedger | None = None,
 ) -> PartitionGroup:
-    """The group, made anew if it has no files. Once at a time: the caller holds the root's lock.
+    """Opens the group, or creates it if it has no files.
 
-    What is lost goes on record in `damage` before it is repaired. `DataError` if its files are
-    damaged so that its acks cannot be known (`recovery`).
+    The caller must hold the root's lock, and must not open the group twice. Losses are recorded in
+    `damage` before they are repaired. Raises `DataError` if the files are so damaged that the acks
+    are unknown (see `recovery`).
     """
     config = config or GroupConfig()
     paths = GroupPaths(root, name)
     clock = GroupClock(runner.clock)
     now_ms = clock.now_ms()
     recovered = load(disk, paths, config, now_ms=now_ms)
-    if not recovered.incarnation:  # a new group, or one older than incarnations
+    if not recovered.incarnation:  # a new group, or one created by an older release
         recovered.incarnation = (random or Random()).randint(1, U64_MAX)
     if damage is not None:
         damage.record(*_losses(paths, recovered))
@@ -81,19 +82,22 @@ def _losses(paths: GroupPaths, recovered: RecoveredGroup) -> Iterator[Loss]:
             name=damage_name(topic, group),
             partition=partition,
             path=paths.delta,
-            problem=f"{problem.removeprefix(paths.delta + ': ')}: acks may be lost, and their "
-            "messages are delivered again",
+            problem=f"{problem.removeprefix(paths.delta + ': ')}: acks may be lost, so messages "
+            "may be delivered again",
             saved=(saved_path(paths, paths.delta, recovered.delta or b""),),
         )
 
 
 def damage_name(topic: str, group: str) -> str:
-    """What a group is called in the record of damage."""
+    """Returns the name of a group in the damage ledger."""
     return f"{topic}/{group}"
 
 
 def clean_folder(disk: Disk, root: PathLike) -> list[str]:
-    """Remove what crashes left behind, while no group is open; the names removed."""
+    """Removes the leftovers of crashes; returns the names of the removed temporary files.
+
+    No group may be open.
+    """
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
         return []
@@ -102,13 +106,13 @@ def clean_folder(disk: Disk, root: PathLike) -> list[str]:
 
 
 def _compare(recovered: RecoveredGroup, source: Source) -> None:
-    """With the log: it may have lost messages that the group knows of, or be another one."""
+    """Compares the state with the log, which may have lost messages that the group has seen."""
     state = recovered.state
     high_watermark = source.high_watermark()
     if state.end > high_watermark:
         recovered.problems.append(
-            f"messages {high_watermark} to {state.end - 1} are known, and not in the log: "
-            "forgotten, for new ones will have their numbers"
+            f"messages {high_watermark} to {state.end - 1} are not in the log any more; the group "
+            "forgets them, because new messages will get their offsets"
         )
         state.cut(high_watermark)
-        recovered.must_fold = True  # before new messages get these numbers
+        recovered.must_fold = True  # before new messages get these offsets

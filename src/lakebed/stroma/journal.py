@@ -1,25 +1,25 @@
-"""A group's files while it is open: events are appended to the delta, now and then it is folded.
+"""The files of an open group: appends events to the delta log, and folds it into snapshots.
 
 Events are queued in the order in which they were applied, and the barrier commits them in that
-order. Folding the delta into a snapshot takes three steps, between which events are appended:
+order. Folding the delta log into a snapshot takes three steps. Events may be appended in between:
 
-1. a `FoldMark` is appended to the delta: the snapshot has what stands before it;
-2. the snapshot is written, outside of the queue, and takes the old one's place;
-3. a new delta with the events that stand after the mark takes the old delta's place.
+1. append a `FoldMark` to the delta log: the snapshot covers the events before it;
+2. write the snapshot, outside of the queue, and replace the old one;
+3. replace the old delta log with a new one that has the events after the mark.
 
-After a failure a fold is one item of the queue: what stands before it is in the snapshot, what
-stands after it goes into the new delta.
+After a failure, a fold is a single item of the queue: the snapshot covers all events queued before
+it, and events queued after it go into the new delta log.
 
 Invariants:
-- a snapshot is durable before the delta of its generation takes the old one's place: after a crash
-  between the two the old delta is older than the snapshot, and counts only from the mark of that
-  snapshot on; without one it is ignored;
-- after a write or a sync that failed nothing is appended any more, and everything that waited is
-  refused, until a snapshot of what is in memory and a new delta have been written: no file is
-  trusted again, and no generation comes again.
+- a snapshot is durable before the delta log of its generation replaces the old one. After a crash
+  between the two, the old delta log is older than the snapshot: it counts only from the snapshot's
+  mark on, and is ignored if it has no such mark;
+- after a failed write or sync, nothing more is appended, and all waiting calls are refused, until a
+  snapshot of the state in memory and a new delta log have been written. The old files are not
+  trusted again, and no generation is reused.
 
-What may be lost: events nobody was told are recorded; with `after_write`, in a power cut, also
-those of the last `sync_ms`.
+What may be lost: events that were not confirmed to a caller. With `after_write`, a power cut may
+also lose those of the last `sync_ms`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _QUEUE_COUNT_MAX = 65_536
 
 
 class Append(NamedTuple):
-    """Events, or none: then it is done when all before it are."""
+    """Events to append. Without events, it is done when all earlier items are."""
 
     events: Sequence[bytes]
     must_sync: bool
 
 
 class Fold(NamedTuple):
-    """A snapshot takes the place of the delta."""
+    """Replaces the snapshot, and the delta log with an empty one."""
 
     snapshot: bytes
     generation: int
@@ -61,7 +61,7 @@ class Fold(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """A new delta, which begins with these events, takes the old one's place."""
+    """Ends a fold: replaces the delta log with a new one that begins with these events."""
 
     events: Sequence[bytes]
     generation: int
@@ -72,14 +72,14 @@ Item = Append | Fold | Finish
 
 
 class OpenDelta(NamedTuple):
-    """The delta to go on in."""
+    """The delta log to append to, and its end."""
 
     file: File
     end: int
 
 
 class DeltaSink:
-    """The barrier's sink: one writes at a time."""
+    """The barrier's sink: writes the queued items to the files, from one thread at a time."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class DeltaSink:
         self._file: File | None = delta.file
         self._end = delta.end
         self.has_unsynced = False
-        self.failure: LakebedError | None = None  # since the last fold
+        self.failure: LakebedError | None = None  # the first one since the last fold
         self._process = fork_guard.generation()
 
     def commit(self, items: Sequence[Item]) -> Sequence[LakebedError | None]:
@@ -125,7 +125,7 @@ class DeltaSink:
         return [self._refusal(self.failure)] * len(appends)
 
     def _failed(self, action: Callable[[], None]) -> LakebedError | None:
-        """The action's error; nothing is appended behind one, until the next fold."""
+        """Runs `action` and returns its error. After an error, only a fold is accepted."""
         try:
             action()
         except LakebedError as error:
@@ -134,7 +134,7 @@ class DeltaSink:
         return None
 
     def _write(self, appends: list[Append]) -> None:
-        assert self._file is not None, "a fold failed, and was forgotten"
+        assert self._file is not None, "nothing may be appended after a failed fold"
         chunks = [b"".join(append.events) for append in appends if append.events]
         size = sum(map(len, chunks))
         self._reserve.check(size)
@@ -154,7 +154,7 @@ class DeltaSink:
             self._finish(item)
 
     def _fold(self, fold: Fold) -> None:
-        fork_guard.check(self._process, self._paths.delta)  # by its name a child could replace it
+        fork_guard.check(self._process, self._paths.delta)  # a forked child must not replace it
         self.failure = None
         self.close_quietly()
         header = encode_header(
@@ -185,22 +185,28 @@ class DeltaSink:
         self.has_unsynced = False
 
     def save_snapshot(self, data: bytes) -> None:
-        """Whatever is appended meanwhile. Once at a time."""
+        """Replaces the snapshot, while events may be appended. One call at a time."""
         fork_guard.check(self._process, self._paths.snapshot)
         replace_atomically(self._disk, self._paths.snapshot, data)
 
     def close_quietly(self) -> None:
-        """The old delta is done with, whatever closing it says."""
+        """Closes the old delta log and ignores errors, because it is not needed any more."""
         with contextlib.suppress(LakebedError):
             self.close()
         self._file = None
 
     def _refusal(self, cause: LakebedError) -> Poisoned:
-        return Poisoned("write", self._paths.delta, why=f"refused after a failure: {cause}")
+        return Poisoned(
+            "write", self._paths.delta, why=f"refused because an earlier write failed: {cause}"
+        )
 
 
 class Journal:
-    """Its owner calls `append` and `fold` under the lock that orders the changes."""
+    """The journal of one group.
+
+    The group calls `append`, `fold` and the steps of a fold under its mutex, which orders the
+    changes; `save_snapshot` is called without it.
+    """
 
     def __init__(
         self,
@@ -224,7 +230,7 @@ class Journal:
             self._sink,
             name=f"{paths.folder}/{paths.stem}",
             runner=runner,
-            wake=_do_nothing,  # whoever hands over an item waits for it, and so commits it
+            wake=_do_nothing,  # every caller that queues an item waits for it, which commits it
             config=CommitConfig(
                 batch_bytes_max=QUEUE_BYTES_MAX // 8,
                 queue_bytes_max=QUEUE_BYTES_MAX,
@@ -236,13 +242,13 @@ class Journal:
         self._bytes = counters.counter("stroma_bytes_written")
         self.generation = generation
         self.snapshot_bytes = snapshot_bytes
-        self.delta_bytes = delta.end  # with what is queued
+        self.delta_bytes = delta.end  # including queued events
         self.event_count = event_count
-        self._tail: list[bytes] | None = None  # events since the mark of the fold under way
+        self._tail: list[bytes] | None = None  # events since the mark of the running fold
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why nothing can be appended before the next fold."""
+        """The error since which nothing can be appended before the next fold, or None."""
         return self._sink.failure
 
     @property
@@ -251,7 +257,7 @@ class Journal:
 
     @property
     def is_fold_due(self) -> bool:
-        """Past either limit; but a delta smaller than its snapshot is left to grow."""
+        """Whether the delta log exceeds a limit and is not smaller than its snapshot."""
         if self.delta_bytes < self.snapshot_bytes:
             return False
         return (
@@ -260,12 +266,15 @@ class Journal:
         )
 
     def append(self, events: Sequence[bytes], *, must_sync: bool = False) -> Ticket[None]:
-        """Queue events; wait for the ticket. `Busy` if too much is queued: nothing was done."""
+        """Queues events; the caller waits for the ticket.
+
+        Raises `Busy`, and changes nothing, if too much is queued.
+        """
         size = sum(map(len, events))
         item = Append(events, must_sync or self._config.syncs_each)
-        # One call may be larger than the queue: it waits for room as the largest that fits would.
-        queued = min(size, QUEUE_BYTES_MAX // 2)
-        ticket = self._barrier.submit(item, size=queued, timeout=0)
+        # An item may be larger than the queue: it is then counted as half of the queue.
+        queued_bytes = min(size, QUEUE_BYTES_MAX // 2)
+        ticket = self._barrier.submit(item, size=queued_bytes, timeout=0)
         self.delta_bytes += size
         self.event_count += len(events)
         self._bytes.add(size)
@@ -274,22 +283,31 @@ class Journal:
         return ticket
 
     def begin_fold(self, events: Sequence[bytes]) -> tuple[int, Ticket[None]]:
-        """Append the last events that will be in a snapshot, and the mark; its generation."""
+        """Starts a fold: appends the last events that the snapshot covers, and the mark.
+
+        Returns the snapshot's generation and the ticket.
+        """
         generation = self.generation + 1
-        marked = [*events, *encode([FoldMark(generation)])]
-        ticket = self.append(marked, must_sync=True)
+        marked_events = [*events, *encode([FoldMark(generation)])]
+        ticket = self.append(marked_events, must_sync=True)
         self.generation = generation
         self._tail = []
         return generation, ticket
 
     def save_snapshot(self, data: bytes) -> None:
-        """Of a fold whose mark is on the device. Not under the lock; once at a time."""
+        """Replaces the snapshot. The mark of its fold must be durable.
+
+        It is called without the group's mutex, one call at a time.
+        """
         self._sink.save_snapshot(data)
         self.snapshot_bytes = len(data)
         self._bytes.add(len(data))
 
     def finish_fold(self, *, generation: int, created_ts_ms: int) -> Ticket[None]:
-        """Queue the last step of a fold whose snapshot is durable; wait for the ticket."""
+        """Queues the last step of a fold; the caller waits for the ticket.
+
+        The snapshot of the fold must be durable.
+        """
         events = tuple(self._tail or ())
         finish = Finish(events, generation, created_ts_ms)
         ticket = self._barrier.submit(finish, size=0, timeout=0)
@@ -301,12 +319,12 @@ class Journal:
         return ticket
 
     def end_fold(self) -> None:
-        """Whatever became of it. Its generation does not come again."""
+        """Ends a fold, whether it succeeded or failed. Its generation is not reused."""
         self._tail = None
 
     def fold(self, snapshot: bytes, *, generation: int, created_ts_ms: int) -> Ticket[None]:
-        """Queue a fold; wait for the ticket. The generation must be a new one."""
-        assert generation > self.generation, "a generation must not come again"
+        """Queues a fold with a new generation; the caller waits for the ticket."""
+        assert generation > self.generation, "a generation must not be reused"
         ticket = self._barrier.submit(Fold(snapshot, generation, created_ts_ms), size=0, timeout=0)
         self.generation = generation
         self.snapshot_bytes = len(snapshot)
@@ -317,14 +335,14 @@ class Journal:
         return ticket
 
     def step(self) -> int | None:
-        """Commit what somebody queued and did not wait for; ns until more is due, or None."""
+        """Commits items that no caller waits for; returns the ns until more is due, or None."""
         return self._barrier.step()
 
     def close(self) -> None:
-        """Commit what is queued and let go of the file. Idempotent."""
+        """Commits the queued items and closes the file. Idempotent."""
         self._barrier.close()
         self._sink.close()
 
 
 def _do_nothing() -> None:
-    """Nobody needs to be woken."""
+    pass

@@ -1,14 +1,13 @@
-"""The order of messages that have the same key: none is leased before those that precede it.
+"""Keeps messages with the same key in order: none is leased before the earlier ones.
 
-Messages are looked at in ascending order, up to `end`; nothing is known of those from there on.
-Each key has a queue of its unsettled messages. One lease may have several from its front; while one
-of them is leased, nobody else is given a message of that key. Messages without a key are not known
-here: they wait for no other.
+Messages are scanned in ascending order, up to `end`. Each key has a queue of its unsettled
+messages. One lease may take several from the front of a queue; while one of them is leased, no
+other lease gets a message of that key. Messages without a key are not tracked here.
 
-A key has at most `queue_max` messages in its queue, so that one with very many does not use up what
-may be known of all keys. Its other messages are *parked*: passed over, and looked at again when no
-message before them is in its queue. A message that was leased before is never parked; one that is
-leased may be added before others are looked at.
+A queue holds at most `queue_max` messages, so that one key with very many messages does not use up
+the memory limit of all keys. Further messages of the key are *parked*: they are skipped, and
+scanned again once no earlier message is in the queue. A message that was leased before is never
+parked. A leased message may be added before earlier messages are scanned.
 """
 
 from __future__ import annotations
@@ -20,24 +19,25 @@ QUEUE_MAX = 1000
 
 
 class KeyOrder:
-    """Not thread-safe."""
+    """The queues of all keys. Not thread-safe."""
 
     def __init__(self, *, queue_max: int = QUEUE_MAX) -> None:
-        self.end = 0  # every unsettled message before it was looked at
+        self.end = 0  # every unsettled message before it was scanned
         self._queue_max = queue_max
         self._queues: dict[int, list[int]] = {}
-        self._keys: dict[int, int] = {}  # of the offsets in the queues
-        self._leased: dict[int, set[int]] = {}  # by key, if there are any
-        self._parked: dict[int, int] = {}  # by key: where its first parked message may be
+        self._keys: dict[int, int] = {}  # the key of each offset in the queues
+        self._leased: dict[int, set[int]] = {}  # the leased offsets by key; never empty sets
+        self._parked: dict[int, int] = {}  # by key, the lowest offset that may be parked
 
     def __len__(self) -> int:
-        """How many messages."""
+        """Returns the number of messages in all queues."""
         return len(self._keys)
 
     def take_parked(self, start: int, end: int) -> list[int]:
-        """Messages are about to be looked at, which may be those parked there: their keys.
+        """Starts a scan of `[start, end)`; returns the keys that have parked messages there.
 
-        Then `add` each message of `[start, end)` that has a key, and call `looked`.
+        The caller then calls `add` for each message of the range that has a key, and `finish_scan`
+        with these keys.
         """
         keys = [key for key, offset in self._parked.items() if start <= offset < end]
         for key in keys:
@@ -47,7 +47,10 @@ class KeyOrder:
     def add(
         self, offset: int, key: int, *, must_queue: bool = False, is_leased: bool = False
     ) -> bool:
-        """After the others of its key; False if it is parked. Fine if it is known."""
+        """Adds a message to the queue of its key; returns False if it is parked instead.
+
+        Adding a message twice has no effect.
+        """
         if offset in self._keys:
             return True
         queue = self._queues.get(key, [])
@@ -65,14 +68,17 @@ class KeyOrder:
         return True
 
     def finish_scan(self, end: int, keys: list[int]) -> None:
-        """All messages before `end` were added that `look` asked for."""
+        """Ends a scan up to `end`. `keys` come from `take_parked`."""
         self.end = max(self.end, end)
         if end < self.end:
             for key in keys:
                 self._parked.setdefault(key, end)
 
     def parked_start(self, base: int) -> int | None:
-        """Where to look again, because what is first of a key may be there; not before `base`."""
+        """Returns where to scan again, because the first message of a key may be parked there.
+
+        The result is `base` or later, or None if no scan is needed.
+        """
         self._parked = {
             key: max(offset, base)
             for key, offset in self._parked.items()
@@ -86,7 +92,7 @@ class KeyOrder:
         return min(starts, default=None)
 
     def is_free(self, offset: int) -> bool:
-        """Whether no earlier message of its key is unsettled, and none of it is leased."""
+        """Returns whether no earlier message of its key is unsettled and none is leased."""
         key = self._keys.get(offset)
         if key is None:
             return True
@@ -95,7 +101,7 @@ class KeyOrder:
         return offset < self._parked.get(key, offset + 1)
 
     def following(self, offset: int, count: int) -> Sequence[int]:
-        """Up to so many messages that come next in its key, of which it is the first."""
+        """Returns up to `count` messages after `offset`, which is the first one of its key."""
         key = self._keys.get(offset)
         if key is None:
             return ()
@@ -104,36 +110,36 @@ class KeyOrder:
         return queue[1 : min(1 + count, bisect_left(queue, end))]
 
     def hold(self, start: int, end: int) -> None:
-        """The messages are leased now."""
-        for offset in self._known(start, end):
+        """Marks the messages as leased."""
+        for offset in self._queued(start, end):
             self._leased.setdefault(self._keys[offset], set()).add(offset)
 
     def release(self, start: int, end: int) -> list[int]:
-        """The messages are not leased any more; those whose turn it is now, because of that."""
+        """Marks the messages as not leased; returns those that can be leased because of it."""
         freed = []
-        for offset in self._known(start, end):
+        for offset in self._queued(start, end):
             key = self._keys[offset]
             if self._release(offset, key) and key not in self._leased:
                 freed.append(self._queues[key][0])
         return freed
 
     def settle(self, start: int, end: int) -> list[int]:
-        """Forget the messages; those whose turn it is now, because of that."""
+        """Removes the messages; returns those that can be leased because of it."""
         freed = []
-        for offset in self._known(start, end):
+        for offset in self._queued(start, end):
             key = self._keys.pop(offset)
             queue = self._queues[key]
             index = bisect_left(queue, offset)
             del queue[index]
-            was_in_the_way = self._release(offset, key) or index == 0
+            was_blocking = self._release(offset, key) or index == 0
             if not queue:
                 del self._queues[key]
-            elif was_in_the_way and key not in self._leased:
+            elif was_blocking and key not in self._leased:
                 freed.append(queue[0])
         return [offset for offset in freed if offset in self._keys]
 
     def cut(self, end: int) -> None:
-        """Forget everything from `end` on."""
+        """Forgets all messages from `end` on."""
         for offset in [offset for offset in self._keys if offset >= end]:
             self.settle(offset, offset + 1)
         self.end = min(self.end, end)
@@ -147,7 +153,7 @@ class KeyOrder:
         self._parked.clear()
 
     def _release(self, offset: int, key: int) -> bool:
-        """Whether it was leased."""
+        """Marks a message as not leased; returns whether it was leased."""
         leased = self._leased.get(key)
         if leased is None or offset not in leased:
             return False
@@ -156,8 +162,8 @@ class KeyOrder:
             del self._leased[key]
         return True
 
-    def _known(self, start: int, end: int) -> Iterable[int]:
-        """Those of the messages that are in a queue."""
+    def _queued(self, start: int, end: int) -> Iterable[int]:
+        """Returns the offsets of `[start, end)` that are in a queue."""
         if end - start <= len(self._keys):
             return [offset for offset in range(start, end) if offset in self._keys]
         return sorted(offset for offset in self._keys if start <= offset < end)

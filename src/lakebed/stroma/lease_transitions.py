@@ -1,17 +1,17 @@
-"""Which messages a lease is given: the lowest that can be had, and no more than are wanted.
+"""Decides which messages a lease gets: the available ones with the lowest offsets. No I/O.
 
-Deciding takes three turns. `choose` takes what is known to be available; if that is too little and
-there are messages nobody looked at, `unseen_span` names some, whoever has the log asks it what is
-special about them, and `admit` takes note of the answer. Messages with nothing to deliver are
-settled, those scheduled for later wait, and both is recorded, so that it need not be asked again.
+`choose` takes messages that are known to be available. If these are too few, `unseen_span` names
+messages that were not examined yet; the caller reads their facts from the log, and `admit` adds
+them to the state. Messages with nothing to deliver are settled, and those scheduled for later must
+wait. Both are recorded, so that these messages need not be examined again.
 
-A group that keeps the order of keys gives a lease the first message of each key it can have, and if
-these are too few, the `following` ones of the same keys. Then no one else is given a message of
-these keys, until none of them is leased any more. Of leases that were made before a restart the
-keys are not known: they are asked for (`unknown_leases`) before anything else is leased.
+A group with `per_key_order` gives a lease the first message of each key, and if these are too few,
+the `following` ones of the same keys. No other lease gets a message of these keys until none of
+them is leased any more. After a restart, the keys of leased messages are not known: they are read
+(`unknown_leases`) before anything else is leased.
 
-The cost is that of the runs that were walked, not of the messages in them; only a group that keeps
-the order of keys looks at each message.
+The cost grows with the number of runs, not of messages; only with `per_key_order` is each message
+visited.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakebed.stroma.runs import Run
 from lakebed.stroma.source import Fact
 from lakebed.stroma.state import GroupState
 
-LOOK_MIN = 256  # messages that are looked at in one turn
+LOOK_MIN = 256  # messages examined in one turn
 LOOK_MAX = 65_536
 
 
@@ -41,11 +41,11 @@ class LeasedRange(NamedTuple):
 
     start: int
     end: int
-    delivery_count: int  # with this time
+    delivery_count: int  # including this delivery
 
 
 class Grant(NamedTuple):
-    """A lease: which messages, under which epoch, until when. It may be of none."""
+    """A lease: its messages, its epoch and its deadline. It may have no messages."""
 
     leased: tuple[LeasedRange, ...] = ()
     epoch: int = 0
@@ -53,7 +53,7 @@ class Grant(NamedTuple):
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """As the other calls take them."""
+        """The messages as ranges, as `ack`, `nack` and `extend` take them."""
         return [(start, end) for start, end, _ in self.leased]
 
     @property
@@ -62,9 +62,9 @@ class Grant(NamedTuple):
 
 
 class ChosenRanges(NamedTuple):
-    """What a lease will have; it must be leased, or put back."""
+    """The messages chosen for a lease. They must be leased, or put back with `put_back`."""
 
-    ranges: list[LeasedRange]  # with the delivery counts they have yet
+    ranges: list[LeasedRange]  # their delivery counts do not include the lease
     is_exhausted: bool
 
     @property
@@ -72,42 +72,45 @@ class ChosenRanges(NamedTuple):
         return sum(end - start for start, end, _ in self.ranges)
 
 
-def choose(state: GroupState, wanted: int, *, is_exhausted: bool = False) -> ChosenRanges:
-    """Up to that many of the lowest messages that can be leased, or were leased too often."""
+def choose(state: GroupState, count: int, *, is_exhausted: bool = False) -> ChosenRanges:
+    """Chooses up to `count` available messages with the lowest offsets.
+
+    With `is_exhausted`, chooses messages that were leased too often instead.
+    """
     heap = state.exhausted if is_exhausted else state.ready
-    wanted = min(wanted, state.config.in_flight_max - state.in_flight)
+    count = min(count, state.config.in_flight_max - state.in_flight)
     chosen: list[LeasedRange] = []
     position = state.base  # two entries may cover the same messages
     known_end = state.end if state.keys is None else state.keys.end
-    unknown: list[tuple[int, int]] = []  # of their keys
-    while wanted > 0 and heap:
+    unknown_keys: list[tuple[int, int]] = []  # messages whose keys are not known
+    while count > 0 and heap:
         low, end = heappop(heap)
         if end > known_end:
-            unknown.append((max(low, known_end), end))
+            unknown_keys.append((max(low, known_end), end))
             end = known_end
-        for start, behind, status in state.runs.between(max(low, position), end):
+        for start, run_end, status in state.runs.between(max(low, position), end):
             if status.kind is not StatusKind.AVAILABLE:
                 continue
             if state.is_exhausted(status.deliveries) != is_exhausted:
-                heappush(state.ready if is_exhausted else state.exhausted, (start, behind))
+                heappush(state.ready if is_exhausted else state.exhausted, (start, run_end))
                 continue
-            for first, last in _free(state, start, behind):
-                last = min(last, first + wanted)
+            for first, last in _free(state, start, run_end):
+                last = min(last, first + count)
                 chosen.append(LeasedRange(first, last, status.deliveries))
-                wanted -= last - first
-                if not wanted:
-                    heappush(heap, (last, end))  # may be empty, which does no harm
+                count -= last - first
+                if not count:
+                    heappush(heap, (last, end))  # an empty range does no harm
                     break
-            if not wanted:
+            if not count:
                 break
         position = max(position, end)
-    for entry in unknown:
+    for entry in unknown_keys:
         heappush(heap, entry)
     return ChosenRanges(chosen, is_exhausted)
 
 
 def put_back(state: GroupState, chosen: ChosenRanges) -> None:
-    """The lease did not come about."""
+    """Makes chosen messages available again, because they are not leased."""
     heap = state.exhausted if chosen.is_exhausted else state.ready
     for start, end, _ in chosen.ranges:
         heappush(heap, (start, end))
@@ -116,9 +119,9 @@ def put_back(state: GroupState, chosen: ChosenRanges) -> None:
 def narrowed(
     state: GroupState, chosen: ChosenRanges, ranges: Sequence[tuple[int, int]]
 ) -> ChosenRanges:
-    """What of it is in those ranges, which ascend; the rest is put back."""
+    """Keeps the chosen messages that lie in `ranges`, which ascend; puts the others back."""
     kept: list[LeasedRange] = []
-    rest: list[LeasedRange] = []
+    others: list[LeasedRange] = []
     index = 0
     for start, end, deliveries in chosen.ranges:
         while start < end:
@@ -126,26 +129,25 @@ def narrowed(
                 index += 1
             low, high = ranges[index] if index < len(ranges) else (end, end)
             stop = min(low if start < low else high, end)
-            (rest if start < low else kept).append(LeasedRange(start, stop, deliveries))
+            (others if start < low else kept).append(LeasedRange(start, stop, deliveries))
             start = stop
-    put_back(state, chosen._replace(ranges=rest))
+    put_back(state, chosen._replace(ranges=others))
     return chosen._replace(ranges=kept)
 
 
 def following(
     state: GroupState,
     chosen: ChosenRanges,
-    wanted: int,
+    count: int,
     *,
     within: Sequence[tuple[int, int]] | None = None,
 ) -> list[LeasedRange]:
-    """What a lease of those has besides, if they are fewer than wanted: the lowest of the messages
-    that come next in their keys.
+    """Returns the next messages of the chosen messages' keys, if fewer than `count` were chosen.
 
-    Of a key it has none after the first that cannot be leased, or is not `within` those ranges,
-    which ascend.
+    Those with the lowest offsets are taken. A key's messages end before the first one that cannot
+    be leased, or that is not `within` the given ranges, which ascend.
     """
-    missing = min(wanted, state.config.in_flight_max - state.in_flight) - chosen.message_count
+    missing = min(count, state.config.in_flight_max - state.in_flight) - chosen.message_count
     if state.keys is None or chosen.is_exhausted or missing <= 0:
         return []
     queues = []
@@ -157,12 +159,15 @@ def following(
 
 
 def extended(chosen: ChosenRanges, more: Sequence[LeasedRange]) -> ChosenRanges:
-    """With those, which are `following`."""
+    """Adds the messages from `following` to the chosen ones."""
     return chosen._replace(ranges=_joined(merge(chosen.ranges, more))) if more else chosen
 
 
 def unknown_leases(state: GroupState) -> list[tuple[int, int]]:
-    """Leased messages whose keys may not be known, and some between them, in parts."""
+    """Returns spans that cover all leased messages whose keys may not be known.
+
+    Spans that are close together are joined, and long ones are split.
+    """
     if state.keys is None or not state.in_flight:
         return []
     spans: list[tuple[int, int]] = []
@@ -179,26 +184,31 @@ def unknown_leases(state: GroupState) -> list[tuple[int, int]]:
 
 
 def admit_leases(state: GroupState, span: tuple[int, int], facts: Sequence[Fact]) -> None:
-    """Take note of the keys of messages that are leased."""
+    """Adds the keys of leased messages to the key order."""
     assert state.keys is not None
     for fact, status in _statuses(state, facts, *span):
         if status.kind is StatusKind.LEASED and fact.key is not None:
             state.keys.add(fact.offset, fact.key, must_queue=True, is_leased=True)
 
 
-def unseen_span(state: GroupState, wanted: int, *, high_watermark: int) -> tuple[int, int] | None:
-    """Messages that nobody looked at, if more are wanted."""
-    if wanted <= 0 or state.in_flight >= state.config.in_flight_max:
+def unseen_span(
+    state: GroupState, missing_count: int, *, high_watermark: int
+) -> tuple[int, int] | None:
+    """Returns the next messages to examine, or None if there are none or no room for a lease.
+
+    `missing_count` is how many more messages the lease needs; the span may be longer.
+    """
+    if missing_count <= 0 or state.in_flight >= state.config.in_flight_max:
         return None
-    count = min(max(wanted, LOOK_MIN), LOOK_MAX)
+    count = min(max(missing_count, LOOK_MIN), LOOK_MAX)
     if state.keys is not None:
         return _span_of_keys(state, state.keys, count, high_watermark)
     while state.unseen:
         start, end = state.unseen[0]
-        fresh = (r for r in state.runs.between(start, end) if r[2].kind is StatusKind.FRESH)
+        fresh = (run for run in state.runs.between(start, end) if run[2].kind is StatusKind.FRESH)
         run = next(fresh, None)
         if run is not None:
-            if run[0] > start:  # do not walk there again
+            if run[0] > start:  # so that the runs before it are not walked again
                 heappop(state.unseen)
                 heappush(state.unseen, (run[0], end))
             return run[0], min(run[1], run[0] + count)
@@ -210,25 +220,26 @@ def unseen_span(state: GroupState, wanted: int, *, high_watermark: int) -> tuple
 def admit(
     state: GroupState, span: tuple[int, int], facts: Sequence[Fact], *, now_ms: int
 ) -> list[Event]:
-    """Take note of what the log says of those messages; what is to be recorded, and applied.
+    """Adds the log's facts about the messages of a span to the state.
 
-    `now_ms` is the wall clock's, for schedules.
+    Returns the events that the caller must record and apply. `now_ms` is the wall clock's time, for
+    schedules.
     """
     start, end = span
-    if state.keys is not None and not _goes_on(state, state.keys, start):
-        return []  # the group started over meanwhile
-    if start <= state.end:  # nobody was faster
+    if state.keys is not None and not _are_keys_known(state, state.keys, start):
+        return []  # the group started over in the meantime
+    if start <= state.end:  # the span still continues the state
         state.extend(end)
-    parked = [] if state.keys is None else _look_at_keys(state, state.keys, span, facts)
+    parked = [] if state.keys is None else _add_keys(state, state.keys, span, facts)
     for low, high in _around(parked, start, end):
         state.paint_available(
             [run for run in state.runs.between(low, high) if run[2].kind is StatusKind.FRESH]
         )
     heappush(state.ready, (start, end))
-    gone = [fact for fact in facts if not fact.is_deliverable]
-    nothing = [(fact.offset, fact.offset + fact.message_count) for fact in gone]
-    unsettled = state.runs.within(nothing)
-    settled = [(low, high) for low, high, old in unsettled if old.kind is not StatusKind.SETTLED]
+    undeliverable = [fact for fact in facts if not fact.is_deliverable]
+    ranges = [(fact.offset, fact.offset + fact.message_count) for fact in undeliverable]
+    runs = state.runs.within(ranges)
+    settled = [(low, high) for low, high, old in runs if old.kind is not StatusKind.SETTLED]
     events: list[Event] = []
     for fact, status in _statuses(state, facts, start, end):
         if not fact.is_deliverable:
@@ -243,7 +254,7 @@ def admit(
 def lease(
     state: GroupState, chosen: ChosenRanges, *, lease_ms: int, now_ms: int
 ) -> tuple[Grant, list[Event]]:
-    """The lease of what was chosen, under the next epoch; what is to be recorded, and applied."""
+    """Returns the lease of the chosen messages, and the events to record and apply."""
     epoch = epochs.next_epoch(state.epoch)
     events: list[Event] = []
     if epochs.is_later(epoch, state.epoch_reserved):
@@ -265,14 +276,14 @@ _NEVER_LEASED = MessageStatus(StatusKind.AVAILABLE)
 
 
 def _is_plain(leased: LeasedRange) -> bool:
-    """One message: the event of one is enough."""
+    """Returns whether it is a single message, so that `MarkInflight` can record it."""
     return leased.end - leased.start == 1
 
 
 def _leasable(
     state: GroupState, offsets: Sequence[int], within: Sequence[tuple[int, int]] | None
 ) -> Iterator[LeasedRange]:
-    """Messages one by one, up to the first that cannot be leased now."""
+    """Yields single messages, up to the first one that cannot be leased now."""
     for start, end, status in state.runs.within((offset, offset + 1) for offset in offsets):
         if status.kind is not StatusKind.AVAILABLE or state.is_exhausted(status.deliveries):
             return
@@ -284,18 +295,18 @@ def _leasable(
 
 
 def _joined(ranges: Iterable[LeasedRange]) -> list[LeasedRange]:
-    """With as few ranges as can be; they ascend."""
+    """Joins adjacent ranges that have the same delivery count; they must ascend."""
     joined: list[LeasedRange] = []
-    for one in ranges:
-        if joined and joined[-1][1:] == (one.start, one.delivery_count):
-            joined[-1] = joined[-1]._replace(end=one.end)
+    for leased in ranges:
+        if joined and joined[-1][1:] == (leased.start, leased.delivery_count):
+            joined[-1] = joined[-1]._replace(end=leased.end)
         else:
-            joined.append(one)
+            joined.append(leased)
     return joined
 
 
 def _free(state: GroupState, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The parts whose messages wait for no other of their key."""
+    """Yields the parts of a range whose messages need not wait for others of their key."""
     if state.keys is None:
         yield start, end
         return
@@ -310,19 +321,19 @@ def _free(state: GroupState, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def has_parked(state: GroupState) -> bool:
-    """Whether a key has messages, and none of them can be leased before they are looked at."""
+    """Returns whether a key's first message is parked, so that it must be scanned again."""
     return state.keys is not None and state.keys.parked_start(state.base) is not None
 
 
 def has_unknown_dead(state: GroupState) -> bool:
-    """Whether messages that were leased too often wait for their keys to be known."""
+    """Returns whether there may be exhausted messages whose keys are not known yet."""
     return state.keys is not None and bool(state.exhausted) and state.keys.end < state.end
 
 
 def _span_of_keys(
     state: GroupState, keys: KeyOrder, count: int, high_watermark: int
 ) -> tuple[int, int] | None:
-    """Messages whose keys are not known: those that were parked first, then the next ones."""
+    """Returns the next messages whose keys must be read: parked ones first, then new ones."""
     start = keys.parked_start(state.base)
     if start is not None:
         return start, min(start + count, max(keys.end, start + 1))
@@ -335,8 +346,8 @@ def _span_of_keys(
     return (start, end) if end > start else None
 
 
-def _goes_on(state: GroupState, keys: KeyOrder, start: int) -> bool:
-    """Whether everything unsettled before `start` was looked at."""
+def _are_keys_known(state: GroupState, keys: KeyOrder, start: int) -> bool:
+    """Returns whether the keys of all unsettled messages before `start` are known."""
     known_end = max(keys.end, state.base)
     if start > max(state.end, known_end):
         return False
@@ -347,13 +358,13 @@ def _is_open(run: Run[MessageStatus]) -> bool:
     return run[2].kind is not StatusKind.SETTLED
 
 
-def _look_at_keys(
+def _add_keys(
     state: GroupState, keys: KeyOrder, span: tuple[int, int], facts: Sequence[Fact]
 ) -> list[int]:
-    """Take note of the keys of messages; those that are parked."""
+    """Adds the keys of a span's messages to the key order; returns the offsets it parked."""
     start, end = span
     keyed = [fact for fact in facts if fact.is_deliverable and fact.key is not None]
-    looked = keys.take_parked(start, end)
+    parked_keys = keys.take_parked(start, end)
     parked = []
     for fact, status in _statuses(state, keyed, start, end):
         if status.kind is not StatusKind.SETTLED and fact.key is not None:
@@ -363,12 +374,12 @@ def _look_at_keys(
             )
             if not keys.add(fact.offset, fact.key, must_queue=must_queue, is_leased=is_leased):
                 parked.append(fact.offset)
-    keys.finish_scan(end, looked)
+    keys.finish_scan(end, parked_keys)
     return parked
 
 
 def _around(offsets: Sequence[int], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """`[start, end)` without those offsets, which ascend."""
+    """Yields the parts of `[start, end)` between those offsets, which ascend."""
     for offset in offsets:
         if start < offset:
             yield start, offset
@@ -380,7 +391,7 @@ def _around(offsets: Sequence[int], start: int, end: int) -> Iterator[tuple[int,
 def _statuses(
     state: GroupState, facts: Sequence[Fact], start: int, end: int
 ) -> Iterator[tuple[Fact, MessageStatus]]:
-    """Each fact with how its message stands now."""
+    """Yields each fact with the current status of its message."""
     runs = state.runs.between(start, end)
     run = next(runs, None)
     for fact in facts:

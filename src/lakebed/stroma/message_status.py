@@ -1,13 +1,13 @@
-"""How a message stands with a group.
+"""The status of a message in a group.
 
-    FRESH      nobody looked at it yet: the log may have something to say about it
+    FRESH      not examined yet: its facts must be read from the log first
     AVAILABLE  can be leased now
     WAITING    can be leased from `time_ms` on
     LEASED     held under `epoch` until `time_ms`
-    SETTLED    acked, dead-lettered, or nothing to deliver; for good, until a reset or a seek
+    SETTLED    acked, dead-lettered or not deliverable; this is final until a reset or a seek
 
-`deliveries` is how often it was leased. One that waits and was never leased is scheduled: its time
-is ms since 1970 of the wall clock. All other times are those of the group's clock.
+`deliveries` is how often the message was leased. A waiting message that was never leased is
+scheduled: its time is the wall clock's. All other times are those of the group's clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StatusKind(Enum):
 
 
 class MessageStatus(NamedTuple):
-    """Shared by all messages of a run."""
+    """The status that all messages of a run share."""
 
     kind: StatusKind
     deliveries: int = 0

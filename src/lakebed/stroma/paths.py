@@ -1,14 +1,14 @@
-"""The files of a group, and their names.
+"""The paths and file names of a group.
 
     groups/<topic>-<partition>_<group>.snap     the last snapshot
-                                      .delta    what happened since
-                                      .json     the names, if they are too long for a file's name
-                                      .settings of a group that has its own; with partition 0
-                                      .removal  while the group is being deleted; with partition 0
+                                      .delta    the events since then
+                                      .json     the names, if they are too long for a file name
+                                      .settings the group's own settings, if any; partition 0 only
+                                      .removal  while the group is being deleted; partition 0 only
 
-Topic and group are percent-encoded, and so are `-`, `_` and everything else that is not a letter, a
-digit or a dot: no name collides with another, or leaves the folder. A stem longer than 200 bytes
-is replaced by `~` and its BLAKE3; no encoded name begins so.
+In the names of topic and group, every byte that is not an ASCII letter, a digit or a dot is
+percent-encoded, including `-` and `_`. So no two names collide, and no name leaves the folder. A
+stem longer than 200 bytes is replaced by `~` and its BLAKE3 hash; no encoded name begins with `~`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REMOVAL_ENDING = ".removal"
 
 
 class GroupName(NamedTuple):
-    """Whose state it is."""
+    """A group in one partition of a topic."""
 
     topic: str
     partition: int
@@ -57,7 +57,7 @@ class GroupName(NamedTuple):
 
 
 class GroupPaths:
-    """`<root>/groups/…` of one group."""
+    """The paths of one group below `<root>/groups/`."""
 
     def __init__(self, root: PathLike, name: GroupName) -> None:
         self.name = name
@@ -71,13 +71,13 @@ class GroupPaths:
         self.removal = os.path.join(self.folder, self.stem + REMOVAL_ENDING)
 
     def ensure(self, disk: Disk) -> None:
-        """Create the folder, and the file with the names if there must be one; durably."""
+        """Creates the folder, and the file with the names if it is needed, durably."""
         make_folders(disk, self.folder)
         if _HASHED.fullmatch(self.stem) and not disk.exists(self.names):
             replace_atomically(disk, self.names, json.dumps(self.name._asdict()).encode())
 
     def remove(self, disk: Disk) -> None:
-        """All that is kept of the group. Fine if there is nothing."""
+        """Removes all files of the group, if there are any."""
         self.remove_settings(disk)
         for path in (self.delta, self.snapshot, self.names):
             if disk.exists(path):
@@ -86,16 +86,16 @@ class GroupPaths:
             disk.sync_folder(self.folder)
 
     def remove_settings(self, disk: Disk) -> None:
-        """Durably, before the group goes: another one of its name must not have them."""
+        """Removes the settings durably, so that a new group of the same name does not get them."""
         if disk.exists(self.settings):
             disk.unlink(self.settings)
             disk.sync_folder(self.folder)
 
 
 def encode_stem(name: GroupName) -> str:
-    """The files' name without its ending."""
+    """Returns the file name of the group without its extension."""
     if not 0 <= name.partition <= PARTITION_MAX:
-        raise BadName(f"partition {name.partition}: 0 to {PARTITION_MAX}")
+        raise BadName(f"partition {name.partition}: must be 0 to {PARTITION_MAX}")
     topic, group = (_encode(text, what) for text, what in ((name.topic, "topic"),
                                                             (name.group, "group")))  # fmt: skip
     stem = f"{topic}-{name.partition}_{group}"
@@ -103,7 +103,7 @@ def encode_stem(name: GroupName) -> str:
 
 
 def decode_stem(stem: str) -> GroupName | None:
-    """The inverse; None for a hashed one, and for what no group is called."""
+    """Returns the name that a stem encodes; None for a hashed or invalid stem."""
     match = _STEM.fullmatch(stem)
     if match is None or len(stem) > STEM_BYTES_MAX:
         return None
@@ -115,7 +115,7 @@ def decode_stem(stem: str) -> GroupName | None:
 
 
 def list_groups(disk: Disk, root: PathLike) -> list[GroupName]:
-    """Every group that has files and is not being deleted, sorted."""
+    """Returns all groups that have files and are not being deleted, sorted."""
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
         return []
@@ -126,29 +126,29 @@ def list_groups(disk: Disk, root: PathLike) -> list[GroupName]:
         if dot and ending in ("snap", "delta")
     }
     stems -= {encode_stem(name) for name in groups_being_removed(disk, folder, names)}
-    found = []
+    groups = []
     for stem in stems:
         name = decode_stem(stem)
         if name is None and _HASHED.fullmatch(stem):
             name = _read_names(disk, os.path.join(folder, f"{stem}.json"), stem)
         if name is not None:
-            found.append(name)
-    return sorted(found)
+            groups.append(name)
+    return sorted(groups)
 
 
 def groups_being_removed(disk: Disk, folder: str, names: Iterable[str]) -> list[GroupName]:
-    """Those that a file of that folder says are being deleted; see `removal`."""
+    """Returns the groups that the removal files among `names` list; see `removal`."""
     paths = [os.path.join(folder, name) for name in names if name.endswith(REMOVAL_ENDING)]
     return [name for path in paths for name in read_removal(disk, path) or ()]
 
 
 def read_removal(disk: Disk, path: str) -> list[GroupName] | None:
-    """The groups that a file says are being deleted; None if it says nothing that can be read."""
+    """Returns the groups that a removal file lists, or None if it is damaged."""
     try:
         stored = json.loads(read_file(disk, path, size_max=_REMOVAL_BYTES_MAX))
         topic, group = str(stored["topic"]), str(stored["group"])
         return [GroupName(topic, int(number), group) for number in stored["partitions"]]
-    except NotFound:  # finished meanwhile
+    except NotFound:  # the removal was finished in the meantime
         return []
     except (Corrupt, ValueError, KeyError, TypeError):
         return None
@@ -167,17 +167,18 @@ def _encode(text: str, what: str) -> str:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise BadName(f"{what} {text[:60]!r}: not valid Unicode") from None
+        raise BadName(f"{what} {text[:60]!r}: the name is not valid Unicode") from None
     if not data:
-        raise BadName(f"the name of a {what} is empty")
+        raise BadName(f"the name of a {what} must not be empty")
     if len(data) > NAME_BYTES_MAX:
-        raise TooLarge(f"the name of a {what}", size=len(data), limit=NAME_BYTES_MAX)
+        raise TooLarge(f"the length of a {what} name, in bytes,", size=len(data),
+                       limit=NAME_BYTES_MAX)  # fmt: skip
     return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in data)
 
 
 def _decode(text: str) -> str:
-    first, *rest = text.encode().split(b"%")
-    return b"".join([first, *(bytes([int(part[:2], 16)]) + part[2:] for part in rest)]).decode()
+    first, *escaped = text.encode().split(b"%")
+    return b"".join([first, *(bytes([int(part[:2], 16)]) + part[2:] for part in escaped)]).decode()
 
 
 def _hash(text: str) -> int:

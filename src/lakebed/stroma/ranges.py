@@ -1,4 +1,4 @@
-"""Ranges of offsets as callers give them: checked, sorted, and merged where they touch."""
+"""Validates the ranges of offsets that callers pass, sorts them and merges adjacent ones."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ RANGE_COUNT_MAX = 1_000_000  # of one call
 
 
 def checked(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ascending and not overlapping, or `InputError`."""
-    given = list(ranges)
-    if len(given) > RANGE_COUNT_MAX:
-        raise TooLarge("the number of ranges", size=len(given), limit=RANGE_COUNT_MAX)
-    for entry in given:
+    """Returns the ranges merged and in ascending order; raises `InputError` if one is invalid."""
+    entries = list(ranges)
+    if len(entries) > RANGE_COUNT_MAX:
+        raise TooLarge("the number of ranges", size=len(entries), limit=RANGE_COUNT_MAX)
+    for entry in entries:
         if not _is_range(entry):
-            raise InputError(f"not a range of offsets: {str(entry)[:60]}")
-    return merged(given)
+            raise InputError(
+                f"{str(entry)[:60]}: a range must be two offsets, the start before the end"
+            )
+    return merged(entries)
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same offsets in as few ranges as can be, ascending."""
+    """Returns the same offsets in as few ranges as possible, in ascending order."""
     result: list[tuple[int, int]] = []
     last = -1
     for start, end in sorted(ranges):

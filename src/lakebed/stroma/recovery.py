@@ -1,17 +1,18 @@
-"""Opening a group's files: what state they hold, and making them fit to be written again.
+"""Recovers a group from its files, and repairs them so that they can be written again.
 
-`load` only reads. The state is the snapshot's, changed by every good event of the delta of the same
-generation; an older delta is what a crash in a fold left, and counts from the mark of that snapshot
-on, if it has one. Where the delta is damaged in the middle, what is whole around the damage counts.
+`load` only reads. The state is the snapshot's, changed by every good event of the delta log of the
+same generation. If a crash interrupted a fold, the delta log is older than the snapshot; it then
+counts from the snapshot's mark on, if it has one. If the delta log is damaged in the middle, all
+good events before and after the damage count.
 
-`repair` writes. Bytes of the delta may be in the page cache alone, and its length too, so its good
-part is written into a new file, which takes its place when it is durable: what is torn is cut by
-that, and nothing is appended to a file whose past is not known. A damaged delta is saved in the
-quarantine, and a new snapshot and delta take its place. May itself be cut short anywhere; doing it
-again gives the same.
+`repair` writes. Bytes of the delta log, and its length, may exist only in the page cache. So its
+good part is written to a new file, which replaces it once it is durable. This also cuts torn bytes,
+and nothing is ever appended to a file that may not be durable. A damaged delta log is saved in the
+quarantine, and is replaced by a new snapshot and a new delta log. Repair may be interrupted at any
+point; running it again gives the same result.
 
-What cannot be known is not guessed: a damaged snapshot, a delta whose snapshot is gone, or one with
-a damaged header is refused, and `start_over` is for who wants to go on without them.
+Unknown state is never guessed: a damaged snapshot, a delta log without its snapshot, or one with a
+damaged header raises an error. `start_over` continues without these files.
 """
 
 from __future__ import annotations
@@ -44,44 +45,44 @@ FIRST_GENERATION = 1
 
 @dataclass
 class RecoveredGroup:
-    """What the files hold."""
+    """The state that was read from the files, and what must be repaired."""
 
     state: GroupState
     generation: int
-    incarnation: int = 0  # 0: none was given yet
+    incarnation: int = 0  # 0: none was chosen yet
     snapshot_bytes: int = 0
-    delta: bytes | None = None  # None if there is none that counts
+    delta: bytes | None = None  # None if there is no delta log that counts
     delta_created_ms: int = 0
-    delta_start: int = EVENTS_START  # of its events: its header may be longer than ours
+    delta_start: int = EVENTS_START  # where its events begin: its header may be longer
     delta_end: int = EVENTS_START
     torn_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
     event_count: int = 0
-    marked_generation: int = 0  # the last one that a fold was begun for
-    unknown_count: int = 0  # events of types that are not known
-    flagged_count: int = 0  # events with flags that are not known
-    must_save: bool = False  # the delta, in the quarantine
+    marked_generation: int = 0  # the last generation for which a fold was started
+    unknown_count: int = 0  # events of unknown types
+    flagged_count: int = 0  # events with unknown flags
+    must_save: bool = False  # save the delta log in the quarantine
     must_fold: bool = False
     problems: list[str] = field(default_factory=list)
 
 
 def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> RecoveredGroup:
-    """Read the files. `DataError` if what they hold cannot be known."""
+    """Reads the files; raises `DataError` if the group's state cannot be determined."""
     recovered = _load_snapshot(disk, paths, config, now_ms=now_ms)
     if disk.exists(paths.delta):
         _load_delta(disk, paths, recovered, now_ms=now_ms)
-    elif recovered.incarnation:  # lost with the epochs it reserved: end every lease there was
+    elif recovered.incarnation:  # its reserved epochs are lost with it: end all leases
         recovered.incarnation, recovered.must_fold = 0, True
     state = recovered.state
     state.epoch = epochs.later(state.epoch, state.epoch_reserved)
-    if recovered.damages:  # a reservation may be among what was lost
+    if recovered.damages:  # a reservation of epochs may be lost
         state.epoch = epochs.leap(epochs.leap(state.epoch))
     state.epoch_reserved = state.epoch
     return recovered
 
 
 def repair(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now_ms: int) -> OpenDelta:
-    """Make the files fit to go on in; the delta."""
+    """Repairs the files, and returns the delta log to append to."""
     paths.ensure(disk)
     if recovered.must_save:
         _save(disk, paths, paths.delta, recovered.delta or b"")
@@ -113,20 +114,20 @@ def repair(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now_ms: 
 
 
 def start_over(disk: Disk, paths: GroupPaths) -> list[str]:
-    """Save the files in the quarantine and remove them: the group begins anew at the log's start.
+    """Moves the files to the quarantine, so that the group starts over at the log's beginning.
 
-    What was lost, in sentences.
+    Returns sentences that report what was saved and lost.
     """
-    told = []
+    report = []
     for path in (paths.snapshot, paths.delta):
         if disk.exists(path):
             saved = _save(disk, paths, path, read_file(disk, path, size_max=FILE_BYTES_MAX))
-            told.append(f"{path} was saved as {saved}")
+            report.append(f"{path} was saved as {saved}")
     paths.remove(disk)
-    told.append(
-        f"{paths.name}: every ack is forgotten: the group starts over from the log's beginning"
+    report.append(
+        f"{paths.name}: all acks are lost; the group starts over at the beginning of the log"
     )
-    return told
+    return report
 
 
 def _load_snapshot(
@@ -151,14 +152,14 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now
     try:
         header = decode_header(view, path=paths.delta)
     except Torn as error:
-        # Never so after a crash, for a delta has its header before it has its name.
+        # A crash does not cause this, because a delta log gets its name after its header.
         recovered.delta, recovered.torn_bytes = data, len(data)
-        recovered.incarnation = 0  # its reservation of epochs is lost: end every lease there was
+        recovered.incarnation = 0  # its reserved epochs are lost: end all leases
         recovered.must_save = recovered.must_fold = True
         recovered.problems.append(str(error))
         return
     if header.generation > recovered.generation:
-        raise Corrupt("the snapshot that the delta goes on from is missing", path=paths.delta,
+        raise Corrupt("the snapshot that the delta log continues is missing", path=paths.delta,
                       expected=recovered.generation, found=header.generation)  # fmt: skip
     start = header.header_len
     walk = DeltaWalk(view, start=start, path=paths.delta)
@@ -166,14 +167,14 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now
         marks = [(_marked(placed), placed.offset) for placed in walk if _marked(placed)]
         starts = [offset for mark, offset in marks if mark == recovered.generation]
         if not starts:
-            return  # the snapshot has all of it
+            return  # the snapshot includes all its events
         walk = DeltaWalk(view, start=header.header_len, path=paths.delta)
         start = starts[-1]
         recovered.must_fold = True
         recovered.marked_generation = max(mark for mark, _ in marks)
-    known = {header.incarnation, recovered.incarnation} - {0}
-    if len(known) > 1:
-        raise Corrupt("the delta of another group of this name", path=paths.delta,
+    incarnations = {header.incarnation, recovered.incarnation} - {0}
+    if len(incarnations) > 1:
+        raise Corrupt("the delta log belongs to another group of this name", path=paths.delta,
                       expected=recovered.incarnation, found=header.incarnation)  # fmt: skip
     recovered.incarnation = header.incarnation or recovered.incarnation
     recovered.delta, recovered.delta_created_ms = data, header.created_ts_ms
@@ -193,39 +194,42 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now
 
 
 def _marked(placed: PlacedEvent) -> int:
-    """The generation of the fold that an event marks; 0 if it is another event."""
+    """Returns the generation of a `FoldMark`, or 0 if it is another event."""
     if placed.event_type != FOLD_MARK_TYPE or len(placed.payload) != FOLD_MARK.size:
         return 0
     return FOLD_MARK.unpack(placed.payload).generation
 
 
 def _replay(events: Iterable[PlacedEvent], recovered: RecoveredGroup, now_ms: int) -> None:
-    """Apply the events in order, but the acks together: what is settled stays so, whatever else
-    happens to it, until a reset or a seek."""
+    """Applies the events in order, except for acks, which are applied together at the end.
+
+    That is faster and gives the same state: a settled message stays settled until a reset or a
+    seek.
+    """
     state = recovered.state
     acks: list[tuple[int, int]] = []
     for placed in events:
         try:
-            happened = placed.event()
+            change = placed.event()
         except Corrupt as error:
             end = placed.offset + len(placed.payload)
             recovered.damages.append(Damage(placed.offset, end, error.problem))
             continue
-        if isinstance(happened, Acks):
-            acks += happened.ranges
-        elif isinstance(happened, Ack):
-            acks.append((happened.offset, happened.offset + 1))
+        if isinstance(change, Acks):
+            acks += change.ranges
+        elif isinstance(change, Ack):
+            acks.append((change.offset, change.offset + 1))
         else:
-            if isinstance(happened, Reset | Seek):
-                acks = []  # forgotten, as all the rest
-            elif isinstance(happened, FoldMark):
-                recovered.marked_generation = max(recovered.marked_generation, happened.generation)
-            state.apply(happened, now_ms)
+            if isinstance(change, Reset | Seek):
+                acks = []  # a reset or a seek forgets them
+            elif isinstance(change, FoldMark):
+                recovered.marked_generation = max(recovered.marked_generation, change.generation)
+            state.apply(change, now_ms)
     state.settle(acks)
 
 
 def saved_path(paths: GroupPaths, path: str, data: bytes) -> str:
-    """Where a file of a group is kept in the quarantine: the same for the same bytes."""
+    """Returns the path of a file in the quarantine; the same bytes always get the same path."""
     ending = os.path.splitext(path)[1]
     stem = blake3(paths.stem.encode()).hex()[:16]
     name = f"group-{stem}-{blake3(data).hex()[:16]}{ending}"

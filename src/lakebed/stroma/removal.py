@@ -1,10 +1,10 @@
-"""Deleting a group: in all its partitions or in none, wherever a crash comes between.
+"""Deletes a group in all its partitions or in none, even if a crash interrupts the deletion.
 
     {"topic": "orders", "group": "billing", "partitions": [0, 1]}
 
-A file that names what goes is durable before the first file of the group goes, and is itself
-removed last. While it is there the group is not: it is not listed, and whoever opens the store or
-the group finishes the removal first.
+A removal file with these names is durable before the first file of the group is removed, and is
+itself removed last. While it exists, the group counts as deleted: it is not listed, and opening the
+store or the group finishes the removal first.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ _log = logging.getLogger(__name__)
 
 
 def remove_group(disk: Disk, root: PathLike, *, topic: str, group: str) -> None:
-    """Remove a group that is not open."""
-    names = [one for one in list_groups(disk, root) if (one.topic, one.group) == (topic, group)]
+    """Removes a group, which must not be open."""
+    names = [name for name in list_groups(disk, root) if (name.topic, name.group) == (topic, group)]
     path = GroupPaths(root, GroupName(topic, 0, group)).removal
-    partitions = [one.partition for one in names]
+    partitions = [name.partition for name in names]
     document = {"topic": topic, "group": group, "partitions": partitions}
     replace_atomically(disk, path, json.dumps(document).encode())
     _finish(disk, root, path, names)
 
 
 def finish_removal(disk: Disk, root: PathLike, *, topic: str, group: str) -> None:
-    """Finish what a crash or a failure interrupted, if anything did."""
+    """Finishes the removal of a group if it was interrupted."""
     path = GroupPaths(root, GroupName(topic, 0, group)).removal
     if disk.exists(path):
         _finish(disk, root, path, read_removal(disk, path))
 
 
 def finish_removals(disk: Disk, root: PathLike, *, topic: str | None = None) -> None:
-    """The same for all groups of a topic, or of all topics."""
+    """Finishes the interrupted removals of all groups of a topic, or of all topics."""
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
         return
     for path in (os.path.join(folder, name) for name in disk.names(folder)):
         if path.endswith(REMOVAL_ENDING):
             names = read_removal(disk, path)
-            if topic is None or topic in (one.topic for one in names or ()):
+            if topic is None or topic in (name.topic for name in names or ()):
                 _finish(disk, root, path, names)
 
 
 def _finish(disk: Disk, root: PathLike, path: str, names: Sequence[GroupName] | None) -> None:
     if names is None:
-        problem = f"{path}: damaged: if there is a group of that name, delete it again"
+        problem = f"{path}: the removal file is damaged; delete the group again if it is listed"
         event(_log, "group_problem", level=logging.ERROR, problem=problem)
         return
     for name in names:

@@ -1,8 +1,8 @@
-"""A value for every offset of `[base, end)`, kept as runs of equal values.
+"""A map from every offset in `[base, end)` to a value, stored as runs of equal values.
 
-Runs are held in buckets of some hundreds, so that finding one and changing a few costs the same
-whether there are ten or a million. Neighbours of equal value are one run, except at the border of
-two buckets. Where a run ends the next one starts, so only starts are kept.
+Runs are stored in buckets of some hundreds, so that finding or changing a few costs about the same
+whether there are ten runs or a million. Adjacent runs with equal values are joined, except at the
+border of two buckets. A run ends where the next one starts, so only starts are stored.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
 Run = tuple[int, int, Value]
-"""Start, end and value."""
+"""The start, the end and the value of a run."""
 
 Make = Callable[[int, int], tuple[list[int], list[Value]]]
-"""Gives starts and values of the runs from one offset to another."""
+"""Returns the starts and the values of the runs in a range of offsets."""
 
-BUCKET_RUNS = 512  # twice as many are split, a quarter are merged with a neighbour
+BUCKET_RUNS = 512  # a bucket is split at twice as many, and merged at a quarter
 _NOTHING = object()
-_SPARSE = 16  # runs in a window for each one painted, beyond which they are painted singly
+_SPARSE = 16  # if a window has more runs than this per painted piece, pieces are painted singly
 
 
 class Runs(Generic[Value]):
-    """Not thread-safe. Must not be changed while it is iterated."""
+    """The runs of `[base, end)`. Not thread-safe. Must not be changed during iteration."""
 
     def __init__(self, base: int = 0) -> None:
         self.base = base
@@ -37,7 +37,7 @@ class Runs(Generic[Value]):
 
     @classmethod
     def made_later(cls, make: Make[Value], firsts: list[int], *, end: int) -> Runs[Value]:
-        """Of parts that start at `firsts`; each is made when it is needed."""
+        """Returns runs whose buckets start at `firsts`; `make` fills each when it is first used."""
         made: Runs[Value] = cls(firsts[0])
         if end > made.base:
             made.end = end
@@ -48,7 +48,7 @@ class Runs(Generic[Value]):
         return made
 
     def copy(self) -> Runs[Value]:
-        """One that may be changed by itself; parts that were not made yet are made apart."""
+        """Returns an independent copy. Buckets that were not filled yet are filled separately."""
         copy: Runs[Value] = Runs(self.base)
         copy.end, copy._make = self.end, self._make
         copy._firsts = list(self._firsts)
@@ -63,17 +63,17 @@ class Runs(Generic[Value]):
         return next(iter(self), None)
 
     def buckets(self) -> Iterator[Iterator[Run[Value]]]:
-        """All runs, as fast as can be."""
+        """Yields the runs of each bucket; the fastest way to visit all runs."""
         for number in range(len(self._firsts)):
             starts, values = self._bucket(number)
             yield zip(starts, [*starts[1:], self._end_of(number)], values, strict=True)
 
     def between(self, start: int, end: int) -> Iterator[Run[Value]]:
-        """The runs of `[start, end)`, cut to it; what lies outside of `[base, end)` is left out."""
+        """Yields the runs of `[start, end)`, clipped to that range and to `[base, self.end)`."""
         return self.within(((start, end),))
 
     def within(self, ranges: Iterable[tuple[int, int]]) -> Iterator[Run[Value]]:
-        """The same of many ranges, which ascend and do not overlap."""
+        """Does the same as `between` for many ranges, which must ascend and not overlap."""
         number, span_end = -1, -1
         starts: list[int] = []
         values: list[Value] = []
@@ -88,12 +88,12 @@ class Runs(Generic[Value]):
                 span_end, index = self._end_of(number), 0
             index = bisect_right(starts, start, index) - 1
             while True:
-                behind = starts[index + 1] if index + 1 < len(starts) else span_end
-                if behind >= end:
+                run_end = starts[index + 1] if index + 1 < len(starts) else span_end
+                if run_end >= end:
                     yield start, end, values[index]
                     break
-                yield start, behind, values[index]
-                start = behind
+                yield start, run_end, values[index]
+                start = run_end
                 index += 1
                 if index == len(starts):
                     number += 1
@@ -101,8 +101,8 @@ class Runs(Generic[Value]):
                     span_end, index = self._end_of(number), 0
 
     def append(self, end: int, value: Value) -> None:
-        """Lengthen to `end`, with that value."""
-        assert end > self.end, "it is as long already"
+        """Extends the map to `end`, with `value` for the new offsets."""
+        assert end > self.end, "the new end must be after the old one"
         starts, values = self._bucket(len(self._firsts) - 1) if self._firsts else ([], [])
         if 0 < len(starts) < BUCKET_RUNS:
             if values[-1] != value:
@@ -115,31 +115,31 @@ class Runs(Generic[Value]):
         self.end = end
 
     def paint(self, pieces: Sequence[Run[Value]]) -> None:
-        """Give ranges new values: ascending, not overlapping, within `[base, end)`."""
+        """Sets the values of ranges, which must ascend, not overlap and lie in `[base, end)`."""
         index, count = 0, len(pieces)
-        rest: Run[Value] | None = None  # of a piece that goes on in the next bucket
-        while rest is not None or index < count:
-            first = pieces[index][0] if rest is None else rest[0]
+        remainder: Run[Value] | None = None  # the part of a piece that lies in the next buckets
+        while remainder is not None or index < count:
+            first = pieces[index][0] if remainder is None else remainder[0]
             number = bisect_right(self._firsts, first) - 1
             span_end = self._end_of(number)
-            within: list[Run[Value]] = []
-            while rest is not None or (index < count and pieces[index][0] < span_end):
-                start, end, value = pieces[index] if rest is None else rest
-                index += rest is None
-                rest = (span_end, end, value) if end > span_end else None
-                within.append((start, min(end, span_end), value))
-                if rest is not None:
+            bucket_pieces: list[Run[Value]] = []
+            while remainder is not None or (index < count and pieces[index][0] < span_end):
+                start, end, value = pieces[index] if remainder is None else remainder
+                index += remainder is None
+                remainder = (span_end, end, value) if end > span_end else None
+                bucket_pieces.append((start, min(end, span_end), value))
+                if remainder is not None:
                     break
-            self._paint_bucket(number, within, span_end)
+            self._paint_bucket(number, bucket_pieces, span_end)
 
     def cover(self, ranges: Sequence[tuple[int, int]], value: Value) -> list[tuple[Value, int]]:
-        """Give ranges one value; how many offsets had which other value before.
+        """Sets all ranges to one value; returns the replaced values with their numbers of offsets.
 
-        They ascend, do not touch, and lie before `end`; what lies before `base` is left out. Many
-        ranges in one run cost little more than one.
+        The ranges must ascend, not touch and lie before `end`; parts before `base` are ignored.
+        Many ranges in one run cost little more than one range.
         """
         replaced: list[tuple[Value, int]] = []
-        index, position = 0, self.base  # everything before `position` is done
+        index, position = 0, self.base  # the ranges before `position` are done
         while index < len(ranges):
             start = max(ranges[index][0], position)
             if start >= ranges[index][1]:
@@ -147,21 +147,23 @@ class Runs(Generic[Value]):
                 continue
             number = bisect_right(self._firsts, start) - 1
             starts, values = self._bucket(number)
-            at = bisect_right(starts, start) - 1
-            position = starts[at + 1] if at + 1 < len(starts) else self._end_of(number)
-            last = bisect_left(ranges, (position,), index) - 1  # the last that starts in this run
-            if values[at] != value:
+            run_index = bisect_right(starts, start) - 1
+            position = (
+                starts[run_index + 1] if run_index + 1 < len(starts) else self._end_of(number)
+            )
+            last = bisect_left(ranges, (position,), index) - 1  # the last range in this run
+            if values[run_index] != value:
                 bounds = list(chain.from_iterable(ranges[index : last + 1]))
                 bounds[0], bounds[-1] = start, min(bounds[-1], position)
-                replaced.append((values[at], sum(bounds[1::2]) - sum(bounds[::2])))
-                _cover_run(starts, values, at, bounds, position, value)
+                replaced.append((values[run_index], sum(bounds[1::2]) - sum(bounds[::2])))
+                _cover_run(starts, values, run_index, bounds, position, value)
                 self._balance(number)
             index = last
         return replaced
 
     def drop_before(self, offset: int) -> None:
-        """Forget everything below; `base` is `offset` from now on."""
-        assert offset >= self.base, "what was dropped is gone"
+        """Forgets all offsets below `offset`, which becomes `base`."""
+        assert offset >= self.base, "the base can only move forward"
         if offset >= self.end:
             self._firsts, self._starts, self._values = [], [], []
             self.base = self.end = offset
@@ -174,7 +176,7 @@ class Runs(Generic[Value]):
         starts[0] = self._firsts[0] = self.base = offset
 
     def cut(self, end: int) -> None:
-        """Forget everything from `end` on."""
+        """Forgets all offsets from `end` on."""
         if end <= self.base:
             self.drop_before(self.end)
             self.base = self.end = end
@@ -188,7 +190,7 @@ class Runs(Generic[Value]):
 
     def _bucket(self, number: int) -> tuple[list[int], list[Value]]:
         starts = self._starts[number]
-        if not starts:  # it was not needed yet
+        if not starts:  # not filled yet
             assert self._make is not None
             starts, values = self._make(self._firsts[number], self._end_of(number))
             self._starts[number], self._values[number] = starts, values
@@ -211,7 +213,7 @@ class Runs(Generic[Value]):
         self._balance(number)
 
     def _balance(self, number: int) -> None:
-        """Not too many runs in a bucket, and not too few."""
+        """Splits the bucket if it has too many runs, or merges it if it has too few."""
         starts = self._starts[number]
         if len(starts) > 2 * BUCKET_RUNS:
             self._split(number)
@@ -221,12 +223,12 @@ class Runs(Generic[Value]):
     def _split(self, number: int) -> None:
         starts, values = self._starts[number], self._values[number]
         parts = range(0, len(starts), BUCKET_RUNS)
-        self._firsts[number : number + 1] = [starts[at] for at in parts]
-        self._starts[number : number + 1] = [starts[at : at + BUCKET_RUNS] for at in parts]
-        self._values[number : number + 1] = [values[at : at + BUCKET_RUNS] for at in parts]
+        self._firsts[number : number + 1] = [starts[first] for first in parts]
+        self._starts[number : number + 1] = [starts[first : first + BUCKET_RUNS] for first in parts]
+        self._values[number : number + 1] = [values[first : first + BUCKET_RUNS] for first in parts]
 
     def _merge_with_next(self, number: int) -> bool:
-        """If there are both, and together they are not many; whether."""
+        """Merges a bucket with the next one if both exist and are small; returns whether it did."""
         if not 0 <= number < len(self._firsts) - 1:
             return False
         starts, values = self._bucket(number)
@@ -241,29 +243,37 @@ class Runs(Generic[Value]):
 
 
 def _cover_run(
-    starts: list[int], values: list[Value], at: int, bounds: list[int], end: int, value: Value
+    starts: list[int],
+    values: list[Value],
+    run_index: int,
+    bounds: list[int],
+    end: int,
+    value: Value,
 ) -> None:
-    """Cover parts of a run that ends at `end`; `bounds` are where they start and end by turns."""
-    old = values[at]
+    """Sets parts of the run at `run_index`, which ends at `end`, to `value`.
+
+    `bounds` are the starts and ends of the parts, alternating.
+    """
+    old = values[run_index]
     new_values = [value, old] * (len(bounds) // 2)
-    behind = at + 1
-    if bounds[-1] == end:  # nothing is left behind the last part
+    next_index = run_index + 1
+    if bounds[-1] == end:  # the last part reaches the end of the run
         del bounds[-1], new_values[-1]
-        if behind < len(starts) and values[behind] == value:
-            behind += 1
-    if bounds[0] > starts[at]:
-        bounds.insert(0, starts[at])
+        if next_index < len(starts) and values[next_index] == value:
+            next_index += 1
+    if bounds[0] > starts[run_index]:
+        bounds.insert(0, starts[run_index])
         new_values.insert(0, old)
-    elif at > 0 and values[at - 1] == value:
+    elif run_index > 0 and values[run_index - 1] == value:
         del bounds[0], new_values[0]
-    starts[at:behind] = bounds
-    values[at:behind] = new_values
+    starts[run_index:next_index] = bounds
+    values[run_index:next_index] = new_values
 
 
 def _paint_window(
     starts: list[int], values: list[Value], pieces: list[Run[Value]], span_end: int
 ) -> None:
-    """Paint the part of a bucket that the pieces touch, with a neighbour on either side."""
+    """Paints the part of a bucket that the pieces touch, with one neighbor on each side."""
     low = max(0, bisect_right(starts, pieces[0][0]) - 2)
     high = min(len(starts), bisect_left(starts, pieces[-1][1]) + 1)
     end = starts[high] if high < len(starts) else span_end
@@ -275,29 +285,29 @@ def _painted(
 ) -> tuple[list[int], list[Value]]:
     new_starts: list[int] = []
     new_values: list[Value] = []
-    before: object = _NOTHING  # the value of the last run
+    last_value: object = _NOTHING  # the value of the last run
 
     def put(start: int, value: Value) -> None:
-        nonlocal before
-        if new_starts and new_starts[-1] == start:  # of no length after all
+        nonlocal last_value
+        if new_starts and new_starts[-1] == start:  # the last run turned out empty
             new_starts.pop()
             new_values.pop()
-            before = new_values[-1] if new_values else _NOTHING
-        if value is not before and value != before:
+            last_value = new_values[-1] if new_values else _NOTHING
+        if value is not last_value and value != last_value:
             new_starts.append(start)
             new_values.append(value)
-            before = value
+            last_value = value
 
     index, count = 0, len(starts)
-    for start, behind, value in pieces:
+    for start, piece_end, value in pieces:
         while index < count and starts[index] < start:
             put(starts[index], values[index])
             index += 1
         put(start, value)
-        while index < count and starts[index] < behind:
+        while index < count and starts[index] < piece_end:
             index += 1
-        if behind < end and (index == count or starts[index] > behind):
-            put(behind, values[index - 1])
+        if piece_end < end and (index == count or starts[index] > piece_end):
+            put(piece_end, values[index - 1])
     while index < count:
         put(starts[index], values[index])
         index += 1

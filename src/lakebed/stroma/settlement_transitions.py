@@ -1,8 +1,8 @@
-"""What a holder does with its messages: ack, nack, extend, dead-letter; and who is refused.
+"""Decides the events of ack, nack, extend and dead-letter calls, and refuses stale leases. No I/O.
 
-A call is all or nothing. It is refused if one of its messages is not leased under the caller's
-epoch: the lease ended, and somebody else may have the message. Only an ack of what is settled
-already is no mistake: it says so once more, as after an answer that was lost.
+A call succeeds or fails as a whole. It is refused if one of its messages is not leased under the
+caller's epoch: the lease has ended, and another caller may hold the message. Only an ack of settled
+messages is accepted, because a caller repeats it if the answer was lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakebed.stroma.state import GroupState, Ranges
 
 
 def ack(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
-    """The events that settle them; none if they are settled already."""
+    """Returns the events that settle the messages; none if they are already settled."""
     held = _held(state, ranges, epoch=epoch, may_be_settled=True)
     pieces = [(start, end) for start, end, _ in held]
     if not pieces:
@@ -36,7 +36,7 @@ def ack(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
 
 
 def dead_letter(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
-    """The same, of messages that stand in the dead-letter topic now."""
+    """Returns the events that settle messages that are in the dead-letter topic."""
     held = _held(state, ranges, epoch=epoch, may_be_settled=True)
     return [DeadLetter(offset) for start, end, _ in held for offset in range(start, end)]
 
@@ -44,7 +44,7 @@ def dead_letter(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]
 def nack(
     state: GroupState, ranges: Ranges, *, epoch: int, delay_ms: int, now_ms: int
 ) -> list[Event]:
-    """The events that give them back, to be leased again at once or after the delay."""
+    """Returns the events that give messages back, to be leased again after the delay."""
     held = _held(state, ranges, epoch=epoch)
     if not delay_ms and len(held) == 1 and _is_one(held[0][0], held[0][1]):
         return [Nack(held[0][0], epoch)]
@@ -54,7 +54,7 @@ def nack(
 
 
 def undo(state: GroupState, ranges: Ranges, *, epoch: int, now_ms: int) -> list[Event]:
-    """The events that give them back as if they had not been leased: it is no delivery."""
+    """Returns the events that undo a lease, so that it does not count as a delivery."""
     held = _held(state, ranges, epoch=epoch)
     undone = [LeaseRange(s, e, now_ms, epoch, old.deliveries - 1, 0, 0) for s, e, old in held]
     return [Leases(undone), Returns([ReturnRange(s, e, 0, epoch, 0) for s, e, _ in held])]
@@ -63,7 +63,7 @@ def undo(state: GroupState, ranges: Ranges, *, epoch: int, now_ms: int) -> list[
 def extend(
     state: GroupState, ranges: Ranges, *, epoch: int, lease_ms: int, now_ms: int
 ) -> list[Event]:
-    """The events that move the deadline to `lease_ms` from now."""
+    """Returns the events that move the deadline to `lease_ms` from now."""
     held = _held(state, ranges, epoch=epoch)
     deadline_ms = now_ms + lease_ms
     if len(held) == 1 and _is_one(held[0][0], held[0][1]) and lease_ms == state.config.lease_ms:
@@ -81,7 +81,10 @@ def extend(
 def _held(
     state: GroupState, ranges: Ranges, *, epoch: int, may_be_settled: bool = False
 ) -> Sequence[Run[MessageStatus]]:
-    """The runs of the ranges that are leased under that epoch; all of them, or `StaleLease`."""
+    """Returns the runs of the ranges that are leased under `epoch`.
+
+    Raises `StaleLease` if a message is not. With `may_be_settled`, skips settled messages.
+    """
     held: list[Run[MessageStatus]] = []
     stale: list[tuple[int, int]] = []
     if ranges and ranges[0][0] < state.base and not may_be_settled:

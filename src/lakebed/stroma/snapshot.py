@@ -1,11 +1,12 @@
-"""A snapshot of a group as bytes: which messages are settled, leased, or known otherwise.
+"""Encodes and decodes a group's snapshot: its settled, leased, waiting and returned messages.
 
-Long parts are columns (see `format`): the messages of one part ascend, and no message is in two.
-All that is left out was never leased, or settled before `acked_until`.
+Long parts are columns (see `format`). The messages of each part ascend, and no message is in two
+parts. A message that is in no part is settled if it is before `acked_until`; otherwise it was never
+leased.
 
-Decoding tells three cases apart: `Torn` if the file is shorter than it says, or was never written;
-`UnknownVersion`; and `Corrupt` for everything else, the snapshot of another group among it.
-Nothing is allocated for a count before the file proves long enough.
+Decoding distinguishes three errors: `Torn` if the file is shorter than its counts require or was
+never written, `UnknownVersion`, and `Corrupt` for everything else, including the snapshot of
+another group. Memory is allocated only after the file has proved long enough.
 """
 
 from __future__ import annotations
@@ -52,8 +53,11 @@ def _words() -> array[int]:
 
 @dataclass
 class Snapshot:
-    """What is stored; `leased_epochs` has epoch and delivery count in one word, as `known_counts`
-    has the count and zero."""
+    """The contents of a snapshot.
+
+    Each word of `leased_epochs` holds an epoch and a delivery count, and each word of
+    `known_counts` holds a delivery count and zero.
+    """
 
     generation: int = 0
     incarnation: int = 0
@@ -74,10 +78,10 @@ class Snapshot:
 def encode_snapshot(
     snapshot: Snapshot, name: GroupName, *, version: int = SNAPSHOT_VERSION
 ) -> bytes:
-    """The contents of the file."""
+    """Returns the contents of the snapshot file."""
     counts = [len(part) for part in (snapshot.acked_starts, snapshot.leased_offsets,
                                      snapshot.known_offsets)]  # fmt: skip
-    assert max(counts) <= U32_MAX, "more entries than can be counted"
+    assert max(counts) <= U32_MAX, "more entries than the format can count"
     start = SnapshotStart(snapshot.acked_until, counts[1], 0)
     hint = DeadlineHint(min(snapshot.leased_deadlines, default=0))
     body = b"".join(
@@ -114,7 +118,7 @@ def encode_snapshot(
 def decode_snapshot(
     data: Buffer, name: GroupName | None = None, *, path: PathLike | None = None
 ) -> Snapshot:
-    """The snapshot in a file; with `name`, only if it is that group's."""
+    """Decodes a snapshot; with `name`, raises `Corrupt` if it belongs to another group."""
     try:
         view = memoryview(data)
         header = _verified_header(view)
@@ -131,7 +135,7 @@ def decode_snapshot(
 
 
 class _Body:
-    """Takes the parts of a payload, each only if it is there in full."""
+    """Reads the parts of a payload one after the other; raises `Torn` if one is incomplete."""
 
     def __init__(self, header: SnapshotHeader, body: memoryview) -> None:
         self._header = header
@@ -153,9 +157,11 @@ class _Body:
             known = columns(self._take(section.entry_count * MESSAGE_STATE.size), count=3)
         checksum = CHECKSUM.unpack(self._take(CHECKSUM.size)).crc32c
         if self._at != len(self._body):
-            raise Corrupt("the file is too long", offset=SNAPSHOT_HEADER.size + self._at)
+            raise Corrupt("unexpected bytes after the snapshot's end",
+                          offset=SNAPSHOT_HEADER.size + self._at)  # fmt: skip
         if crc32c(self._body[: -CHECKSUM.size]) != checksum:
-            raise Corrupt("the payload's checksum is wrong", offset=SNAPSHOT_HEADER.size)
+            raise Corrupt("the checksum of the snapshot's payload is wrong",
+                          offset=SNAPSHOT_HEADER.size)  # fmt: skip
         return Snapshot(
             generation=header.generation,
             incarnation=header.incarnation,
@@ -176,7 +182,7 @@ class _Body:
     def _take(self, size: int) -> memoryview:
         part = self._body[self._at : self._at + size]
         if len(part) < size:
-            raise Torn("the file is cut short", offset=SNAPSHOT_HEADER.size + self._at,
+            raise Torn("the snapshot is cut short", offset=SNAPSHOT_HEADER.size + self._at,
                        expected=f"{size} bytes", found=len(part))  # fmt: skip
         self._at += size
         return part
@@ -185,31 +191,33 @@ class _Body:
 def _verified_header(view: memoryview) -> SnapshotHeader:
     header = SNAPSHOT_HEADER.unpack(view)
     if not any(view[: SNAPSHOT_HEADER.size]):
-        raise Torn("the file was never written", offset=0)
+        raise Torn("the snapshot was never written", offset=0)
     if header.magic != SNAPSHOT_MAGIC:
-        raise Corrupt("not a snapshot", offset=0, expected=SNAPSHOT_MAGIC, found=header.magic)
+        raise Corrupt("not a snapshot: its magic number is wrong", offset=0,
+                      expected=SNAPSHOT_MAGIC, found=header.magic)  # fmt: skip
     checksum = crc32c(view[: SNAPSHOT_HEADER.offset_of("header_crc32c")])
-    if SNAPSHOT_HEADER.size < header.header_len <= HEADER_BYTES_MAX:  # with fields not known here
+    if SNAPSHOT_HEADER.size < header.header_len <= HEADER_BYTES_MAX:  # it has unknown fields
         checksum = crc32c(view[SNAPSHOT_HEADER.size : header.header_len], checksum)
     if checksum != header.header_crc32c:
-        raise Corrupt("the header's checksum is wrong", offset=0, expected=hex(checksum),
-                      found=hex(header.header_crc32c))  # fmt: skip
+        raise Corrupt("the checksum of the snapshot's header is wrong", offset=0,
+                      expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
     if header.version != SNAPSHOT_VERSION:
-        raise UnknownVersion("snapshot", expected=SNAPSHOT_VERSION, found=header.version)
+        raise UnknownVersion("unsupported snapshot version", expected=SNAPSHOT_VERSION,
+                             found=header.version)  # fmt: skip
     if not SNAPSHOT_HEADER.size <= header.header_len <= min(HEADER_BYTES_MAX, len(view)):
-        raise Corrupt("wrong length of the header", expected=SNAPSHOT_HEADER.size,
+        raise Corrupt("the snapshot's header has a wrong length", expected=SNAPSHOT_HEADER.size,
                       found=header.header_len)  # fmt: skip
     return header
 
 
 def _check_name(header: SnapshotHeader, name: GroupName) -> None:
-    found, expected = (header.tp_hash, header.group_hash), (name.tp_hash(), name.group_hash())
-    if found != expected:
-        raise Corrupt("the snapshot of another group", expected=expected, found=found)
+    actual, expected = (header.tp_hash, header.group_hash), (name.tp_hash(), name.group_hash())
+    if actual != expected:
+        raise Corrupt("the snapshot belongs to another group", expected=expected, found=actual)
 
 
 def _check_order(snapshot: Snapshot) -> None:
-    """Only a writer could be wrong here: the checksums are right."""
+    """Raises `Corrupt` if the messages are out of order, which only a faulty writer can cause."""
     starts, ends = snapshot.acked_starts, snapshot.acked_ends
     is_sound = all(map(lt, starts, ends)) and all(map(le, ends, starts[1:]))
     for offsets in (snapshot.leased_offsets, snapshot.known_offsets):
@@ -217,4 +225,4 @@ def _check_order(snapshot: Snapshot) -> None:
     parts: list[Sequence[int]] = [starts, snapshot.leased_offsets, snapshot.known_offsets]
     lowest = min((part[0] for part in parts if part), default=snapshot.acked_until)
     if not is_sound or lowest < snapshot.acked_until:
-        raise Corrupt("messages out of order", offset=SNAPSHOT_HEADER.size)
+        raise Corrupt("the snapshot's messages are out of order", offset=SNAPSHOT_HEADER.size)

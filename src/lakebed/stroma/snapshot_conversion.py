@@ -1,7 +1,7 @@
-"""A group's state folded into a snapshot, and a state made from one.
+"""Converts a group's state to a snapshot, and a snapshot to a state.
 
-What a snapshot leaves out is fresh to the state made from it, and is looked at again: it was never
-leased, or its lease was never recorded.
+Messages that are not in the snapshot become fresh, and are examined again: they were never leased,
+or their lease was never recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def snapshot_of(
     incarnation: int = 0,
     ahead_ms: int = 0,
 ) -> Snapshot:
-    """The snapshot of a state; `ahead_ms` is how far the wall clock is ahead of the group's."""
+    """Returns the snapshot of a state; the wall clock is `ahead_ms` ahead of the group's clock."""
     acked_ends = array("Q")
     acked_starts, leased, known = array("Q"), _Column(), _Column()
     for start, end, status in chain.from_iterable(state.runs.buckets()):
@@ -64,22 +64,22 @@ def snapshot_of(
 
 
 def state_of(snapshot: Snapshot, config: GroupConfig, *, now_ms: int) -> GroupState:
-    """The state of a snapshot; its runs are made as they are needed."""
+    """Returns the state of a snapshot. Its runs are made when they are needed."""
     state = GroupState(config)
     state.epoch = state.epoch_reserved = snapshot.last_epoch
     runs_source = SnapshotRuns(snapshot, now_ms=now_ms)
     end = runs_source.end
     if end > U64_MAX:
-        raise Corrupt("an offset that cannot be", offset=SNAPSHOT_HEADER.size, found=end - 1)
+        raise Corrupt("an offset is out of range", offset=SNAPSHOT_HEADER.size, found=end - 1)
     state.runs = Runs.made_later(runs_source.runs, runs_source.parts(), end=end)
     state.in_flight = len(snapshot.leased_offsets)
     state.settled_ahead = runs_source.settled_count
     if runs_source.message_count != end - state.base:
-        state.unseen.append((state.base, end))  # somewhere there are some that nobody looked at
-    for time_ms, start, behind in runs_source.timers():
-        state.timers.add(time_ms, start, behind)
-    for time_ms, start, behind in runs_source.schedules():
-        state.schedules.add(time_ms, start, behind)
+        state.unseen.append((state.base, end))  # some of these messages are fresh
+    for time_ms, first, last in runs_source.timers():
+        state.timers.add(time_ms, first, last)
+    for time_ms, first, last in runs_source.schedules():
+        state.schedules.add(time_ms, first, last)
     if 0 in snapshot.known_not_before:
         state.ready.append((state.base, end))
         if config.delivery_count_max:
@@ -88,7 +88,7 @@ def state_of(snapshot: Snapshot, config: GroupConfig, *, now_ms: int) -> GroupSt
 
 
 class _Column:
-    """Single messages, as a snapshot has them."""
+    """The columns of single messages in a snapshot."""
 
     def __init__(self) -> None:
         self.offsets, self.times, self.words = array("Q"), array("Q"), array("Q")

@@ -1,9 +1,9 @@
-"""The runs of a snapshot, made from its columns piece by piece as they are needed.
+"""Makes the runs of a snapshot from its columns, part by part as they are needed.
 
-A snapshot may hold a million messages, of which the next minutes touch a few. So opening a group
-looks at whole columns only, and leaves the runs to whoever asks for a part.
+A snapshot may hold a million messages, of which only a few are used soon. So opening a group only
+reads the columns as a whole, and the runs of a part are made when it is first used.
 
-Should a message stand there twice, which no writer writes, then what is settled stays settled.
+If a message is in the snapshot twice, which only a faulty writer causes, settled wins.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _ONE_DELIVERY = two_halves(1, 0)
 
 
 class SnapshotRuns:
-    """A snapshot's columns. The end of a lease or a delay is no further ahead than it was when it
-    was stored."""
+    """The columns of a snapshot.
+
+    A lease or a delay lasts at most as long as was left of it when the snapshot was stored, even if
+    the wall clock was set back since.
+    """
 
     def __init__(self, snapshot: Snapshot, *, now_ms: int) -> None:
         self._snapshot = snapshot
@@ -33,7 +36,7 @@ class SnapshotRuns:
 
     @property
     def end(self) -> int:
-        """Behind the last message."""
+        """The offset after the last message."""
         stored = self._snapshot
         ends = [stored.acked_until, *stored.acked_ends[-1:]]
         ends += [part[-1] + 1 for part in (stored.leased_offsets, stored.known_offsets) if part]
@@ -41,7 +44,7 @@ class SnapshotRuns:
 
     @property
     def message_count(self) -> int:
-        """How many stand there."""
+        """The number of messages in the snapshot."""
         return (
             self.settled_count
             + len(self._snapshot.leased_offsets)
@@ -53,27 +56,27 @@ class SnapshotRuns:
         return sum(self._snapshot.acked_ends) - sum(self._snapshot.acked_starts)
 
     def parts(self) -> list[int]:
-        """Where to divide the messages, so that no part has many entries."""
+        """Returns the offsets at which to split the messages, so that no part has many entries."""
         stored = self._snapshot
         columns = (stored.acked_starts, stored.leased_offsets, stored.known_offsets)
         cuts = {stored.acked_until, *chain(*(column[::PART_ENTRIES] for column in columns))}
         return sorted(cuts)
 
     def runs(self, start: int, end: int) -> tuple[list[int], list[MessageStatus]]:
-        """Starts and values of the runs of `[start, end)`."""
+        """Returns the starts and values of the runs of `[start, end)`."""
         starts: list[int] = []
         values: list[MessageStatus] = []
-        position, before = start, None
+        position, last_status = start, None
         for first, last, status in self._pieces(start, end):
             if first > position:
                 starts.append(position)
                 values.append(FRESH)
-                before = FRESH
+                last_status = FRESH
             if last > position:
-                if status is not before:
+                if status is not last_status:
                     starts.append(max(first, position))
                     values.append(status)
-                    before = status
+                    last_status = status
                 position = last
         if position < end:
             starts.append(position)
@@ -81,7 +84,7 @@ class SnapshotRuns:
         return starts, values
 
     def timers(self) -> Iterator[tuple[int, int, int]]:
-        """Time, start and end of what is leased or waits: one for many messages in a row."""
+        """Yields the time, start and end of leases and delays, for consecutive messages at once."""
         stored = self._snapshot
         for start, end, deadline_ms in _stretches(stored.leased_offsets, stored.leased_deadlines):
             yield self._capped_ms(deadline_ms), start, end
@@ -90,12 +93,12 @@ class SnapshotRuns:
             yield self._capped_ms(not_before_ms), start, end
 
     def schedules(self) -> Iterator[tuple[int, int, int]]:
-        """The same of messages that wait and were never leased."""
+        """Yields the time, start and end of scheduled messages."""
         for start, end, not_before_ms in _stretches(*self._known(is_scheduled=True)):
             yield not_before_ms, start, end
 
     def _known(self, *, is_scheduled: bool) -> tuple[array[int], array[int]]:
-        """Offsets and times of the messages that wait: those never leased, or the others."""
+        """Returns the offsets and times of the waiting messages that are scheduled, or delayed."""
         stored = self._snapshot
         chosen = [
             time_ms > 0 and (word < _ONE_DELIVERY) is is_scheduled
@@ -107,7 +110,7 @@ class SnapshotRuns:
         )
 
     def available(self, deliveries_min: int) -> list[tuple[int, int]]:
-        """The messages that wait for nothing and were leased at least so often, one by one."""
+        """Returns the available messages that were leased at least `deliveries_min` times."""
         stored = self._snapshot
         word_min = deliveries_min << 32
         return [
@@ -163,7 +166,7 @@ class SnapshotRuns:
 
 
 def _stretches(offsets: array[int], times: array[int]) -> Iterator[tuple[int, int, int]]:
-    """Start, end and time of entries in a row that have the same time."""
+    """Yields the start, end and time of consecutive entries that have the same time."""
     changes = compress(range(1, len(times)), map(ne, times, times[1:]))
     first = 0
     for index in chain(changes, [len(times)] if times else []):

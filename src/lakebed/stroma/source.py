@@ -1,6 +1,6 @@
-"""The log as a group sees it: where it starts and ends, and what is special about a message.
+"""The protocol by which a group reads its log: its start, its end and facts about messages.
 
-Whoever joins a group to a log implements this. A group calls none of it with a lock held.
+The code that connects a group to a log implements it. A group calls it without holding a lock.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ from typing import NamedTuple, Protocol
 
 
 class Fact(NamedTuple):
-    """A message that needs care, or several in a row without anything to deliver."""
+    """What is special about a message, or about consecutive offsets with nothing to deliver."""
 
     offset: int
-    key: int | None = None  # a hash of the message's key; None: it has none
-    not_before_ms: int = 0  # ms since 1970 before which it must not be delivered
-    is_deliverable: bool = True  # False: a control record, or compacted away
-    message_count: int = 1  # more only if they are not deliverable
+    key: int | None = None  # a hash of the message's key; None if it has no key
+    not_before_ms: int = 0  # the message must not be delivered before; ms since 1970
+    is_deliverable: bool = True  # False for control records and compacted messages
+    message_count: int = 1  # more than 1 only for undeliverable messages
 
 
 class Source(Protocol):
-    """One partition. Offsets below `high_watermark` never change their message."""
+    """The log of one partition. The message at an offset below `high_watermark` never changes."""
 
     def start_offset(self) -> int:
-        """The first offset that retention has left."""
+        """Returns the first offset that retention has not removed."""
 
     def high_watermark(self) -> int:
-        """The end of what may be delivered: durable, so that no offset is ever used again."""
+        """Returns the offset after the last durable message; only durable ones are delivered."""
 
     def facts(self, start: int, end: int) -> Sequence[Fact]:
-        """The messages of `[start, end)` that need care, by offset; all others are plain.
+        """Returns the facts of `[start, end)`, by offset; messages without a fact are plain.
 
-        Keys need be told only to a group that keeps their order.
+        Keys are needed only for a group with `per_key_order`.
         """
 
     def message_count(self, start: int, end: int) -> int:
-        """How many messages of `[start, end)` there are: offsets without one do not count."""
+        """Returns the number of messages in `[start, end)`; offsets without one do not count."""
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call whenever the high watermark has moved, until the function returned is called.
+        """Calls `callback` whenever the high watermark moves; returns a function that unsubscribes.
 
-        From any thread, without a lock held.
+        The callback may be called from any thread, without a lock held.
         """

@@ -1,17 +1,19 @@
-"""What a group knows of its messages, and how events change it.
+"""The state of a group's messages, and how events change it.
 
-Every message from `base` to `end` has a standing, kept by runs; before `base` all are settled, and
-from `end` on nobody looked yet. Live calls and recovery change it by the same `apply`, so what is
-recovered is what was. Two things change without an event, for they follow from what is known: a
-lease or a delay ends (`expire`), and plain messages are found to be available (`leasing.admit`).
+Every message from `base` to `end` has a status, stored in runs. All messages before `base` are
+settled, and those from `end` on were not examined yet. Live calls and recovery both change the
+state with `apply`, so a recovered state equals the original. Two changes need no event, because
+they can be derived: a lease or a delay ends (`expire`), and plain messages become available
+(`lease_transitions.admit`).
 
 Invariants:
-- what is settled stays so, but for a reset or a seek;
-- a message is leased under one epoch at most, and `in_flight` counts those;
-- `ready`, `exhausted` and `unseen` are heaps of ranges to look at: each message that can be leased,
-  that was leased too often, or that is fresh, is in a range of its own. They may cover others too.
+- a settled message stays settled until a reset or a seek;
+- a message is leased under at most one epoch, and `in_flight` counts the leased messages;
+- `ready`, `exhausted` and `unseen` are heaps of ranges. Each message that can be leased is in a
+  range of `ready`, each one that was leased too often in one of `exhausted`, and each fresh one in
+  one of `unseen`. The ranges may cover other messages too.
 
-No clock, no disk, no lock: times are given, and one thread is here at a time.
+This module uses no clock, disk or lock: the caller passes times and allows one thread at a time.
 """
 
 from __future__ import annotations
@@ -46,22 +48,22 @@ _TIMERS_MIN = 10_000
 
 
 class GroupState:
-    """Not thread-safe."""
+    """The status of every message of a group in one partition. Not thread-safe."""
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
         self.runs: Runs[MessageStatus] = Runs()
         self.in_flight = 0
-        self.settled_ahead = 0  # messages behind `base`
-        self.epoch = 0  # the last one handed out
-        self.epoch_reserved = 0  # the last one that may be, without another reservation
+        self.settled_ahead = 0  # settled messages after `base`
+        self.epoch = 0  # the last epoch used
+        self.epoch_reserved = 0  # the last epoch that may be used without another reservation
         self.keys = None
         if config.per_key_order:
             queue_max = max(1, min(QUEUE_MAX, config.key_window_max // 4))
             self.keys = KeyOrder(queue_max=queue_max)
         self.timers = Timers()  # of leases and delays, by the group's clock
         self.schedules = Timers()  # by the wall clock
-        self._timers_max = _TIMERS_MIN  # beyond that many, those that came to nothing are dropped
+        self._timers_max = _TIMERS_MIN  # with more timers than this, outdated ones are dropped
         self.ready: list[tuple[int, int]] = []
         self.exhausted: list[tuple[int, int]] = []
         self.unseen: list[tuple[int, int]] = []
@@ -73,16 +75,16 @@ class GroupState:
 
     @property
     def end(self) -> int:
-        """From there on nobody looked."""
+        """Messages from this offset on were not examined yet."""
         return self.runs.end
 
     @property
     def unsettled_count(self) -> int:
-        """How many messages before `end` are not settled."""
+        """The number of messages before `end` that are not settled."""
         return self.end - self.base - self.settled_ahead
 
     def apply(self, event: Event, now_ms: int) -> None:
-        """Make an event's change. Deadlines are at most a lease, or a delay, ahead of `now_ms`."""
+        """Applies an event. No lease or delay lasts longer from `now_ms` than it was made for."""
         match event:
             case Acks(ranges):
                 self.settle(ranges)
@@ -116,14 +118,14 @@ class GroupState:
                 pass
 
     def settle(self, ranges: Ranges) -> None:
-        """In any order; what is settled already may be among them."""
+        """Settles ranges, in any order; they may include settled messages."""
         ranges = merged(ranges)
         if not ranges:
             return
         self.reach(ranges[-1][1])
         freed: list[int] = []
         if self.keys is not None:
-            for start, end, _ in [r for r in self.runs.within(ranges) if r[2] is not SETTLED]:
+            for start, end, _ in [run for run in self.runs.within(ranges) if run[2] is not SETTLED]:
                 freed += self.keys.settle(start, end)
         for old, count in self.runs.cover(ranges, SETTLED):
             self.settled_ahead += count
@@ -133,9 +135,9 @@ class GroupState:
         self._advance()
 
     def expire(self, now_ms: int, *, wall_ms: int | None = None) -> bool:
-        """End the leases, delays and schedules whose time has come; whether there were any.
+        """Ends leases, delays and schedules whose time has come; returns whether there were any.
 
-        `wall_ms` is the wall clock, if it shows another time than the group's.
+        `wall_ms` is the wall clock's time, if it differs from the group's.
         """
         wall_ms = now_ms if wall_ms is None else wall_ms
         ended: list[Run[MessageStatus]] = []
@@ -153,22 +155,22 @@ class GroupState:
         return bool(ended)
 
     def reach(self, end: int) -> None:
-        """Lengthen to `end`, with fresh messages."""
+        """Extends the state to `end` with fresh messages, which must be examined later."""
         if end > self.runs.end:
             heappush(self.unseen, (self.runs.end, end))
             self.runs.append(end, FRESH)
 
     def extend(self, end: int) -> None:
-        """The same, of messages that are looked at right now."""
+        """Extends the state to `end` with fresh messages that are being examined now."""
         if end > self.runs.end:
             self.runs.append(end, FRESH)
 
     def paint_available(self, changes: Iterable[Run[MessageStatus]]) -> None:
-        """Fresh messages that the log says nothing of."""
+        """Makes fresh messages available."""
         self._paint(list(changes), AVAILABLE)
 
     def give_back(self, ranges: Ranges, *, epoch: int) -> None:
-        """End a lease that nobody was handed, as if it had never been."""
+        """Ends a lease that no caller received, as if it had never been granted."""
         for start, end in ranges:
             for run in self._unsettled(start, end):
                 if run[2].kind is StatusKind.LEASED and run[2].epoch == epoch:
@@ -176,22 +178,22 @@ class GroupState:
                     self._make_available([(run[0], run[1], old)])
 
     def frozen(self) -> GroupState:
-        """A copy of what a snapshot has of it."""
+        """Returns a copy of the parts that a snapshot needs."""
         copy = GroupState(self.config)
         copy.runs = self.runs.copy()
         copy.epoch, copy.epoch_reserved = self.epoch, self.epoch_reserved
         return copy
 
     def cut(self, end: int) -> None:
-        """Forget what is known from `end` on: the log has no such messages."""
+        """Forgets all messages from `end` on, because the log does not have them."""
         self._count(list(self.runs.between(end, self.runs.end)), FRESH)
         if self.keys is not None:
             self.keys.cut(end)
         self.runs.cut(end)
-        self.unseen = [(start, min(behind, end)) for start, behind in self.unseen if start < end]
+        self.unseen = [(first, min(last, end)) for first, last in self.unseen if first < end]
 
     def is_exhausted(self, count: int) -> bool:
-        """Whether a message that was leased so often is not leased again."""
+        """Returns whether a message that was leased `count` times must not be leased again."""
         return 0 < self.config.delivery_count_max <= count
 
     # Changes of single ranges.
@@ -272,7 +274,7 @@ class GroupState:
         self._note_keys(changes, status)
 
     def _note_keys(self, changes: list[Run[MessageStatus]], status: MessageStatus) -> None:
-        """Of which keys messages are leased, after a change."""
+        """Updates the key order after messages were leased or released."""
         if self.keys is None:
             return
         for start, end, old in changes:
@@ -282,7 +284,7 @@ class GroupState:
                 self._offer(self.keys.release(start, end))
 
     def _offer(self, offsets: list[int]) -> None:
-        """Messages whose turn it is in their keys."""
+        """Adds messages whose turn has come in their keys to the heaps."""
         for offset in offsets:
             for start, end, status in self.runs.between(offset, offset + 1):
                 is_exhausted = self.is_exhausted(status.deliveries)
@@ -302,7 +304,7 @@ class GroupState:
             self.settled_ahead += count
 
     def _advance(self) -> None:
-        """Move `base` over what is settled there."""
+        """Moves `base` forward over settled messages."""
         while (run := self.runs.first()) is not None and run[2] is SETTLED:
             self.settled_ahead -= run[1] - run[0]
             self.runs.drop_before(run[1])

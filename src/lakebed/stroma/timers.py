@@ -1,8 +1,8 @@
-"""When to look at which messages again: the ends of leases and of delays.
+"""Ranges of messages by the times at which their leases or delays end.
 
-An entry is a hint, never a fact: what is due is for the messages' standings to say. Whatever is
-leased or waits has an entry at its own time. Nothing is taken out when a lease ends early, or is
-extended and so has another entry.
+An entry is only a hint: the status of a message decides what is due. Every leased or waiting
+message is covered by an entry at its time. An entry is not removed when a lease ends early or is
+extended; an extended lease gets another entry.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import chain
 
 
 class Timers:
-    """Ranges by time; many share one."""
+    """Ranges by time. Many ranges may have the same time."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, list[tuple[int, int]]] = {}
@@ -21,7 +21,7 @@ class Timers:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many ranges."""
+        """Returns the number of ranges."""
         return self._count
 
     def add(self, time_ms: int, start: int, end: int) -> None:
@@ -34,11 +34,11 @@ class Timers:
         self._count += 1
 
     def next_ms(self) -> int | None:
-        """The earliest time."""
+        """Returns the earliest time, or None if there are no ranges."""
         return self._times[0] if self._times else None
 
     def take_due(self, now_ms: int) -> list[tuple[int, int]]:
-        """The ranges whose time has come; they are forgotten."""
+        """Removes and returns the ranges whose time has come."""
         due: list[tuple[int, int]] = []
         while self._times and self._times[0] <= now_ms:
             due += self._ranges.pop(heappop(self._times))
@@ -46,7 +46,7 @@ class Timers:
         return due
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """All of them, in no order."""
+        """Yields all ranges, in no particular order."""
         return chain.from_iterable(self._ranges.values())
 
     def clear(self) -> None:

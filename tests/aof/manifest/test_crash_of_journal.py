@@ -87,7 +87,7 @@ class Life:
         found = self.check_found(world)
         for problem in opened.replayed.problems:
             assert "missing" not in problem, problem
-            assert "is not used" not in problem, problem
+            assert "is ignored" not in problem, problem
         self.go_on(world, opened, found)
         opened.close()
         assert folded(stored(world)) == replayed(world)

@@ -165,7 +165,7 @@ def test_every_flipped_bit_is_found_and_none_looks_like_another_version(data: by
 
 
 def test_a_file_that_was_never_written_is_torn() -> None:
-    with pytest.raises(Torn, match="here: at byte 0: the file was never written"):
+    with pytest.raises(Torn, match="here: at byte 0: the file holds only zeros"):
         decode_snapshot(bytes(len(DATA)), path="here")
 
 
@@ -204,18 +204,18 @@ def test_a_count_of_deletes_larger_than_the_file_is_torn(count: int) -> None:
 @pytest.mark.parametrize(
     ("damaged", "problem"),
     [
-        (with_header(DATA, magic=1), "wrong magic"),
-        (with_header(DATA, header_len=72), "wrong length of the header"),
-        (with_entry(DATA, 0, segment_id=4), "entries out of order"),
-        (with_entry(DATA, 1, segment_id=2), "entries out of order"),
-        (with_entry(DATA, 2, segment_id=MANIFEST_ITSELF), "entries out of order"),
+        (with_header(DATA, magic=1), "the magic is wrong"),
+        (with_header(DATA, header_len=72), "the header's length is wrong"),
+        (with_entry(DATA, 0, segment_id=4), "entries are out of order"),
+        (with_entry(DATA, 1, segment_id=2), "entries are out of order"),
+        (with_entry(DATA, 2, segment_id=MANIFEST_ITSELF), "entries are out of order"),
         (with_entry(DATA, 1, reserved=1), "reserved bits are set"),
-        (with_entry(DATA, 0, key_len=2**64 - 1), "out of its place"),
-        (with_entry(DATA, 0, key_offset=2**64 - 1), "out of its place"),
-        (with_entry(DATA, 2, key_offset=0, key_len=20), "out of its place"),
-        (with_entry(DATA, 1, etag_len=1), "out of its place"),
-        (with_bytes(DATA, SPANS_AT, SPAN.pack(Span(0, 5))), "out of its place"),
-        (with_bytes(DATA, SPANS_AT + 16, SPAN.pack(Span(120, 3))), "bytes of the heap are unused"),
+        (with_entry(DATA, 0, key_len=2**64 - 1), "span in the heap is wrong"),
+        (with_entry(DATA, 0, key_offset=2**64 - 1), "span in the heap is wrong"),
+        (with_entry(DATA, 2, key_offset=0, key_len=20), "span in the heap is wrong"),
+        (with_entry(DATA, 1, etag_len=1), "span in the heap is wrong"),
+        (with_bytes(DATA, SPANS_AT, SPAN.pack(Span(0, 5))), "span in the heap is wrong"),
+        (with_bytes(DATA, SPANS_AT + 16, SPAN.pack(Span(120, 3))), "the heap has unused bytes"),
     ],
 )
 def test_a_sound_file_with_wrong_contents_is_corrupt(damaged: bytes, problem: str) -> None:
@@ -225,13 +225,13 @@ def test_a_sound_file_with_wrong_contents_is_corrupt(damaged: bytes, problem: st
 
 def test_a_delete_that_stands_there_twice_is_corrupt() -> None:
     data = encode_snapshot(Snapshot(1, Position(0, 64), index_of([], ["ab", "cd"])))
-    with pytest.raises(Corrupt, match="stands there twice"):
+    with pytest.raises(Corrupt, match="is listed twice"):
         decode_snapshot(with_bytes(data, len(data) - 2, b"ab"))
 
 
 def test_no_string_is_longer_than_a_record_can_have() -> None:
     data = encode_snapshot(Snapshot(1, Position(0, 64), index_of([], ["k" * 65_536])))
-    with pytest.raises(Corrupt, match="out of its place"):
+    with pytest.raises(Corrupt, match="span in the heap is wrong"):
         decode_snapshot(data)
 
 

@@ -117,12 +117,12 @@ def test_the_zeros_are_neither_read_nor_written() -> None:
     [
         (b"", "too short"),
         (b"\0" * 159, "too short"),
-        (bytes(64 * KIB), "without header"),
+        (bytes(64 * KIB), "has no header"),
         (sealed_segment(is_sealed=False), "not sealed"),
         (interchange_segment(), "wrong magic"),
         (flipped(sealed_segment(), 64 * KIB - 50), "footer's checksum"),
         (flipped(sealed_segment(), 30), "wrong max_size"),
-        (flipped(sealed_segment(), 5000), "payload has a wrong checksum"),
+        (flipped(sealed_segment(), 5000), "checksum of the segment's records is wrong"),
         (sealed_segment() + bytes(8), "wrong max_size"),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_warm_file_whose_payload_is_not_the_footers_is_refused() -> None:
     with pyzstd.SeekableZstdFile(archive, "w", max_frame_content_size=4096) as file:
         file.write(flipped(sealed_segment(), 5000))
     disk = disk_with(b"")
-    with pytest.raises(Corrupt, match="payload has a wrong checksum"):
+    with pytest.raises(Corrupt, match="checksum of the segment's records is wrong"):
         decompress_to(BytesSource(archive.getvalue()), disk, RESTORED)
     assert disk.names(FOLDER) == ["a.seg"]
 
@@ -183,7 +183,7 @@ def test_a_dictionary_must_be_at_hand_again() -> None:
     facts = compress_segment(disk, SEGMENT, WARM, compression=SMALL_FRAMES, dictionary=dictionary)
     assert facts.dictionary_id == dictionary.dictionary_id != 0
     with disk.open(WARM) as file:
-        with pytest.raises(MissingDictionary, match="not at hand"):
+        with pytest.raises(MissingDictionary, match="dictionary that was not given"):
             decompress_to(FileSource(file), disk, RESTORED)
         assert not disk.exists(RESTORED)
         decompress_to(FileSource(file), disk, RESTORED, dictionary=dictionary)

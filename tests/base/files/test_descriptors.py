@@ -98,11 +98,11 @@ def test_a_file_that_another_process_removed_or_replaced_is_never_mistaken(
         os.rename(file.path, f"{file.path}.kept")
         with pytest.raises(NotFound):
             reading.pread(0, 5)
-        with pytest.raises(DiskError, match="somebody removed it"):
+        with pytest.raises(DiskError, match="removed while it was open"):
             file.pwrite(0, b"x")
         Path(file.path).write_bytes(b"other")
         for use in (lambda: reading.pread(0, 5), lambda: file.pwrite(0, b"x")):
-            with pytest.raises(DiskError, match="another file has its name"):
+            with pytest.raises(DiskError, match="replaced while it was open"):
                 use()
         assert Path(file.path).read_bytes() == b"other"
 

@@ -154,7 +154,7 @@ def test_a_replay_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     watching.authenticate(request)
     assert not caplog.records
     watching.authenticate(request)
-    assert f"a request of {ACCESS_KEY} came again" in caplog.text
+    assert f"access key {ACCESS_KEY}: a request repeats an earlier signature" in caplog.text
     assert watching.replays_detected == 1
     assert request.headers["authorization"][-64:] not in caplog.text
 

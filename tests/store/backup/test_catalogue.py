@@ -38,6 +38,7 @@ SNAPSHOT = Snapshot(
     left_out=("notes.txt",),
     problems=("the log orders: segments are missing: 3",),
 )
+BAD_PARTS = "invalid sizes or parts for the file a"
 
 
 def test_the_bytes_of_a_catalogue_do_not_change() -> None:
@@ -77,7 +78,9 @@ def test_no_truncation_and_no_flipped_bit_is_taken_for_one() -> None:
 
 def test_a_newer_version_is_refused_by_its_number() -> None:
     newer = GOLDEN.read_bytes().replace(b'"version":1', b'"version":2')
-    with pytest.raises(UnknownVersion, match=r"v: a backup of a version.*expected 1, found 2"):
+    with pytest.raises(
+        UnknownVersion, match=r"v: the backup has an unsupported version, expected 1, found 2"
+    ):
         decode_snapshot(newer, path="v")
     with pytest.raises(UnknownVersion):
         decode_snapshot(b'{"format":"lakebed backup snapshot","version":7}', path="v")
@@ -91,24 +94,24 @@ def test_a_newer_version_is_refused_by_its_number() -> None:
 def test_a_path_that_could_leave_the_root_is_refused(path: str) -> None:
     assert not is_safe_path(path)
     hostile = BackedFile(path=path, size=0, stored_bytes=0, parts=())
-    with pytest.raises(Corrupt, match="cannot be used"):
+    with pytest.raises(Corrupt, match="an unsafe path"):
         check_snapshot(msgspec.structs.replace(SNAPSHOT, files=(hostile,)), path="")
 
 
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"snapshot_id": "../../x"}, "proper id"),
-        ({"part_bytes": 0}, "parts of 0"),
-        ({"files": (SNAPSHOT.files[0], SNAPSHOT.files[0])}, "named twice"),
-        ({"files": (BackedFile(path="a", size=1, stored_bytes=2, parts=(ONE,)),)}, "the parts of"),
-        ({"files": (BackedFile(path="a", size=3, stored_bytes=3, parts=()),)}, "the parts of"),
-        ({"files": (BackedFile(path="a", size=3, stored_bytes=3, parts=("../x",)),)}, "the parts"),
-        ({"files": (BackedFile(path="a", size=-1, stored_bytes=-1, parts=()),)}, "the parts of"),
+        ({"snapshot_id": "../../x"}, "invalid snapshot id"),
+        ({"part_bytes": 0}, "invalid part size, 0 bytes"),
+        ({"files": (SNAPSHOT.files[0], SNAPSHOT.files[0])}, "has the file .* twice"),
+        ({"files": (BackedFile(path="a", size=1, stored_bytes=2, parts=(ONE,)),)}, BAD_PARTS),
+        ({"files": (BackedFile(path="a", size=3, stored_bytes=3, parts=()),)}, BAD_PARTS),
+        ({"files": (BackedFile(path="a", size=3, stored_bytes=3, parts=("../x",)),)}, BAD_PARTS),
+        ({"files": (BackedFile(path="a", size=-1, stored_bytes=-1, parts=()),)}, BAD_PARTS),
         (
             {"files": (BackedFile(path="a", size=0, stored_bytes=0, parts=()),
                        BackedFile(path="a/b/c", size=0, stored_bytes=0, parts=()))},
-            "a file and a folder",
+            "as a file and as a folder",
         ),
     ],
 )  # fmt: skip

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.thorough
 
 def remove_segment(root: Path) -> str:
     topic_segment(root, 0).unlink()
-    return "00000000000000000000.log: is missing"
+    return "00000000000000000000.log: the file is missing"
 
 
 def cut_segment(root: Path) -> str:
@@ -51,7 +51,7 @@ def cut_segment(root: Path) -> str:
 
 def remove_active_segment(root: Path) -> str:
     topic_segment(root, 2).unlink()
-    return "00000000000000000040.log: is missing"
+    return "00000000000000000040.log: the file is missing"
 
 
 def cut_active_segment(root: Path) -> str:
@@ -61,7 +61,7 @@ def cut_active_segment(root: Path) -> str:
 
 def garble_identity(root: Path) -> str:
     (root / "topics" / "events" / "topic.json").write_text("{")
-    return "not what says which topic this is"
+    return "not a valid topic.json file"
 
 
 def spoil_identity(root: Path) -> str:
@@ -194,7 +194,7 @@ def test_a_group_whose_names_are_lost_is_copied_and_told(root: Path, tmp_path: P
     Path(paths.names).write_text("{")
     vault, taken = back_up(root, tmp_path / "vault")
     [problem] = taken.snapshot.problems
-    assert problem == f"{paths.delta}: nobody can tell which group it is of"
+    assert problem == f"{paths.delta}: the group of this file is unknown"
     new = restored(vault, taken.snapshot, tmp_path / "new")
     delta = new / "groups" / Path(paths.delta).name
     assert delta.read_bytes() == Path(paths.delta).read_bytes()
@@ -261,5 +261,5 @@ def test_a_backup_that_was_held_up_is_to_be_tried_again_and_finds_no_damage() ->
     with BackupPins(pins, clock=world.clock) as holding:
         holding.log("orders")
         world.clock.advance((DURATION_MS + 1) * 1_000_000)
-        with pytest.raises(Busy, match="held up for too long"):
+        with pytest.raises(Busy, match="stalled for too long"):
             holding.renew()

@@ -35,7 +35,7 @@ class AsyncAccessKeys:
         for info in await self.list():
             if info.access_key == access_key:
                 return info
-        raise NoSuchAccessKey(f"there is no access key {shown(access_key)}")
+        raise NoSuchAccessKey(f"access key {shown(access_key)} does not exist")
 
     async def disable(self, access_key: str) -> KeyInfo:
         """Nothing signed with it is accepted any more. Fine if it is disabled already."""

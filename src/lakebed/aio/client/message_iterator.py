@@ -1,8 +1,8 @@
 # Made by `python -m tools.asynced` of `src/lakebed/keratin/follower.py`: edit that.
-"""Follows a partition: gives its messages as they become durable, and waits for more in between.
+"""Follows a partition: yields its messages as they become durable, and waits for more.
 
-See `lakebed.base.follower` for what is promised. A follower that fell behind retention gets
-`OffsetOutOfRange`.
+See `lakebed.base.follower` for the guarantees. A follower raises `OffsetOutOfRange` if retention
+removed messages that it had not read yet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lakebed.keratin.message_batch import MessageBatch
 
 
 class MessageIterator(BatchIterator[Message, MessageBatch, int]):
-    """What messages, batches and offsets are to a follower."""
+    """Implements the follower's iteration for messages, message batches and offsets."""
 
     def item_of(self, batch: MessageBatch, index: int) -> Message:
         return batch.message(index)

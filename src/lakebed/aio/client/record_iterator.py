@@ -1,5 +1,5 @@
 # Made by `python -m tools.asynced` of `src/lakebed/aof/follower.py`: edit that.
-"""Follows a log: gives its records as they become durable, and waits for more in between."""
+"""Follows a log: returns its records as they become durable, waiting for new ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakebed.aof.record_id import RecordId
 
 
 class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
-    """What records, batches and positions are to a follower."""
+    """Iterates over the records of a log's batches."""
 
     def item_of(self, batch: RecordBatch, index: int) -> Record:
         return batch.record(index)

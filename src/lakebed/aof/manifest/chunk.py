@@ -1,14 +1,14 @@
-"""One chunk as bytes: its header, its records, and what can be believed of it.
+"""Encodes, decodes and checks the chunks of a manifest log.
 
-A chunk is judged as a whole before any record of it is used. One that is sealed is *whole*, if
-its checksum matches, or *corrupt*. So is one that others are behind: they are begun when it is
-sealed. The last one, which is still written, may also be *torn*: the checksum that its header has
-does not match because the crash of a commit left some of the bytes behind. Then its records are
-walked one by one, up to the first that is bad; if good ones stand behind it, that is damage and no
-torn write.
+A chunk is checked as a whole before any of its records is used. A chunk that is sealed, or that
+other chunks follow, is *whole* if its checksum matches and *corrupt* otherwise; a chunk is sealed
+before the next one is created. The last chunk, which is still being written, may also be *torn*:
+its checksum does not match because a crash during a commit lost some of the bytes. Its records are
+then walked one by one up to the first bad one. If good records follow that one, the chunk is
+damaged, not torn.
 
 The header has no checksum. Its fields are compared with the file's name and length and with the
-neighbours; the flags, and in part the version, are believed as they are.
+neighbouring chunks. The flags, and partly the version, cannot be checked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakebed.kernels.format import AOF_ALIGNMENT
 
 
 class Verdict(Enum):
-    """What a chunk is."""
+    """The result of checking a chunk."""
 
     WHOLE = "whole"
     TORN = "torn"
@@ -42,23 +42,23 @@ class Verdict(Enum):
 
 
 class PlacedRecord(NamedTuple):
-    """A record and where it is."""
+    """A record and its position."""
 
     position: Position
     record: ManifestRecord
 
 
 class InspectedChunk(NamedTuple):
-    """A chunk that was looked at."""
+    """The result of inspecting a chunk."""
 
     chunk_index: int
     data: memoryview
-    header: ChunkHeader | None  # None if it is unreadable
+    header: ChunkHeader | None  # None if unreadable
     verdict: Verdict
     records: list[PlacedRecord]  # the good ones, from the start of the chunk up to `end`
     end: int
-    problem: str  # empty if it is whole
-    is_last: bool  # no chunk is behind it
+    problem: str  # empty if the chunk is whole
+    is_last: bool  # no chunk follows it
 
     @property
     def is_sealed(self) -> bool:
@@ -66,18 +66,18 @@ class InspectedChunk(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Whether its records are replayed: in part, if it is the one that was written."""
+        """Whether its records are replayed; those of the open chunk may be replayed in part."""
         return self.verdict is Verdict.WHOLE or (self.is_last and not self.is_sealed)
 
 
 Plausible = Callable[[PlacedRecord], bool]
-"""Whether a record may be believed where no checksum covers its header; asked in their order."""
+"""Returns whether to trust a record in a chunk whose checksum fails. Called in record order."""
 
 
 def encode_header(
     *, chunk_index: int, base_record: int, end: int, chunk_crc64: int, flags: int
 ) -> bytes:
-    """The header of a chunk that is committed up to `end`."""
+    """Returns the header's bytes for a chunk that is committed up to `end`."""
     return CHUNK_HEADER.pack(
         ChunkHeader(
             magic=CHUNK_MAGIC,
@@ -94,18 +94,27 @@ def encode_header(
 
 
 def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
-    """The header, if it is this chunk's and can be; `Torn` if it was never written."""
+    """Returns the header.
+
+    Raises `Torn` if it was never written, and `Corrupt` if it does not belong to this chunk.
+    """
     header = CHUNK_HEADER.unpack(data)
     if not any(data[: CHUNK_HEADER.size]):
         raise Torn("the chunk's header was never written", offset=0)
     if header.magic != CHUNK_MAGIC:
-        raise Corrupt("wrong magic", expected=hex(CHUNK_MAGIC), found=hex(header.magic))
+        raise Corrupt(
+            "the chunk's magic is wrong", expected=hex(CHUNK_MAGIC), found=hex(header.magic)
+        )
     if header.version > CHUNK_VERSION:
-        raise UnknownVersion("manifest chunk", expected=CHUNK_VERSION, found=header.version)
+        raise UnknownVersion(
+            "the manifest chunk was written by a newer version",
+            expected=CHUNK_VERSION,
+            found=header.version,
+        )
     expected = (CHUNK_VERSION, CHUNK_HEADER.size, chunk_index)
-    found = (header.version, header.header_len, header.chunk_index)
-    if expected != found:
-        raise Corrupt("the header is not this chunk's", expected=expected, found=found)
+    actual = (header.version, header.header_len, header.chunk_index)
+    if expected != actual:
+        raise Corrupt("the header belongs to another chunk", expected=expected, found=actual)
     is_sealed = bool(header.flags & FLAG_SEALED)
     lowest_tail = header.committed_len
     if (
@@ -115,8 +124,8 @@ def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
         or (is_sealed and header.tail_offset != lowest_tail)
     ):
         raise Corrupt(
-            "the header's lengths cannot be",
-            expected=f"{RECORDS_START} or more, in steps of {AOF_ALIGNMENT}",
+            "the header's lengths are not valid",
+            expected=f"{RECORDS_START} or more, and a multiple of {AOF_ALIGNMENT}",
             found=(header.committed_len, header.tail_offset),
         )
     return header
@@ -129,10 +138,10 @@ def inspect_chunk(
     is_last: bool = True,
     plausibility: Callable[[], Plausible] | None = None,
 ) -> InspectedChunk:
-    """What the chunk is. `UnknownVersion` if it was written by a newer program.
+    """Checks the chunk. Raises `UnknownVersion` if a newer version wrote it.
 
-    `is_last` tells that no chunk is behind it. `plausibility` makes who is asked about the records,
-    if the chunk's checksum fails.
+    `is_last` means that no chunk follows it. `plausibility` returns the function that decides which
+    records to trust if the chunk's checksum fails.
     """
     try:
         header = decode_header(data, chunk_index)
@@ -142,15 +151,15 @@ def inspect_chunk(
         return _walked(data, chunk_index, None, str(error), is_last, plausibility)
     committed = header.committed_len
     if len(data) < committed:
-        problem = f"{len(data)} bytes long, {committed} were committed"
+        problem = f"the file has {len(data)} bytes, but {committed} were committed"
         return _walked(data, chunk_index, header, problem, is_last, plausibility)
     if crc64nvme(data[RECORDS_START:committed]) != header.chunk_crc64:
         problem = "the chunk's checksum does not match"
         return _walked(data, chunk_index, header, problem, is_last, plausibility)
     records, end = _records(data, chunk_index, RECORDS_START, committed)
     if end != committed:
-        # Committed, and yet no row of records: a writer's mistake, or a checksum made to fit.
-        problem = f"at byte {end}: not a record, although the chunk's checksum matches"
+        # Committed bytes that are not records: a bug in the writer, or a forged checksum.
+        problem = f"at byte {end}: not a valid record, although the chunk's checksum matches"
         return InspectedChunk(
             chunk_index, data, header, Verdict.CORRUPT, records, end, problem, is_last
         )
@@ -158,14 +167,14 @@ def inspect_chunk(
 
 
 def salvage(data: memoryview, chunk_index: int) -> list[PlacedRecord]:
-    """Every good record of a damaged chunk, whatever lies between them."""
-    found: list[PlacedRecord] = []
+    """Returns every good record of a damaged chunk, also those after damage."""
+    salvaged: list[PlacedRecord] = []
     start: int | None = RECORDS_START
     while start is not None:
         records, end = _records(data, chunk_index, start, len(data))
-        found += records
+        salvaged += records
         start = _find_record(data, end + AOF_ALIGNMENT)
-    return found
+    return salvaged
 
 
 def _walked(
@@ -176,12 +185,12 @@ def _walked(
     is_last: bool,
     plausibility: Callable[[], Plausible] | None,
 ) -> InspectedChunk:
-    """A chunk that is not as its header says: the good records at its start."""
+    """Inspects a chunk that does not match its header: keeps the good records at its start."""
     records, end = _records(data, chunk_index, RECORDS_START, len(data))
     plausible = plausibility() if plausibility else None
     for number, placed in enumerate(records):
         if plausible is not None and not plausible(placed):
-            problem += f"; at byte {placed.position.offset}: a record that cannot be"
+            problem += f"; at byte {placed.position.offset}: a record that is not plausible"
             records, end = records[:number], placed.position.offset
             break
     is_sealed = header is not None and bool(header.flags & FLAG_SEALED)
@@ -194,7 +203,7 @@ def _walked(
 def _records(
     data: memoryview, chunk_index: int, start: int, end: int
 ) -> tuple[list[PlacedRecord], int]:
-    """The good records of `data[start:end]`, up to the first bad one, and where they end."""
+    """Returns the good records of `data[start:end]` up to the first bad one, and where they end."""
     records: list[PlacedRecord] = []
     values, header_bytes = RECORD_HEADER.values, RECORD_HEADER.size
     offset = start
@@ -202,8 +211,8 @@ def _records(
         number, flags, length, segment_id, logical_offset, timestamp_ms, crc64 = values(
             data, offset
         )
-        behind = offset + record_bytes(length)
-        if not length or behind > end:
+        record_end = offset + record_bytes(length)
+        if not length or record_end > end:
             break
         payload = data[first : first + length]
         if crc64nvme(payload) != crc64:
@@ -214,12 +223,12 @@ def _records(
             break
         record = ManifestRecord(decoded, segment_id, logical_offset, timestamp_ms, flags)
         records.append(PlacedRecord(Position(chunk_index, offset), record))
-        offset = behind
+        offset = record_end
     return records, offset
 
 
 def _find_record(data: memoryview, start: int) -> int | None:
-    """The next place at or behind `start` where a good record is."""
+    """Returns the next offset from `start` on where a good record is, or None."""
     used = start + len(bytes(data[start:]).rstrip(b"\0"))
     for offset in range(start, used, AOF_ALIGNMENT):
         if _records(data, 0, offset, len(data))[0]:

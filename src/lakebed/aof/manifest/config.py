@@ -13,32 +13,32 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestConfig:
-    """When records are committed, chunks rotated and snapshots taken."""
+    """Sets when records are committed, chunks rotated and snapshots taken."""
 
     manifest_log_enabled: bool = True
-    """Whether every change of a segment is recorded."""
+    """Record every change to a segment."""
     chunk_bytes: int = bounded(256 * KIB, minimum=16 * KIB, maximum=MIB)
-    """The size of a chunk."""
+    """Size of a chunk."""
     growth_bytes: int = bounded(64 * KIB, minimum=4 * KIB, maximum=MIB)
-    """A chunk grows in such steps for a record that is larger."""
+    """Step by which a chunk grows for a record that is larger."""
     commit_bytes: int = bounded(64 * KIB, minimum=4 * KIB, maximum=MIB)
-    """Records are made durable when so many bytes wait."""
+    """Make records durable when this many bytes are queued."""
     commit_ms: int = bounded(250, minimum=0, maximum=60_000)
-    """Records that nobody waits for are made durable after so long."""
+    """Make records without a waiting caller durable after this time."""
     rotation_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
-    """A chunk is sealed so long after its first piece of news."""
+    """Seal a chunk this long after its first record."""
     snapshot_chunks: int = bounded(16, minimum=1, maximum=10_000)
-    """So many chunks are sealed from one snapshot to the next."""
+    """Number of sealed chunks between two snapshots."""
     snapshots_kept: int = bounded(2, minimum=1, maximum=100)
-    """So many snapshots stay; older ones are removed."""
+    """Number of snapshots to keep."""
     queue_bytes_max: int = bounded(16 * MIB, minimum=256 * KIB, maximum=256 * MIB)
-    """So many bytes may wait; beyond it segments are neither opened nor sealed."""
+    """Maximum size of queued records; above it segments are neither opened nor sealed."""
 
     def __post_init__(self) -> None:
         check(self)
 
     def commit_config(self) -> CommitConfig:
-        """The same for the barrier."""
+        """Returns the same limits as the settings of the commit barrier."""
         return CommitConfig(
             batch_bytes_max=self.commit_bytes,
             batch_count_max=1_000_000,

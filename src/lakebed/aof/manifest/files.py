@@ -1,4 +1,4 @@
-"""The files of a manifest log as they lie in its folder: which there are, and how far they go."""
+"""Lists the files of a manifest log with their sizes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from lakebed.base.files import ReadableDisk, ReadableFile
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One of them. A sealed chunk changes no more, but for the mark that it was uploaded."""
+    """One file of a manifest log.
+
+    A sealed chunk no longer changes, except for the flag that it was uploaded.
+    """
 
     name: str
     kind: FileKind
     number: int  # the chunk's index, or the snapshot's id
     size: int
-    committed_bytes: int | None  # as a chunk's header says; None if that is unreadable
+    committed_bytes: int | None  # from the chunk's header; None if that is unreadable
     is_sealed: bool
 
 
 def list_files(
     disk: ReadableDisk, paths: ManifestPaths, *, after: str = ""
 ) -> Iterator[ManifestFile]:
-    """Those whose names are behind `after`, by name: chunks, then snapshots.
+    """Yields the files whose names sort after `after`, in name order: chunks, then snapshots.
 
-    One that is removed meanwhile is passed over.
+    A file that is removed meanwhile is skipped.
     """
     for name in paths.file_names(disk):
         parsed = parse_file_name(name)

@@ -1,4 +1,4 @@
-"""The bytes of a manifest log: chunks, the records in them, snapshots. Little-endian.
+"""The binary layout of a manifest log: chunks, the records in them, and snapshots. Little-endian.
 
     chunk    := CHUNK_HEADER record* zero*       the header is rewritten at each commit
     record   := RECORD_HEADER payload zero*      on 8-byte boundaries; no payload is empty
@@ -6,7 +6,8 @@
     deletes  := count:u64 SPAN[count]            keys of pending deletes, in the heap
     heap     := string*                          in the order of their spans, without gaps
 
-A payload is a fixed part, of the record's type, and the strings whose lengths that part has.
+A payload is a fixed part, which depends on the record's type, followed by the strings whose lengths
+are in the fixed part.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from lakebed.kernels.format import AOF_ALIGNMENT
 
 
 class ChunkHeader(NamedTuple):
-    """At the start of a chunk. No checksum covers it: its fields are compared with the others."""
+    """The start of a chunk.
+
+    No checksum covers it: its fields are compared with the file and the neighbouring chunks.
+    """
 
     magic: u64  # 0x414F46324D4C4F47, "AOF2MLOG"
     version: u32  # 1
     header_len: u32  # 64
     chunk_index: u64  # as in the file's name
     base_record: u64  # records in the manifest log before this chunk
-    tail_offset: u64  # file offset of the first byte that is not written
-    committed_len: u64  # file offset up to which it was synced, and is replayed
+    tail_offset: u64  # file offset of the first unwritten byte
+    committed_len: u64  # file offset up to which the chunk is synced and replayed
     chunk_crc64: u64  # crc64-nvme over [header_len, committed_len)
     flags: u64  # bit 0 sealed, bit 1 uploaded to Tier 2, bit 2 a bundle
 
@@ -35,23 +39,23 @@ class RecordHeader(NamedTuple):
     """Precedes every record of a chunk."""
 
     record_type: u16
-    flags: u16  # 0; kept, counted and shown if it is not
+    flags: u16  # 0; other values are kept, counted and shown
     payload_len: u32  # without the padding; not 0
-    segment_id: u64  # all ones: about the manifest log itself
-    logical_offset: u64  # what it is of depends on the type
-    timestamp_ms: u64  # since 1970; never falls
+    segment_id: u64  # all ones if the record is about the manifest log itself
+    logical_offset: u64  # its meaning depends on the record type
+    timestamp_ms: u64  # since 1970; never decreases
     payload_crc64: u64  # crc64-nvme of the payload
 
 
 class SegmentOpened(NamedTuple):
-    """0 `SegmentOpened`: the segment took its first record."""
+    """0 `SegmentOpened`: the segment got its first record."""
 
-    base_offset: u64  # of the segment in the log
-    epoch: u32  # of the writer
+    base_offset: u64  # the segment's offset in the log
+    epoch: u32  # the writer's epoch
 
 
 class SealSegment(NamedTuple):
-    """1 `SealSegment`: as the segment's footer has them."""
+    """1 `SealSegment`: fields of the segment's footer."""
 
     durable_bytes: u64
     segment_crc64: u64
@@ -61,14 +65,14 @@ class SealSegment(NamedTuple):
 
 
 class ShortSeal(NamedTuple):
-    """1 `SealSegment`, the form of 16 bytes; it is read, and not written."""
+    """1 `SealSegment`, the old form of 16 bytes, which is read but not written."""
 
     durable_bytes: u64
     segment_crc64: u64
 
 
 class CompressionStarted(NamedTuple):
-    """2 `CompressionStarted`."""
+    """2 `CompressionStarted`: compression into a warm file began."""
 
     job_id: u32
 
@@ -81,33 +85,33 @@ class CompressionDone(NamedTuple):
 
 
 class CompressionFailed(NamedTuple):
-    """4 `CompressionFailed`."""
+    """4 `CompressionFailed`: compression ended without a warm file."""
 
     reason_code: u32
 
 
 class KeyFields(NamedTuple):
-    """5 `UploadStarted`, 8 `Tier2DeleteQueued`, 9 `Tier2Deleted`; then the key."""
+    """5 `UploadStarted`, 8 `Tier2DeleteQueued`, 9 `Tier2Deleted`; the key follows."""
 
     key_len: u16
 
 
 class UploadDoneFields(NamedTuple):
-    """6 `UploadDone`; then the key and the ETag."""
+    """6 `UploadDone`; the key and the ETag follow."""
 
     key_len: u16
     etag_len: u16
 
 
 class UploadFailedFields(NamedTuple):
-    """7 `UploadFailed`; then the key."""
+    """7 `UploadFailed`; the key follows."""
 
     key_len: u16
     reason_code: u32
 
 
 class HydrationStarted(NamedTuple):
-    """10 `HydrationStarted`."""
+    """10 `HydrationStarted`: restoring the segment to Tier 0 began."""
 
     source_tier: u64  # 1 or 2
 
@@ -119,19 +123,19 @@ class HydrationDone(NamedTuple):
 
 
 class HydrationFailed(NamedTuple):
-    """12 `HydrationFailed`."""
+    """12 `HydrationFailed`: the segment was not restored."""
 
     reason_code: u32
 
 
 class LocalEvicted(NamedTuple):
-    """13 `LocalEvicted`: the segment left Tier 0."""
+    """13 `LocalEvicted`: the segment left Tier 0, or left Tier 1 if it was not in Tier 0."""
 
     reclaimed_bytes: u64
 
 
 class SnapshotMarker(NamedTuple):
-    """14 `SnapshotMarker`: everything before that place is in the snapshot."""
+    """14 `SnapshotMarker`: all records before that position are in the snapshot."""
 
     chunk_index: u64
     chunk_offset: u64
@@ -139,23 +143,23 @@ class SnapshotMarker(NamedTuple):
 
 
 class CustomFields(NamedTuple):
-    """15 `CustomEvent`; then the blob."""
+    """15 `CustomEvent`; the blob follows."""
 
     schema_id: u32
     blob_len: u16
 
 
 class SnapshotHeader(NamedTuple):
-    """At the start of a snapshot."""
+    """The start of a snapshot."""
 
     magic: u64  # 0x414F4632534E4150, "AOF2SNAP"
     version: u32  # 3
     header_len: u32  # 64
     snapshot_id: u64  # as in the file's name
     entry_count: u64
-    chunk_index: u64  # the first record that is not folded in is in this chunk,
-    chunk_offset: u64  # at this byte
-    heap_bytes: u64  # of the strings at the end
+    chunk_index: u64  # the chunk of the first record that is not in the snapshot
+    chunk_offset: u64  # the byte offset of that record in the chunk
+    heap_bytes: u64  # size of the strings at the end
     crc64: u64  # crc64-nvme over the whole file with this field zero
 
 
@@ -167,7 +171,7 @@ class Span(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """What a snapshot says of one segment; ordered by `segment_id`."""
+    """The state of one segment in a snapshot; entries are ordered by `segment_id`."""
 
     segment_id: u64
     base_offset: u64
@@ -177,42 +181,42 @@ class SnapshotEntry(NamedTuple):
     coordinator_watermark: u64
     opened_at_ms: u64
     sealed_at_ms: u64
-    changed_at_ms: u64  # of the last record about it
+    changed_at_ms: u64  # time of the last record about the segment
     resident_bytes: u64  # in Tier 0
-    compressed_bytes: u64  # of the warm file
-    key_offset: u64  # Tier 2 object, in the heap
+    compressed_bytes: u64  # size of the warm file
+    key_offset: u64  # key of the Tier 2 object, in the heap
     key_len: u64
     etag_offset: u64
     etag_len: u64
-    upload_key_offset: u64  # of the upload under way, or the last that failed
+    upload_key_offset: u64  # key of the running upload, or of the last one that failed
     upload_key_len: u64
     epoch: u32
     dictionary_id: u32
-    job_id: u32  # of the last compression
+    job_id: u32  # job of the last compression
     residency: u32  # bit 0 Tier 0, bit 1 Tier 1, bit 2 Tier 2
     pending: u32  # bit 0 compression, 1 upload, 2 hydration, 3 delete of the Tier 2 object
     condition: u32  # bit 0 opened, 1 sealed, 2 flush failure, 3 needs repair
     hydration_source: u32  # tier of the last hydration
-    failures: u32  # bit 0 compression, 1 upload, 2 hydration: the last try failed
-    compression_reason: u32  # of the last failure
+    failures: u32  # bit 0 compression, 1 upload, 2 hydration: the last attempt failed
+    compression_reason: u32  # reason code of the last failure
     upload_reason: u32
     hydration_reason: u32
     reserved: u32  # 0
 
 
 class DeleteCount(NamedTuple):
-    """How many pending deletes of segments that have no entry follow."""
+    """The number of pending deletes that follow, of segments without an entry."""
 
     delete_count: u64
 
 
 class SnapshotTotals(NamedTuple):
-    """What all the records that are folded in say together, those of removed segments included."""
+    """Totals over all records in the snapshot, including those of removed segments."""
 
-    coordinator_watermark: u64  # the highest
+    coordinator_watermark: u64  # the highest watermark
     last_timestamp_ms: u64
     record_count: u64
-    marker_chunk_index: u64  # of the last `SnapshotMarker`, or zeros
+    marker_chunk_index: u64  # fields of the last `SnapshotMarker`, or zeros
     marker_chunk_offset: u64
     marker_snapshot_id: u64
 
@@ -257,5 +261,5 @@ MANIFEST_ITSELF = (1 << 64) - 1
 
 
 def record_bytes(payload_bytes: int) -> int:
-    """What a record takes in a chunk, with its padding."""
+    """Returns the size of a record in a chunk, including padding."""
     return -(-(RECORD_HEADER.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT

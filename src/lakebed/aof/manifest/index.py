@@ -1,16 +1,16 @@
-"""The state of every segment of a log: a fold of its manifest records, without I/O.
+"""The state of every segment of a log, folded from its manifest records without I/O.
 
-`apply` never fails, whatever the records say and in whatever order. Besides the entries, which
-`transitions` makes, it keeps what outlives them:
+`apply` never fails, whatever the records contain and in whatever order they come. In addition to
+the segments' entries, which `transitions` updates, the index keeps what outlives an entry:
 
-- The deletes that are owed. A queued delete belongs to the entry whose object it is; when that
-  entry goes, or gets another object, the key moves to `pending_deletes`. So it is never forgotten,
-  and never stands in two places: an object that is uploaded anew under such a key is the entry's
-  again, its delete with it.
-- The highest coordinator watermark, that of segments which are gone included.
+- Pending deletes. A queued delete belongs to the entry that has the object. When that entry is
+  removed or gets another object, the key moves to `pending_deletes`. So a delete is never lost and
+  never listed twice: an object that is uploaded again under such a key belongs to the entry again,
+  and so does its delete.
+- The highest coordinator watermark, including those of removed segments.
 
-Time stands still for a record that is older than the one before it. What was odd is counted:
-these counts are of the records applied here, no snapshot has them and equality ignores them.
+A record that is older than the one before it takes that one's time. Anomalies are counted. The
+counts cover only the records applied here; snapshots do not store them and equality ignores them.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ _NUMBERS = ("coordinator_watermark", "custom_count", "flagged_count", "last_mark
 
 
 class Anomaly(Enum):
-    """What should not happen, and is put up with."""
+    """A contradiction in the records, which is counted and tolerated."""
 
     TIME_FELL = "a record is older than the one before it"
-    NOT_OPENED = "a record made an entry of a segment that is not open, or not any more"
-    OBJECT_REPLACED = "another object took the place of one whose delete is not queued"
+    NOT_OPENED = "a record created an entry for a segment that was not opened"
+    OBJECT_REPLACED = "an object was replaced, and its delete was not queued"
 
 
 class ManifestIndex:
-    """Not thread-safe; a `copy` is, from then on, another index."""
+    """The folded state of all segments. Not thread-safe; a `copy` is independent."""
 
     __slots__ = (
         "_deletes",
@@ -78,16 +78,18 @@ class ManifestIndex:
 
     def __init__(self) -> None:
         self._states: dict[int, SegmentState] = {}
-        self._drafts: dict[int, Draft] = {}  # instead of these, of what changed since it was read
-        self._deletes: dict[str, None] = {}  # in the order in which they were queued
+        self._drafts: dict[
+            int, Draft
+        ] = {}  # replace the states of segments that changed since they were read
+        self._deletes: dict[str, None] = {}  # in queue order
         self.coordinator_watermark = 0
         self.last_timestamp_ms = 0
-        self.record_count = 0  # from the log's first record on
-        self.last_marker = SnapshotMarker(0, 0, 0)  # zeros: there was none
+        self.record_count = 0  # counted from the log's first record
+        self.last_marker = SnapshotMarker(0, 0, 0)  # zeros if there was none
         self.flagged_count = 0
         self.custom_count = 0
         self.unknown_count = 0
-        self.unknown_types: dict[int, int] = {}  # counts of the first ones
+        self.unknown_types: dict[int, int] = {}  # counts of the first few types
         self.anomalies = dict.fromkeys(Anomaly, 0)
 
     @classmethod
@@ -101,7 +103,7 @@ class ManifestIndex:
         record_count: int,
         last_marker: SnapshotMarker,
     ) -> ManifestIndex:
-        """The index that a snapshot was taken of."""
+        """Returns the index from which a snapshot was taken."""
         index = cls()
         index._states = {state.segment_id: state for state in states}
         index._deletes = dict.fromkeys(pending_deletes)
@@ -112,7 +114,7 @@ class ManifestIndex:
         return index
 
     def apply(self, record: ManifestRecord) -> None:
-        """Fold in one record."""
+        """Folds in one record."""
         payload, segment_id, _, timestamp_ms, flags = record
         self.record_count += 1
         if flags:
@@ -134,7 +136,7 @@ class ManifestIndex:
             self._remove(draft)
 
     def copy(self) -> ManifestIndex:
-        """Shallow, for states do not change. To read from it is safe in any thread."""
+        """Returns a shallow copy, which any thread may read: states are immutable."""
         other = ManifestIndex()
         other._states = self._frozen().copy()
         other._deletes = self._deletes.copy()
@@ -145,7 +147,7 @@ class ManifestIndex:
         return other
 
     def __eq__(self, other: object) -> bool:
-        """The same segments, the same deletes in the same order, the same watermark."""
+        """Compares segments, pending deletes in their order, and the watermark."""
         if not isinstance(other, ManifestIndex):
             return NotImplemented
         return (
@@ -154,10 +156,10 @@ class ManifestIndex:
             and self.coordinator_watermark == other.coordinator_watermark
         )
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __len__(self) -> int:
-        """How many segments have an entry."""
+        """Returns how many segments have an entry."""
         return len(self._frozen())
 
     def get(self, segment_id: int) -> SegmentState | None:
@@ -167,34 +169,34 @@ class ManifestIndex:
         return self._states.get(segment_id)
 
     def segments(self) -> Iterator[SegmentState]:
-        """By id, as of this call."""
+        """Iterates over the current states, ordered by segment id."""
         states = self._frozen()
-        ids = sorted(states)  # one pass if they came in order
+        ids = sorted(states)  # a single pass if they are in order already
         return iter([states[segment_id] for segment_id in ids])
 
     def iter_residency(self, residency: Residency) -> Iterator[SegmentState]:
-        """The segments that are in all of these tiers, by id."""
-        wanted = residency.value
-        return (state for state in self.segments() if state.residency & wanted == wanted)
+        """Yields the segments that are in all of these tiers, ordered by id."""
+        tiers = residency.value
+        return (state for state in self.segments() if state.residency & tiers == tiers)
 
     def pending(self) -> Iterator[SegmentState]:
-        """The segments with work under way or queued, by id."""
+        """Yields the segments with running or queued work, ordered by id."""
         return (state for state in self.segments() if state.pending)
 
     @property
     def pending_deletes(self) -> tuple[str, ...]:
-        """Keys to delete that are no entry's object, first queued first."""
+        """Keys to delete that no entry has as its object, in queue order."""
         return tuple(self._deletes)
 
     def reconciliation(self) -> Iterator[Reconciliation]:
-        """What a replay leaves open, to be compared with the files and objects there are."""
+        """Yields what the records leave open, to be compared with the files and objects."""
         for state in self.segments():
             yield from open_questions(state)
         for key in self.pending_deletes:
             yield Reconciliation(MANIFEST_ITSELF, ReconciliationKind.ORPHAN_DELETE, key)
 
     def minimal_records(self) -> list[ManifestRecord]:
-        """Few records, in order of time, whose fold is equal to this index."""
+        """Returns the fewest records, in time order, whose fold equals this index."""
         return minimal_records(
             self._frozen().values(),
             self._deletes,
@@ -203,7 +205,7 @@ class ManifestIndex:
         )
 
     def _count(self, payload: Payload) -> None:
-        """Records that change no segment."""
+        """Counts a record that changes no segment."""
         if isinstance(payload, SnapshotMarker):
             self.last_marker = payload
         elif isinstance(payload, Unknown):
@@ -215,7 +217,7 @@ class ManifestIndex:
             self.custom_count += 1
 
     def _begin(self, segment_id: int, payload: Payload, is_creating: bool) -> Draft | None:
-        """The draft of an entry that has none, or of a new entry if the record makes one."""
+        """Starts a draft of the segment's entry; creates the entry if the record may do so."""
         if segment_id == MANIFEST_ITSELF:
             return None
         state = self._states.get(segment_id)
@@ -237,13 +239,13 @@ class ManifestIndex:
             self._deletes[draft.key] = None
 
     def _frozen(self) -> dict[int, SegmentState]:
-        """All states, with no drafts left."""
+        """Returns all states after turning every draft into one."""
         if self._drafts:
             self._states.update((id_, frozen(draft)) for id_, draft in self._drafts.items())
             self._drafts.clear()
         return self._states
 
-    # What outlives the entries, before a record changes its own (None: it has none).
+    # Updates of what outlives an entry, made before the record changes it. None: no entry.
 
     def _note_seal(self, _: Draft | None, payload: SealSegment) -> None:
         if payload.coordinator_watermark > self.coordinator_watermark:
@@ -257,7 +259,7 @@ class ManifestIndex:
                 self._deletes[draft.key] = None
             else:
                 self.anomalies[Anomaly.OBJECT_REPLACED] += 1
-        if payload.key in self._deletes:  # that delete is the entry's from now on
+        if payload.key in self._deletes:  # that delete now belongs to the entry
             del self._deletes[payload.key]
             draft.key = payload.key
             draft.pending |= DELETING
@@ -271,7 +273,7 @@ class ManifestIndex:
 
 
 def fold(records: Iterable[ManifestRecord], *, until_ms: int | None = None) -> ManifestIndex:
-    """The index of these records; with `until_ms`, as it was then."""
+    """Returns the index of these records; with `until_ms`, as it was at that time."""
     index = ManifestIndex()
     apply = index.apply
     for record in records:

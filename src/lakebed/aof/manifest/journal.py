@@ -1,13 +1,13 @@
-"""A manifest log that is open for writing: every change of a segment's tiers, as it happens.
+"""A manifest log that is open for writing.
 
-A record is encoded, given its place and folded into the index in one critical section, and queued;
-the barrier makes it durable, at the latest `commit_ms` later. So the index is always ahead of the
-disk, never behind it, and a crash loses the records of that time: whoever opens the log again
-compares the index with the files (`reconciliation`).
+A record is encoded, gets its position, is folded into the index and queued, all in one critical
+section. The barrier makes it durable at the latest `commit_ms` later. So the index may be ahead of
+the disk but never older than it, and a crash loses the records of that period. Opening the log
+again compares the index with the files (`reconciliation`).
 
-Chunks rotate when the next record does not fit, or when their first piece of news is `rotation_ms`
-old. A snapshot is taken every `snapshot_chunks` chunks and at close; it is durable before the
-marker that names it. A log to which nothing happens writes nothing and wakes nobody.
+A chunk is rotated when the next record does not fit, or when its first record about a segment is
+`rotation_ms` old. A snapshot is taken every `snapshot_chunks` chunks and on close; it is durable
+before the marker that names it. A log without changes writes nothing and wakes no thread.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """Thread-safe. `append` never waits and never touches the disk."""
+    """Records the changes of one log. Thread-safe; `append` never waits and does no I/O."""
 
     def __init__(
         self,
@@ -69,9 +69,11 @@ class Journal:
         on_room: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
-        """`wake` makes the runner call `step` soon. `on_sealed` is told of each chunk that is
-        durable and complete, `on_room` when there is room behind a `Busy`, `on_failure` when
-        nothing can be written any more."""
+        """`wake` makes the runner call `step` soon.
+
+        `on_sealed` is called for each chunk that is complete and durable, `on_room` when the queue
+        has room after a `Busy`, and `on_failure` when nothing can be written any more.
+        """
         self.disk = disk
         self._paths = paths
         self._config = config
@@ -99,7 +101,7 @@ class Journal:
             config=config.commit_config(),
             on_room=on_room,
         )
-        # The mutex guards everything below. It is taken behind the log's, never held during I/O.
+        # The mutex guards everything below. It is taken after the log's, and not held during I/O.
         self._mutex = runner.mutex()
         self._index = replayed.index
         states = replayed.index.segments()
@@ -107,17 +109,19 @@ class Journal:
         self._end = replayed.end  # where the next record goes, if it fits
         self._ordinal = replayed.next_ordinal
         self._ticket: Ticket[None] | None = None
-        self._sealed_count = replayed.sealed_count  # chunks, since before the last snapshot
-        self._news_count = replayed.news_count  # records since then that are worth another
-        self._sealed_in_snapshot = 0  # how much of these the last snapshot has
+        self._sealed_count = replayed.sealed_count  # chunks sealed since before the last snapshot
+        self._news_count = replayed.news_count  # records about segments since then
+        self._sealed_in_snapshot = 0  # the part of these counts that the last snapshot covers
         self._news_in_snapshot = 0
         self._snapshot_id = replayed.snapshot_id_max
-        self._news_at_ns: int | None = None  # when the open chunk got its first
+        self._news_at_ns: int | None = (
+            None  # when the open chunk got its first record about a segment
+        )
         if tail is not None and replayed.news_count:
             self._news_at_ns = self._clock.monotonic_ns()
         self._lag_bytes = 0
         metrics.lag_bytes.follow(lambda: self._lag_bytes)
-        self._error: RetryError | None = None  # why committing fails at present
+        self._error: RetryError | None = None  # why commits currently fail
         self._commit_failed = RareEvent(
             _log,
             "manifest_commit_failed",
@@ -129,9 +133,9 @@ class Journal:
         self._is_closed = False
 
     def append(self, payload: Payload, *, segment_id: int, logical_offset: int) -> Position:
-        """Record that something happened; where it stands. Durable after a `commit`.
+        """Records a change and returns its position. It is durable after a `commit`.
 
-        `Busy` if too much is queued: nothing was recorded then.
+        Raises `Busy`, with nothing recorded, if the queue is full.
         """
         with self._mutex:
             self._check_plausible(payload, segment_id, logical_offset)
@@ -157,7 +161,7 @@ class Journal:
             return position
 
     def commit(self, timeout: float | None = None) -> None:
-        """Until everything appended so far is durable."""
+        """Waits until everything appended so far is durable."""
         with self._mutex:
             ticket = None if self._error is not None else self._ticket
         if ticket is None or ticket.is_done:
@@ -167,7 +171,10 @@ class Journal:
             ticket.wait(timeout)
 
     def step(self) -> int | None:
-        """Commit, rotate and take snapshots as they are due; ns to the next time, or None."""
+        """Commits, rotates and takes snapshots when they are due.
+
+        Returns the nanoseconds until the next step, or None.
+        """
         if self._error is not None:
             delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
             if delay_ns > 0:
@@ -181,25 +188,25 @@ class Journal:
             rotation_ns = self._rotate_if_old()
             if self._is_snapshot_due():
                 self.take_snapshot()
-        except LakebedError as error:  # tried again at the next chunk, or at close
+        except LakebedError as error:  # retried at the next chunk, or on close
             self._log_failure("manifest_upkeep_failed", error)
         delays = [rotation_ns, self._barrier.step()]
         return min((delay for delay in delays if delay is not None), default=None)
 
     def rotate(self) -> None:
-        """Seal the open chunk now, if it has a record. Durable after a `commit`."""
+        """Seals the open chunk now, if it has a record. Durable after a `commit`."""
         with self._mutex:
             if self._end.offset > RECORDS_START:
                 self._rotate()
 
     def take_snapshot(self) -> int:
-        """Write the state of now as a snapshot, and record that; its number."""
+        """Writes the current state as a snapshot, records that, and returns the snapshot's id."""
         with self._mutex:
             self._snapshot_id += 1
             snapshot = Snapshot(self._snapshot_id, self._end, self._index.copy())
             news_count = self._news_count
             sealed_count = self._sealed_count
-        self.commit()  # a snapshot must not know of records that a crash could still take back
+        self.commit()  # a snapshot must not contain records that a crash could still lose
         data = encode_snapshot(snapshot)
         replace_atomically(self.disk, self._paths.snapshot(snapshot.snapshot_id), data)
         with self._mutex:
@@ -224,42 +231,43 @@ class Journal:
 
     @property
     def end(self) -> Position:
-        """Where the next record goes, unless it begins a new chunk."""
+        """Where the next record goes, unless it starts a new chunk."""
         return self._end
 
     @property
     def snapshot_id(self) -> int:
-        """Of the last snapshot that was taken, or begun; 0 if there was none."""
+        """The id of the last snapshot that was taken or begun; 0 if there was none."""
         return self._snapshot_id
 
     @property
     def lag_bytes(self) -> int:
-        """Recorded, and not durable yet."""
+        """Bytes that are recorded but not durable yet."""
         return self._lag_bytes
 
     @property
     def has_failed(self) -> bool:
-        """For want of space, for the moment."""
+        """Whether commits currently fail and are retried, for example for lack of space."""
         return self._error is not None
 
     def state(self, segment_id: int) -> SegmentState | None:
-        """What is known of one segment now."""
+        """Returns the current state of one segment, or None."""
         with self._mutex:
             return self._index.get(segment_id)
 
     def reader(self) -> ManifestReader:
-        """Reads what is on disk."""
+        """Returns a reader of the files on disk."""
         return ManifestReader(self.disk, self._paths)
 
     def index(self) -> ManifestIndex:
-        """The state of now: a copy."""
+        """Returns a copy of the current index."""
         with self._mutex:
             return self._index.copy()
 
     def close(self) -> None:
-        """Take a snapshot if there was news since the last, commit, let go of the files.
+        """Takes a snapshot if segments changed since the last one, commits, and closes the files.
 
-        The chunk stays open for the next time. Idempotent; raises what was not made durable.
+        The chunk stays open for the next time. Idempotent; raises if something could not be made
+        durable.
         """
         with self._mutex:
             if self._is_closed:
@@ -273,20 +281,26 @@ class Journal:
             self._barrier.close()
             self._sink.close()
 
-    # Placing; with the mutex.
+    # Placing records; called with the mutex held.
 
     def _check_plausible(self, payload: Payload, segment_id: int, logical_offset: int) -> None:
-        """Refuse what a replay would not believe where no checksum covers a record's header."""
+        """Refuses records that a replay would not trust if the chunk's checksum were damaged."""
         if isinstance(payload, Unknown):
-            raise InputError(f"a record of the unknown type {payload.record_type} is not written")
+            raise InputError(f"a record of unknown type {payload.record_type} cannot be written")
         if isinstance(payload, SegmentOpened):
             if logical_offset != payload.base_offset or segment_id > SEGMENT_ID_MAX:
-                raise InputError(f"segment {segment_id} cannot be opened at {logical_offset}")
+                raise InputError(
+                    f"segment {segment_id} cannot be opened at offset {logical_offset}: its id "
+                    f"must be at most {SEGMENT_ID_MAX}, and the offset {payload.base_offset}"
+                )
         elif segment_id > self._segment_id_max and segment_id != MANIFEST_ITSELF:
-            raise InputError(f"a record about segment {segment_id}, which was never opened")
+            raise InputError(
+                f"segment {segment_id} was never opened, so nothing can be recorded of it"
+            )
 
     def _fits(self, size: int) -> bool:
-        """Only an empty chunk grows."""
+        """Returns whether the record fits in the open chunk; an empty chunk grows for any
+        record."""
         return (
             self._end.offset + size <= self._config.chunk_bytes or self._end.offset == RECORDS_START
         )
@@ -305,7 +319,7 @@ class Journal:
         return sealed_count >= self._config.snapshot_chunks
 
     def _rotate_if_old(self) -> int | None:
-        """ns until the open chunk is too old, or None if it has no news."""
+        """Rotates the open chunk if it is due; returns the nanoseconds until then, or None."""
         with self._mutex:
             if self._news_at_ns is None or self._is_closed:
                 return None
@@ -319,7 +333,7 @@ class Journal:
     def _submit(self, item: Item, *, size: int) -> None:
         self._ticket = self._barrier.submit(item, size=size, timeout=0)
 
-    # What comes of committing; the barrier's leader's.
+    # Called by the barrier's leader after a commit.
 
     def _on_committed(self, size: int) -> None:
         self._metrics.commits.add()
@@ -342,7 +356,7 @@ class Journal:
         event(_log, name, level=logging.ERROR, folder=self._paths.folder, error=error)
 
     def _prune_snapshots(self) -> None:
-        """Older ones than are kept; a failure harms nothing, the next time removes them."""
+        """Removes old snapshots. If that fails, the next call removes them."""
         with contextlib.suppress(LakebedError):
             for snapshot_id in self._paths.snapshot_ids(self.disk)[: -self._config.snapshots_kept]:
                 with contextlib.suppress(NotFound):

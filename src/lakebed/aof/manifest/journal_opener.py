@@ -1,4 +1,4 @@
-"""Opening a manifest log for writing: replay, repair, go on."""
+"""Opens a manifest log for writing: replays it, repairs it and starts the journal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def open_journal(
     on_sealed: Callable[[], None] = lambda: None,
     on_room: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, ReplayResult]:
-    """The journal, and what was found. Nothing is created before there is something to record."""
+    """Returns the journal and the replay's result. No file is created before the first record."""
     clock = runner.clock
     started_ns = clock.monotonic_ns()
     metrics = ManifestMetrics(counters, clock)
@@ -93,8 +93,9 @@ def _log_opened(replayed: ReplayResult, *, folder: str, seconds: float) -> None:
 
 
 def _chunk_count(reader: ManifestReader) -> int:
-    """Those that are there now: they come with commits, and go when Tier 2 has them."""
+    """Returns how many chunk files there are: commits create them, and the chunk archive removes
+    them."""
     try:
         return len(reader.chunk_indexes())
     except LakebedError:
-        return 0  # whoever asks for numbers does not mend a disk
+        return 0  # reading a metric must not raise

@@ -1,4 +1,4 @@
-"""What a manifest log counts. Exported with the prefix `aof2_manifest_log_`."""
+"""The metrics of a manifest log. Exported with the prefix `aof2_manifest_log_`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from lakebed.base.counters import Counters
 
 
 class ManifestMetrics:
-    """The counters of one manifest log."""
+    """The counters and gauges of one manifest log."""
 
     def __init__(self, counters: Counters, clock: Clock) -> None:
         self._clock = clock
         self._snapshot_at_ns: int | None = None
-        self.chunks_active = counters.gauge("manifest_chunks_active")  # files, the open one too
+        self.chunks_active = counters.gauge(
+            "manifest_chunks_active"
+        )  # chunk files, including the open one
         self.replay_seconds = counters.gauge("manifest_replay_seconds")
         self.crc_errors = counters.counter("manifest_crc_error_count")
         self.records = counters.counter("manifest_records")
         self.commits = counters.counter("manifest_commits")
         self.rotations = counters.counter("manifest_rotations")
         self.snapshots = counters.counter("manifest_snapshots")
-        self.lag_bytes = counters.gauge("manifest_journal_lag_bytes")  # recorded, not durable
+        self.lag_bytes = counters.gauge("manifest_journal_lag_bytes")  # recorded but not durable
         counters.gauge("manifest_snapshot_age_seconds").follow(self._snapshot_age_seconds)
 
     def snapshot_taken(self) -> None:
-        """Now, or as far as is known: the log was opened now, and had one."""
+        """Sets the snapshot's time to now; on opening, its real age is unknown."""
         self._snapshot_at_ns = self._clock.monotonic_ns()
 
     def _snapshot_age_seconds(self) -> float:
-        """0 while there is none."""
+        """Returns the snapshot's age; 0 while there is none."""
         if self._snapshot_at_ns is None:
             return 0
         return (self._clock.monotonic_ns() - self._snapshot_at_ns) / NS_PER_S

@@ -1,12 +1,12 @@
-"""Few records that fold to the same state: what compaction keeps of a manifest log.
+"""Computes the fewest records that fold to a given state: what compaction keeps of a manifest log.
 
-Everything comes out as it was, the three times of a segment included. Only what no state holds is
-lost: what records said that others took back, their flags and logical offsets, and which number
-other than 0 a `flush_failure` was.
+The resulting state is equal, including a segment's three times. Lost is only what no state holds:
+what later records revoked, flags and logical offsets, and the exact non-zero value of a
+`flush_failure`.
 
-A segment takes one record for its opening, one for its sealing, and one for each thing that
-happened to it and still shows. The deletes that are no entry's, and a watermark that no entry has
-any more, are recorded as book-keeping of the manifest log itself, at the end.
+A segment takes one record for its opening, one for its sealing, and one for each later change that
+is still visible. Deletes without an entry, and a watermark that no entry has any more, are recorded
+at the end, as records about the manifest log itself.
 """
 
 from __future__ import annotations
@@ -59,22 +59,25 @@ def minimal_records(
     coordinator_watermark: int,
     last_timestamp_ms: int,
 ) -> list[ManifestRecord]:
-    """In order of time."""
+    """Returns the records in time order."""
     records: list[ManifestRecord] = []
     highest = 0
     for state in states:
         records += _of_segment(state)
         highest = max(highest, state.coordinator_watermark)
     records.sort(key=attrgetter("timestamp_ms"))
-    rest: list[Payload] = [Tier2DeleteQueued(key) for key in pending_deletes]
+    manifest_payloads: list[Payload] = [Tier2DeleteQueued(key) for key in pending_deletes]
     if coordinator_watermark > highest:
-        rest.append(SealSegment(0, 0, 0, coordinator_watermark, 0))
-    records += [ManifestRecord(payload, MANIFEST_ITSELF, 0, last_timestamp_ms) for payload in rest]
+        manifest_payloads.append(SealSegment(0, 0, 0, coordinator_watermark, 0))
+    records += [
+        ManifestRecord(payload, MANIFEST_ITSELF, 0, last_timestamp_ms)
+        for payload in manifest_payloads
+    ]
     return records
 
 
 def _of_segment(state: SegmentState) -> Iterator[ManifestRecord]:
-    """Opening and sealing have times of their own; everything else could have happened at last."""
+    """Yields the records of one segment; all but opening and sealing get the last change's time."""
     timed: list[tuple[Payload, int]] = []
     if state.is_opened:
         timed.append((SegmentOpened(state.base_offset, state.epoch), state.opened_at_ms))
@@ -84,7 +87,7 @@ def _of_segment(state: SegmentState) -> Iterator[ManifestRecord]:
     if not timed:
         later = [*_creation(later), *later]
     elif not later and max(time_ms for _, time_ms in timed) < state.changed_at_ms:
-        later = [HydrationDone(state.resident_bytes)]  # changes nothing but the time
+        later = [HydrationDone(state.resident_bytes)]  # changes only the time
     timed += [(payload, state.changed_at_ms) for payload in later]
     for payload, time_ms in timed:
         yield ManifestRecord(payload, state.segment_id, state.base_offset, time_ms)
@@ -101,7 +104,7 @@ def _seal(state: SegmentState) -> SealSegment:
 
 
 def _residency(state: SegmentState) -> Iterator[Payload]:
-    """How the segment came into the tiers it is in, and left those it is not in any more."""
+    """Yields the records that bring the segment into its current tiers and out of the others."""
     was_compressed = _has_warm_facts(state)
     if state.job_id and not state.pending & COMPRESSING and not _is_made_anew(state):
         yield CompressionStarted(state.job_id)
@@ -134,13 +137,13 @@ def _has_warm_facts(state: SegmentState) -> bool:
 
 
 def _is_made_anew(state: SegmentState) -> bool:
-    """The warm file, if there was one, left Tier 1 when this compression began."""
+    """Returns whether a compression that began after the last one has replaced the warm file."""
     is_only_hot = state.residency & (TIER0 | TIER1) == TIER0
     return is_only_hot and bool(state.pending & COMPRESSING or state.failures & COMPRESSION_FAILED)
 
 
 def _work(state: SegmentState) -> Iterator[Payload]:
-    """What failed, and what is under way."""
+    """Yields the records of failed and running work."""
     failures, pending = state.failures, state.pending
     is_codec = failures & COMPRESSION_FAILED and state.compression_reason == CODEC
     is_missing = failures & HYDRATION_FAILED and state.hydration_reason == MISSING
@@ -150,7 +153,9 @@ def _work(state: SegmentState) -> Iterator[Payload]:
         and (state.job_id or _has_warm_facts(state))
     ):
         yield CompressionStarted(state.job_id)
-    if state.needs_repair and not is_codec and not is_missing:  # a later failure hides the reason
+    if (
+        state.needs_repair and not is_codec and not is_missing
+    ):  # a later failure replaced the reason
         is_hidden_by_hydration = failures & HYDRATION_FAILED
         yield HydrationFailed(MISSING) if is_hidden_by_hydration else CompressionFailed(CODEC)
     if failures & COMPRESSION_FAILED:
@@ -172,7 +177,7 @@ def _work(state: SegmentState) -> Iterator[Payload]:
 
 
 def _creation(payloads: list[Payload]) -> Iterator[Payload]:
-    """That it was tried, before a failure that would make no entry by itself."""
+    """Yields the start record for a failure that would not create an entry by itself."""
     match payloads:
         case [CompressionFailed(), *_]:
             yield CompressionStarted(0)

@@ -1,4 +1,4 @@
-"""The folder of a manifest log, `manifest/<stream_id>`, and the names in it."""
+"""The folder of a manifest log, `manifest/<stream_id>`, and the file names in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STREAM = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 def stream_name(stream_id: int) -> str:
-    """As it is written everywhere: 16 hex digits."""
+    """Returns the stream id as it is written everywhere: 16 hex digits."""
     return f"{stream_id:016x}"
 
 
@@ -35,7 +35,7 @@ class FileName(NamedTuple):
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """None if no file of a manifest log is called so."""
+    """Returns None if it is not the name of a manifest log file."""
     for kind, pattern in ((FileKind.CHUNK, _CHUNK), (FileKind.SNAPSHOT, _SNAPSHOT)):
         if match := pattern.fullmatch(name):
             return FileName(kind, int(match[1]))
@@ -43,7 +43,7 @@ def parse_file_name(name: str) -> FileName | None:
 
 
 class ManifestPaths:
-    """Where a manifest log's files are; numbers have 20 digits, so names sort as the log does."""
+    """The paths of a manifest log. Numbers have 20 digits, so that names sort in log order."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -52,7 +52,7 @@ class ManifestPaths:
         return os.path.join(self.folder, f"{index:020}{CHUNK_SUFFIX}")
 
     def unnamed_chunk(self, index: int) -> str:
-        """A chunk before its first commit."""
+        """Returns the path of a chunk before its first commit."""
         return self.chunk(index) + TEMPORARY_SUFFIX
 
     def snapshot(self, snapshot_id: int) -> str:
@@ -69,10 +69,9 @@ class ManifestPaths:
         return self._numbers(disk, _SNAPSHOT)
 
     def file_names(self, disk: ReadableDisk) -> list[str]:
-        """What lies in the folder, sorted; nothing if there is none yet."""
+        """Returns the sorted names in the folder; none if the folder does not exist yet."""
         return sorted(disk.names(self.folder)) if disk.exists(self.folder) else []
 
     def _numbers(self, disk: ReadableDisk, pattern: re.Pattern[str]) -> list[int]:
-        """Sorted."""
         matches = (pattern.fullmatch(name) for name in self.file_names(disk))
         return sorted(int(match[1]) for match in matches if match)

@@ -1,6 +1,6 @@
-"""Reading a manifest log, beside its writer, after it, or from elsewhere. Changes nothing.
+"""Reads a manifest log, whether or not a writer has it open. Changes nothing.
 
-Chunks are read whole, one at a time, and judged before any record of them is given out.
+Chunks are read whole, one at a time, and checked before any of their records is returned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOKS_MAX = 3
 
 
 class ManifestReader:
-    """The chunks and snapshots of one folder."""
+    """Reads the chunks and snapshots of one folder."""
 
     def __init__(self, disk: ReadableDisk, paths: ManifestPaths) -> None:
         self.disk = disk
@@ -41,7 +41,7 @@ class ManifestReader:
         return self.paths.snapshot_ids(self.disk)
 
     def start(self) -> Position:
-        """Where the oldest chunk that is still there begins."""
+        """Returns where the oldest existing chunk begins."""
         indexes = self.chunk_indexes()
         return Position(indexes[0] if indexes else 0, RECORDS_START)
 
@@ -52,16 +52,17 @@ class ManifestReader:
         is_last: bool = True,
         plausibility: Callable[[], Plausible] | None = None,
     ) -> InspectedChunk:
-        """One chunk, judged. The writer may be at it: what looks torn is looked at again.
+        """Returns one chunk, inspected. A chunk that looks damaged is read again: it may be being
+        written.
 
-        `is_last`: no other was behind it when the chunks were listed.
+        `is_last` means that no other chunk followed it when the chunks were listed.
         """
         path = self.paths.chunk(index)
         looks_left = _LOOKS_MAX
         while True:
             data = read_file(self.disk, path, size_max=CHUNK_BYTES_MAX)
             try:
-                judged = inspect_chunk(
+                inspected = inspect_chunk(
                     memoryview(data), index, is_last=is_last, plausibility=plausibility
                 )
             except UnknownVersion as error:
@@ -69,15 +70,15 @@ class ManifestReader:
                     error.problem, path=path, expected=error.expected, found=error.found
                 ) from None
             looks_left -= 1
-            if judged.verdict is Verdict.WHOLE or not looks_left:
-                return judged
+            if inspected.verdict is Verdict.WHOLE or not looks_left:
+                return inspected
 
     def records(
         self, start: Position | None = None, end: Position | None = None
     ) -> Iterator[PlacedRecord]:
-        """The records of `[start, end)`, oldest first.
+        """Yields the records of `[start, end)`, oldest first.
 
-        `Corrupt` where a chunk is missing or damaged; what came before it was given out.
+        Raises `Corrupt` at a missing or damaged chunk, after yielding the records before it.
         """
         expected: int | None = None if start is None else start.chunk_index
         indexes = self.chunk_indexes()
@@ -87,25 +88,25 @@ class ManifestReader:
             if end is not None and index > end.chunk_index:
                 return
             if expected is not None and index != expected:
-                raise Corrupt("a chunk is missing", path=self.paths.chunk(expected))
+                raise Corrupt("the chunk is missing", path=self.paths.chunk(expected))
             expected = index + 1
-            judged = self.chunk(index, is_last=index == indexes[-1])
-            if not judged.is_usable:
-                raise Corrupt(judged.problem, path=self.paths.chunk(index), offset=judged.end)
-            for placed in judged.records:
+            inspected = self.chunk(index, is_last=index == indexes[-1])
+            if not inspected.is_usable:
+                raise Corrupt(inspected.problem, path=self.paths.chunk(index), offset=inspected.end)
+            for placed in inspected.records:
                 if end is not None and placed.position >= end:
                     return
                 if start is None or placed.position >= start:
                     yield placed
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """One snapshot; a `DataError` if it is not good."""
+        """Returns one snapshot; raises a `DataError` if it is damaged."""
         path = self.paths.snapshot(snapshot_id)
         data = read_file(self.disk, path, size_max=SNAPSHOT_BYTES_MAX)
         snapshot = decode_snapshot(data, path=path)
         if snapshot.snapshot_id != snapshot_id:
             raise Corrupt(
-                "another snapshot's number", path=path, expected=snapshot_id,
+                "the file holds a snapshot with another id", path=path, expected=snapshot_id,
                 found=snapshot.snapshot_id,
             )  # fmt: skip
         return snapshot

@@ -1,7 +1,7 @@
-"""What a manifest log does not know of the segments on disk. Pure.
+"""Finds the records that a manifest log lacks about the segments on disk, without I/O.
 
-The segments are what counts. A crash may come between a change of theirs and its record, and the
-manifest log may have been switched off for a time.
+The segments are authoritative. A crash may come between a change of a segment and its record, and
+the manifest log may have been off for a while.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from lakebed.aof.manifest.state import Residency
 
 
 class SegmentOnDisk(NamedTuple):
-    """A segment that is on disk."""
-
     segment_id: int
     base_offset: int
 
@@ -33,29 +31,29 @@ class MissingRecord(NamedTuple):
 
 def reconcile(
     index: ManifestIndex,
-    found: Sequence[SegmentOnDisk],
+    on_disk: Sequence[SegmentOnDisk],
     *,
     epoch: int,
     footers: Mapping[int, SegmentFooter],
 ) -> Iterator[MissingRecord]:
-    """What must be recorded so that the index agrees with the segments on disk.
+    """Yields the records that make the index agree with the segments on disk.
 
-    `footers` has those of the sealed segments that the index does not know to be sealed.
+    `footers` has the footers of the sealed segments that the index does not have as sealed.
     """
-    on_disk = {segment.segment_id for segment in found}
+    ids_on_disk = {segment.segment_id for segment in on_disk}
     for state in index.segments():
-        if state.residency & Residency.TIER0 and state.segment_id not in on_disk:
+        if state.residency & Residency.TIER0 and state.segment_id not in ids_on_disk:
             end = state.base_offset + state.durable_bytes
             yield MissingRecord(LocalEvicted(state.resident_bytes), state.segment_id, end)
-    for segment in found:
-        known = index.get(segment.segment_id)
-        if known is None or not known.is_opened:
+    for segment in on_disk:
+        recorded = index.get(segment.segment_id)
+        if recorded is None or not recorded.is_opened:
             payload: Payload = SegmentOpened(segment.base_offset, epoch)
             yield MissingRecord(payload, segment.segment_id, segment.base_offset)
-        elif not known.residency & Residency.TIER0:
-            # It was to go, and is here still: a crash came between.
-            end = segment.base_offset + known.durable_bytes
-            yield MissingRecord(HydrationDone(known.durable_bytes), segment.segment_id, end)
+        elif not recorded.residency & Residency.TIER0:
+            # Its eviction was recorded, but a crash came before its file was removed.
+            end = segment.base_offset + recorded.durable_bytes
+            yield MissingRecord(HydrationDone(recorded.durable_bytes), segment.segment_id, end)
         footer = footers.get(segment.segment_id)
         if footer is not None:
             yield MissingRecord(

@@ -1,6 +1,6 @@
 """The records of a manifest log: sixteen types with typed payloads, as values and as bytes.
 
-A record of a type that is not known here is kept as it is: skipped by the fold, shown by tools.
+A record of an unknown type is kept unchanged: the fold skips it and tools show it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ U16_MAX = (1 << 16) - 1
 
 
 class RecordType(IntEnum):
-    """What happened."""
+    """The type of a record: what happened to the segment."""
 
     SEGMENT_OPENED = 0
     SEAL_SEGMENT = 1
@@ -75,11 +75,11 @@ class RecordType(IntEnum):
 class ReasonCode(IntEnum):
     """Why compression, an upload or a hydration failed."""
 
-    TRANSIENT = 0  # tried again by itself
-    CODEC = 1  # of compression: the segment is damaged, for good
-    UNAUTHORISED = 2  # of an upload: an operator must act
-    UNAVAILABLE = 3  # of an upload: bucket or network
-    MISSING = 4  # of a hydration: no such object, it must be repaired
+    TRANSIENT = 0  # retried automatically
+    CODEC = 1  # compression: the segment is damaged permanently
+    UNAUTHORISED = 2  # upload: an operator must act
+    UNAVAILABLE = 3  # upload: the bucket or the network failed
+    MISSING = 4  # hydration: the object does not exist and needs repair
 
 
 class UploadStarted(NamedTuple):
@@ -96,14 +96,14 @@ class UploadDone(NamedTuple):
 
 
 class UploadFailed(NamedTuple):
-    """7: it may be tried again, under the same key."""
+    """7: the upload failed; it may be retried under the same key."""
 
     key: str
     reason_code: int
 
 
 class Tier2DeleteQueued(NamedTuple):
-    """8: the object is to be deleted."""
+    """8: the object will be deleted."""
 
     key: str
 
@@ -115,14 +115,14 @@ class Tier2Deleted(NamedTuple):
 
 
 class CustomEvent(NamedTuple):
-    """15: somebody else's."""
+    """15: a record written by another application."""
 
     schema_id: int
     blob: bytes
 
 
 class Unknown(NamedTuple):
-    """A record of a type that this version does not know."""
+    """A record of a type that this version does not support."""
 
     record_type: int
     data: bytes
@@ -178,7 +178,7 @@ _TYPES: dict[type, RecordType] = {
 
 
 class Position(NamedTuple):
-    """A place in a manifest log; they order as the log does."""
+    """A position in a manifest log; positions sort in log order."""
 
     chunk_index: int
     offset: int
@@ -188,8 +188,6 @@ class Position(NamedTuple):
 
 
 class ManifestRecord(NamedTuple):
-    """One record."""
-
     payload: Payload
     segment_id: int
     logical_offset: int
@@ -202,14 +200,14 @@ class ManifestRecord(NamedTuple):
 
     @property
     def type_name(self) -> str:
-        """By the name the format gives it."""
+        """The type's name as the format defines it."""
         if isinstance(self.payload, Unknown):
             return f"Unknown({self.payload.record_type})"
         return type(self.payload).__name__
 
     @property
     def is_about_manifest(self) -> bool:
-        """Book-keeping of the manifest log's own chunks and snapshots."""
+        """Whether the record is about the manifest log's own chunks and snapshots."""
         return self.segment_id == MANIFEST_ITSELF
 
 
@@ -222,7 +220,7 @@ def is_known_type(number: int) -> bool:
 
 
 def encode_record(record: ManifestRecord) -> bytes:
-    """The record's bytes, padded."""
+    """Returns the record's bytes, with padding."""
     payload = encode_payload(record.payload)
     header = RecordHeader(
         record_type=type_of(record.payload),
@@ -237,14 +235,14 @@ def encode_record(record: ManifestRecord) -> bytes:
 
 
 def encode_payload(payload: Payload) -> bytes:
-    """`TooLarge` if a string does not fit its length field."""
+    """Raises `TooLarge` if a string does not fit its length field."""
     return _ENCODERS[type(payload)](payload)
 
 
 def decode_record(header: RecordHeader, payload: Buffer) -> ManifestRecord:
-    """The record of a header and its payload, whose checksum was verified.
+    """Returns the record of a header and a payload whose checksum was verified.
 
-    `Corrupt` if the payload is not one of the record's type.
+    Raises `Corrupt` if the payload does not fit the record's type.
     """
     return ManifestRecord(
         decode_payload(header.record_type, payload),
@@ -262,14 +260,16 @@ def decode_payload(record_type: int, data: Buffer) -> Payload:
     try:
         return decode(data)
     except (Torn, _Misfit):
-        # The checksum says that it was written so.
+        # The checksum matches, so it was written like this.
         name = RecordType(record_type).name
         size = f"{len(data)} bytes"
-        raise Corrupt("the payload is not one of its type", expected=name, found=size) from None
+        raise Corrupt(
+            "the payload does not fit the record's type", expected=name, found=size
+        ) from None
 
 
 class _Misfit(Exception):
-    """A payload is longer or shorter than it says."""
+    """A payload's length does not match its fields."""
 
 
 def _fixed(layout: Layout[Any]) -> Callable[[Buffer], Payload]:
@@ -343,7 +343,7 @@ def _encode_unknown(payload: Unknown) -> bytes:
 
 
 def _strings(data: Buffer, start: int, *lengths: int) -> list[str]:
-    """The strings behind the fixed part, which must fill the payload."""
+    """Returns the strings after the fixed part; together they must fill the payload."""
     if start + sum(lengths) != len(data):
         raise _Misfit
     strings = []
@@ -354,7 +354,7 @@ def _strings(data: Buffer, start: int, *lengths: int) -> list[str]:
 
 
 def _encoded(text: str) -> bytes:
-    """Keys are UTF-8; bytes that are not are carried through unchanged."""
+    """Encodes a key as UTF-8; bytes that are not UTF-8 pass through unchanged."""
     data = text.encode("utf-8", "surrogateescape")
     _check_length(data)
     return data
@@ -362,7 +362,7 @@ def _encoded(text: str) -> bytes:
 
 def _check_length(data: bytes) -> None:
     if len(data) > U16_MAX:
-        raise TooLarge("a manifest record's string", size=len(data), limit=U16_MAX)
+        raise TooLarge("the length of a manifest record's string", size=len(data), limit=U16_MAX)
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {

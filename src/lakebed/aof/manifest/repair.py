@@ -1,10 +1,10 @@
-"""Making a manifest log fit to be written again, after whatever happened to it.
+"""Repairs a manifest log so that it can be written again.
 
-Bytes of the chunk that was written may be in the page cache alone, and older ones may stand behind
-them. So its good records are written again and everything behind them is zeroed, all of it synced,
-before anybody relies on it. What is damaged is saved in the quarantine and stays as it is.
+Bytes of the open chunk may be only in the page cache, with older bytes after them. So its good
+records are written again and everything after them is zeroed, all of it synced, before anything
+relies on them. Damaged chunks are copied to the quarantine and left unchanged.
 
-May itself be cut short anywhere; doing it again gives the same.
+The repair may be interrupted anywhere; running it again gives the same result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from lakebed.kernels import crc64nvme
 def repair(
     disk: Disk, paths: ManifestPaths, replayed: ReplayResult, *, quarantine: str
 ) -> OpenChunk | None:
-    """The chunk to go on in; None if the next record begins one. `replayed.end` is made to fit."""
+    """Returns the chunk in which to continue, or None if the next record starts a new one.
+
+    Adjusts `replayed.end` to match.
+    """
     if disk.exists(paths.folder):
         remove_temporaries(disk, paths.folder)
     for damage in replayed.damages:
@@ -35,7 +38,7 @@ def repair(
         _save(disk, paths, last.chunk_index, quarantine)
     end = replayed.end
     if last is None or last.is_sealed or (last.chunk_index, last.end) < end:
-        # A snapshot knows of records that this chunk has lost: new ones must not take their place.
+        # A snapshot contains records that this chunk lost: new ones must not take their positions.
         if end.offset > RECORDS_START or (last is not None and last.chunk_index >= end.chunk_index):
             replayed.end = end._replace(chunk_index=end.chunk_index + 1, offset=RECORDS_START)
         return None
@@ -57,7 +60,7 @@ def repair(
 
 
 def _save(disk: Disk, paths: ManifestPaths, chunk_index: int, quarantine: str) -> None:
-    """The same name for the same chunk, however often it is tried."""
+    """Copies the chunk to the quarantine. The name is the same each time this is tried."""
     make_folders(disk, quarantine)
     stream = os.path.basename(paths.folder)
     target = os.path.join(quarantine, f"manifest-{stream}-{chunk_index:020}.mlog")

@@ -1,10 +1,10 @@
-"""From the files of a manifest log to the state of its segments, now or as of an earlier moment.
+"""Replays the files of a manifest log into the state of its segments, now or at an earlier moment.
 
-The newest good snapshot gives the state up to a place in the log; the records from there on are
-folded in. A snapshot that is damaged is passed over for the one before it, or for the start.
+The newest good snapshot gives the state up to a position in the log; the records after it are
+folded in. If a snapshot is damaged, the one before it is used, or the start of the log.
 
-- A chunk that is damaged, or one that is missing, is left out. The segments it names are told, for
-  what they are now must be found out from the files themselves.
+- A damaged or missing chunk is left out. The result names the segments that it mentions, because
+  their state must be determined from the files themselves.
 - Of the last chunk, if it is not sealed, everything up to the first bad record is used.
 """
 
@@ -35,7 +35,7 @@ BEGINNING = Position(0, RECORDS_START)
 
 @dataclass(frozen=True)
 class Moment:
-    """Up to where a replay goes: a place in the log, a time, both, or (neither) its end."""
+    """How far a replay goes: to a position, to a time, to both, or (with neither) to the end."""
 
     position: Position | None = None
     timestamp_ms: int | None = None
@@ -46,7 +46,7 @@ class Moment:
         )
 
     def is_after(self, snapshot: Snapshot) -> bool:
-        """Whether all that the snapshot holds is included."""
+        """Returns whether everything in the snapshot is included."""
         return (self.position is None or snapshot.position <= self.position) and (
             self.timestamp_ms is None or snapshot.index.last_timestamp_ms <= self.timestamp_ms
         )
@@ -54,7 +54,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Damage:
-    """A chunk whose records were not used, and the segments they were about, if that is known."""
+    """A chunk whose records were not used, and the segments they were about, if known."""
 
     chunk_index: int
     problem: str
@@ -63,28 +63,28 @@ class Damage:
 
 @dataclass
 class ReplayResult:
-    """What a replay found."""
+    """The result of a replay."""
 
     index: ManifestIndex
-    snapshot: Snapshot | None  # from which it began
-    end: Position  # behind the last record
-    record_count: int = 0  # replayed
-    news_count: int = 0  # of those, the ones that are not about the manifest log itself
+    snapshot: Snapshot | None  # where the replay began
+    end: Position  # after the last record
+    record_count: int = 0  # records replayed
+    news_count: int = 0  # replayed records about segments, not about the manifest log itself
     next_ordinal: int = 0
     sealed_count: int = 0  # sealed chunks that were replayed
     last: InspectedChunk | None = None  # the newest chunk
-    snapshot_id_max: int = 0  # the highest number any snapshot was given
+    snapshot_id_max: int = 0  # the highest id of any snapshot
     damages: list[Damage] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     crc_error_count: int = 0
 
 
 class Plausibility:
-    """Which records are believed where no checksum covers their headers.
+    """Decides which records are trusted when the chunk's checksum does not cover their headers.
 
-    Their types are known, their times do not fall, and they speak of segments that were opened.
-    Where chunks before them are lost, `index` is not complete: any segment may have been opened.
-    Records before `start` are in `index` already: whatever they say, it counts no more.
+    Their types must be known, their times must not decrease, and their segments must have been
+    opened. If earlier chunks are lost, `index` is not complete and any segment may have been
+    opened. Records before `start` are in `index` already and are always accepted.
     """
 
     def __init__(
@@ -117,7 +117,8 @@ class Plausibility:
 
 
 def replay(reader: ManifestReader, until: Moment | None = None) -> ReplayResult:
-    """The state as of that moment; `UnknownVersion` if a newer program wrote the log."""
+    """Returns the state at that moment; raises `UnknownVersion` if a newer version wrote the
+    log."""
     until = until or Moment()
     problems: list[str] = []
     ids = reader.snapshot_ids()
@@ -134,14 +135,14 @@ def replay(reader: ManifestReader, until: Moment | None = None) -> ReplayResult:
     indexes = [index for index in reader.chunk_indexes() if index >= start.chunk_index]
     _check_gaps(reader, indexes, start, result)
     for index in indexes:
-        judged = reader.chunk(
+        inspected = reader.chunk(
             index,
             is_last=index == indexes[-1],
             plausibility=lambda: Plausibility(
                 result.index, is_complete=not result.damages, start=start
             ),
         )
-        if not _fold_chunk(reader, judged, start, until, result):
+        if not _fold_chunk(reader, inspected, start, until, result):
             break
     return result
 
@@ -155,9 +156,9 @@ def _best_snapshot(
         except UnknownVersion:
             raise
         except NotFound:
-            continue  # its writer removed it meanwhile
+            continue  # the writer removed it meanwhile
         except DataError as error:
-            problems.append(f"a snapshot is not used: {error}")
+            problems.append(f"a damaged snapshot is ignored: {error}")
             continue
         if until.is_after(snapshot):
             return snapshot
@@ -167,15 +168,15 @@ def _best_snapshot(
 def _check_gaps(
     reader: ManifestReader, indexes: list[int], start: Position, result: ReplayResult
 ) -> None:
-    """Chunks that should be there and are not."""
+    """Adds a damage for each gap in the chunk numbers."""
     expected = start.chunk_index
     if not indexes and start.offset > RECORDS_START:
         indexes = [expected + 1]
     for index in indexes:
         if index > expected:
-            problem = f"{reader.paths.chunk(expected)}: missing"
+            problem = f"{reader.paths.chunk(expected)}: the chunk is missing"
             if index > expected + 1:
-                problem += f", with all up to number {index - 1}"
+                problem += f", and so are those up to number {index - 1}"
             result.damages.append(Damage(expected, problem, frozenset()))
             result.problems.append(problem)
         expected = index + 1
@@ -183,30 +184,32 @@ def _check_gaps(
 
 def _fold_chunk(
     reader: ManifestReader,
-    judged: InspectedChunk,
+    inspected: InspectedChunk,
     start: Position,
     until: Moment,
     result: ReplayResult,
 ) -> bool:
-    """Whether the replay goes on behind this chunk."""
-    result.last = judged
-    if judged.verdict is not Verdict.WHOLE:
+    """Folds in one chunk; returns whether the replay continues after it."""
+    result.last = inspected
+    if inspected.verdict is not Verdict.WHOLE:
         result.crc_error_count += 1
-        place = f"{reader.paths.chunk(judged.chunk_index)}: at byte {judged.end}"
-        result.problems.append(f"{place}: {judged.verdict.value}: {judged.problem}")
-    if not judged.is_usable:
-        names = frozenset(
-            placed.record.segment_id for placed in salvage(judged.data, judged.chunk_index)
+        place = f"{reader.paths.chunk(inspected.chunk_index)}: at byte {inspected.end}"
+        result.problems.append(f"{place}: {inspected.verdict.value}: {inspected.problem}")
+    if not inspected.is_usable:
+        segment_ids = frozenset(
+            placed.record.segment_id for placed in salvage(inspected.data, inspected.chunk_index)
         )
-        result.damages.append(Damage(judged.chunk_index, judged.problem, names - {MANIFEST_ITSELF}))
+        result.damages.append(
+            Damage(inspected.chunk_index, inspected.problem, segment_ids - {MANIFEST_ITSELF})
+        )
         result.sealed_count += 1
-        result.end = max(result.end, Position(judged.chunk_index, judged.end))
+        result.end = max(result.end, Position(inspected.chunk_index, inspected.end))
         return True
-    if judged.header is not None:
-        _check_ordinal(reader, judged, start, result)
-        result.next_ordinal = judged.header.base_record
+    if inspected.header is not None:
+        _check_ordinal(reader, inspected, start, result)
+        result.next_ordinal = inspected.header.base_record
     apply = result.index.apply
-    for position, record in judged.records:
+    for position, record in inspected.records:
         if position >= start:
             if not until.includes(position, record):
                 result.end = max(result.end, position)
@@ -219,20 +222,20 @@ def _fold_chunk(
                 snapshot_id = record.payload.snapshot_id
                 result.snapshot_id_max = max(result.snapshot_id_max, snapshot_id)
         result.next_ordinal += 1
-    result.sealed_count += judged.is_sealed
-    result.end = max(result.end, Position(judged.chunk_index, judged.end))
+    result.sealed_count += inspected.is_sealed
+    result.end = max(result.end, Position(inspected.chunk_index, inspected.end))
     return True
 
 
 def _check_ordinal(
-    reader: ManifestReader, judged: InspectedChunk, start: Position, result: ReplayResult
+    reader: ManifestReader, inspected: InspectedChunk, start: Position, result: ReplayResult
 ) -> None:
-    """Each chunk begins with the record behind the last of the chunk before."""
-    assert judged.header is not None
-    found = judged.header.base_record
-    is_known = judged.chunk_index > start.chunk_index and not result.damages
-    if is_known and found != result.next_ordinal:
+    """Checks that the chunk's first record number follows the last one of the chunk before."""
+    assert inspected.header is not None
+    base_record = inspected.header.base_record
+    is_expected = inspected.chunk_index > start.chunk_index and not result.damages
+    if is_expected and base_record != result.next_ordinal:
         result.problems.append(
-            f"{reader.paths.chunk(judged.chunk_index)}: begins with record {found}, "
-            f"but {result.next_ordinal} was expected"
+            f"{reader.paths.chunk(inspected.chunk_index)}: the chunk begins with record "
+            f"{base_record}, expected {result.next_ordinal}"
         )

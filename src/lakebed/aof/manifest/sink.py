@@ -1,12 +1,13 @@
-"""The barrier's sink of a manifest log: writes records into chunks, and seals them.
+"""The commit barrier's sink of a manifest log: writes records into chunks, and seals them.
 
 Invariants:
-- a file called `*.mlog` has at least one committed record; until then it is `*.mlog.tmp`;
-- bytes and the header that counts them in are synced together, so a header may reach the device
-  without its bytes: its checksum then fails, and what was committed before is walked;
-- a chunk is sealed by a sync of its own, when all its bytes are durable: a sealed chunk whose
-  checksum fails is damaged. The next chunk is created behind that sync.
-- what could not be written for want of space, or of a descriptor, stays in the backlog and goes
+
+- a file named `*.mlog` has at least one committed record; until then it is `*.mlog.tmp`;
+- bytes and the header that counts them are synced together, so a header may reach the device
+  without its bytes: its checksum then fails, and the committed records are found by walking;
+- a chunk is sealed by a separate sync after all its bytes are durable, so a sealed chunk whose
+  checksum fails is damaged. The next chunk is created after that sync;
+- items that could not be written for lack of space or file descriptors stay in the backlog and go
   first next time.
 """
 
@@ -27,21 +28,21 @@ from lakebed.kernels import crc64nvme
 
 
 class Write(NamedTuple):
-    """A record on its way into its place."""
+    """A record to be written at its position."""
 
     position: Position
-    ordinal: int  # records before it
+    ordinal: int  # the number of records before it
     data: bytes
 
 
 class Seal(NamedTuple):
-    """The chunk takes no more records."""
+    """Seals the chunk, which takes no more records."""
 
     chunk_index: int
 
 
 class Nothing(NamedTuple):
-    """Makes the sink write what it still has."""
+    """Makes the sink write its backlog."""
 
 
 Item = Write | Seal | Nothing
@@ -49,11 +50,11 @@ Item = Write | Seal | Nothing
 
 @dataclass
 class OpenChunk:
-    """The chunk that is written."""
+    """The chunk that is being written."""
 
     index: int
     base_record: int
-    end: int = RECORDS_START  # committed
+    end: int = RECORDS_START  # the end of the committed bytes
     crc64: int = 0  # over [RECORDS_START, end)
     is_named: bool = False
 
@@ -68,7 +69,7 @@ class OpenChunk:
 
 
 class ChunkSink:
-    """One writes at a time: the barrier's leader."""
+    """Writes for one manifest log. Only the barrier's leader calls it, one thread at a time."""
 
     def __init__(
         self,
@@ -82,7 +83,10 @@ class ChunkSink:
         on_sealed: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
-        """`tail` is the chunk to go on in. `on_committed` is told how many bytes are durable."""
+        """`tail` is the chunk to continue.
+
+        `on_committed` gets the number of newly durable bytes.
+        """
         self._disk = disk
         self._paths = paths
         self._chunk_bytes = chunk_bytes
@@ -91,8 +95,8 @@ class ChunkSink:
         self._on_committed = on_committed
         self._on_sealed = on_sealed
         self._on_failure = on_failure
-        self._file: File | None = None  # the chunk's
-        self._size = 0  # of that file
+        self._file: File | None = None  # the chunk's file
+        self._size = 0  # the size of that file
         self._backlog: list[Item] = []
 
     @property
@@ -115,7 +119,11 @@ class ChunkSink:
             self._file = None
 
     def _commit_some(self) -> int:
-        """The first item of the backlog, and those that go with it; how many they were."""
+        """Commits the first item of the backlog, together with the following writes to the same
+        chunk.
+
+        Returns how many items it committed.
+        """
         first = self._backlog[0]
         match first:
             case Write():
@@ -147,19 +155,19 @@ class ChunkSink:
             file.sync()
             if not chunk.is_named:
                 unnamed = self._paths.unnamed_chunk(chunk.index)
-                if self._disk.exists(unnamed):  # an earlier try may have come so far
+                if self._disk.exists(unnamed):  # an earlier attempt may have renamed it
                     self._disk.rename(unnamed, self._paths.chunk(chunk.index))
                 self._disk.sync_folder(self._paths.folder)
                 chunk.is_named = True
         except BaseException:
-            chunk.end, chunk.crc64 = before  # nobody was told; it is written again, or never
+            chunk.end, chunk.crc64 = before  # not acknowledged: it is written again, or never
             raise
         self._on_committed(len(data))
 
     def _seal(self, chunk_index: int) -> None:
         chunk = self._chunk
-        assert chunk is not None, "there is no chunk to seal"
-        assert chunk.index == chunk_index, "another chunk is to be sealed"
+        assert chunk is not None, "no chunk is open"
+        assert chunk.index == chunk_index, "another chunk is open"
         file = self._file_of(chunk)
         file.pwrite(0, chunk.header(flags=FLAG_SEALED))
         file.sync()
@@ -168,7 +176,7 @@ class ChunkSink:
         self._on_sealed()
 
     def _opened(self, first: Write) -> tuple[OpenChunk, File]:
-        """The chunk that the record belongs to; a new one if the last was sealed."""
+        """Returns the record's chunk, starting a new one if the last was sealed."""
         if self._chunk is None:
             self._chunk = OpenChunk(first.position.chunk_index, base_record=first.ordinal)
         assert self._chunk.index == first.position.chunk_index, "the chunk before is not sealed"
@@ -183,14 +191,16 @@ class ChunkSink:
                 if not self._disk.is_folder(self._paths.folder):
                     make_folders(self._disk, self._paths.folder)
                 path = self._paths.unnamed_chunk(chunk.index)
-                if self._disk.exists(path):  # an earlier try found the disk full
+                if self._disk.exists(
+                    path
+                ):  # an earlier attempt failed, for example for lack of space
                     self._disk.unlink(path)
                 self._file = self._disk.create(path, size=self._chunk_bytes)
                 self._size = self._chunk_bytes
         return self._file
 
     def _grow(self, file: File, end: int) -> None:
-        """Only a record larger than an empty chunk makes that necessary."""
+        """Grows the file, which only a record larger than an empty chunk requires."""
         if end > self._size:
             steps = -(-(end - self._size) // self._growth_bytes)
             size = self._size + steps * self._growth_bytes

@@ -1,15 +1,16 @@
-"""A snapshot of a manifest log as bytes: the index, and the place up to which it was folded.
+"""Encodes and decodes a snapshot: the index, and the position up to which it was folded.
 
     bytes = encode_snapshot(Snapshot(7, Position(12, 4096), index))
-    index = decode_snapshot(bytes).index     # the fold of all records before that place
+    index = decode_snapshot(bytes).index     # the fold of all records before that position
 
-To go on from a snapshot gives what a replay from the first record gives: segments, deletes, the
-watermark, the number of records, the last marker. Only the counts of what was odd start anew.
+Continuing from a snapshot gives the same result as a replay from the first record: segments,
+deletes, watermark, record count and last marker. Only the anomaly counts start again.
 
-Decoding tells three cases apart: `Torn` if the file is shorter than its header says or was never
-written, `UnknownVersion` if it is newer, and `Corrupt` for everything else. A version is believed
-only where the checksum matches, or where the sizes do not add up as ours do: one flipped bit must
-not look like a newer program. Nothing is allocated for a count before the file proves long enough.
+Decoding distinguishes three errors: `Torn` if the file is shorter than its header states or was
+never written, `UnknownVersion` if it is newer, and `Corrupt` otherwise. The version is trusted only
+if the checksum matches or the sizes do not add up as in this version, so that one flipped bit does
+not look like a newer version. Memory for a count is allocated only after the file's length confirms
+it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from lakebed.base.files import PathLike
 from lakebed.base.layout import Buffer
 from lakebed.kernels import crc64nvme
 
-# An entry is a state with three spans, which are six numbers, in the place of its strings.
+# An entry is a state with three spans (six numbers) in place of its strings.
 _STRINGS = slice(SegmentState._fields.index("key"), SegmentState._fields.index("upload_key") + 1)
 _SPANS = slice(
     SnapshotEntry._fields.index("key_offset"), SnapshotEntry._fields.index("upload_key_len") + 1
@@ -53,7 +54,7 @@ assert SnapshotEntry._fields[_SPANS.stop : _RESERVED] == SegmentState._fields[_S
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An index, and the place of the first record that is not in it."""
+    """An index, and the position of the first record that is not in it."""
 
     snapshot_id: int
     position: Position
@@ -61,7 +62,7 @@ class Snapshot:
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The contents of the file."""
+    """Returns the content of the snapshot file."""
     index = snapshot.index
     heap = _HeapWriter()
     entries = [SNAPSHOT_ENTRY.pack(_entry(state, heap)) for state in index.segments()]
@@ -97,7 +98,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: Buffer, *, path: PathLike | None = None) -> Snapshot:
-    """The snapshot in a file."""
+    """Returns the snapshot in a file's bytes."""
     view = memoryview(data)
     header = _verified_header(view, path)
     try:
@@ -109,14 +110,14 @@ def decode_snapshot(data: Buffer, *, path: PathLike | None = None) -> Snapshot:
 
 
 class _HeapWriter:
-    """Gathers strings."""
+    """Collects the strings of a snapshot."""
 
     def __init__(self) -> None:
         self.strings: list[bytes] = []
         self.size = 0
 
     def add(self, text: str) -> tuple[int, int]:
-        """Its span."""
+        """Adds the string and returns its offset and length."""
         if not text:
             return self.size, 0
         data = text.encode("utf-8", "surrogateescape")
@@ -127,7 +128,10 @@ class _HeapWriter:
 
 
 class _HeapReader:
-    """Gives them back, in the order in which they were added: no byte of the heap is used twice."""
+    """Returns the strings in the order in which they were added.
+
+    No byte of the heap may be used twice or left unused.
+    """
 
     def __init__(self, heap: Buffer) -> None:
         self._heap = bytes(heap)
@@ -136,7 +140,9 @@ class _HeapReader:
     def take(self, offset: int, length: int) -> str:
         end = offset + length
         if offset != self._end or end > len(self._heap) or length > U16_MAX:
-            raise Corrupt("a string is out of its place", found=f"{length} bytes at {offset}")
+            raise Corrupt(
+                "a string's span in the heap is wrong", found=f"{length} bytes at {offset}"
+            )
         if not length:
             return ""
         self._end = end
@@ -144,7 +150,7 @@ class _HeapReader:
 
     def finish(self) -> None:
         if self._end != len(self._heap):
-            raise Corrupt("bytes of the heap are unused", expected=self._end, found=len(self._heap))
+            raise Corrupt("the heap has unused bytes", expected=self._end, found=len(self._heap))
 
 
 def _entry(state: SegmentState, heap: _HeapWriter) -> SnapshotEntry:
@@ -161,40 +167,43 @@ def _entry(state: SegmentState, heap: _HeapWriter) -> SnapshotEntry:
 
 
 def _verified_header(view: memoryview, path: PathLike | None) -> SnapshotHeader:
-    """The checks of the file as a whole, in the order in which they can be trusted."""
+    """Runs the checks of the whole file, in the order in which their results can be trusted."""
     if len(view) < SNAPSHOT_HEADER.size:
         raise Torn(
-            "the file is cut short", path=path, expected=SNAPSHOT_HEADER.size, found=len(view)
+            "the file is too short", path=path, expected=SNAPSHOT_HEADER.size, found=len(view)
         )
     if not any(view):
-        # Created, but lost before its first bytes reached the device.
-        raise Torn("the file was never written", path=path, offset=0)
+        # The file was created, but a power loss came before its first bytes were durable.
+        raise Torn("the file holds only zeros: it was never written", path=path, offset=0)
     header = SNAPSHOT_HEADER.unpack(view)
     if header.magic != SNAPSHOT_MAGIC:
         raise Corrupt(
-            "wrong magic", path=path, expected=hex(SNAPSHOT_MAGIC), found=hex(header.magic)
+            "the magic is wrong", path=path, expected=hex(SNAPSHOT_MAGIC), found=hex(header.magic)
         )
     size = _size(header, view)
-    is_sound = len(view) == size and _crc64(header, view) == header.crc64
+    is_intact = len(view) == size and _crc64(header, view) == header.crc64
     if header.version != SNAPSHOT_VERSION and (
-        is_sound or (header.version > SNAPSHOT_VERSION and len(view) != size)
+        is_intact or (header.version > SNAPSHOT_VERSION and len(view) != size)
     ):
-        raise UnknownVersion("not a version that is read", path=path, expected=SNAPSHOT_VERSION,
-                             found=header.version)  # fmt: skip
+        raise UnknownVersion("the snapshot has an unsupported version", path=path,
+                             expected=SNAPSHOT_VERSION, found=header.version)  # fmt: skip
     if len(view) < size:
-        raise Torn("the file is cut short", path=path, expected=f"{size} bytes", found=len(view))
+        raise Torn("the file is too short", path=path, expected=f"{size} bytes", found=len(view))
     if len(view) > size:
         raise Corrupt("the file is too long", path=path, expected=f"{size} bytes", found=len(view))
-    if not is_sound:
-        raise Corrupt("wrong checksum", path=path, found=hex(header.crc64))
+    if not is_intact:
+        raise Corrupt("the checksum is wrong", path=path, found=hex(header.crc64))
     if header.header_len != SNAPSHOT_HEADER.size:
-        raise Corrupt("wrong length of the header", path=path, expected=SNAPSHOT_HEADER.size,
+        raise Corrupt("the header's length is wrong", path=path, expected=SNAPSHOT_HEADER.size,
                       found=header.header_len)  # fmt: skip
     return header
 
 
 def _size(header: SnapshotHeader, view: memoryview) -> int:
-    """What the file's length must be, by its own counts; at least that, if it ends before them."""
+    """Returns the length that the file must have according to its counts.
+
+    If the file ends before those counts, returns a lower bound.
+    """
     deletes_at = _deletes_at(header)
     size = deletes_at + DELETE_COUNT.size + SNAPSHOT_TOTALS.size + header.heap_bytes
     if size <= len(view):
@@ -212,7 +221,7 @@ def _crc64(header: SnapshotHeader, view: memoryview) -> int:
 
 
 def _decode_body(header: SnapshotHeader, view: memoryview) -> Snapshot:
-    """Everything behind the header of a file that is sound: only a writer could be wrong."""
+    """Decodes what follows the header of an intact file; an error here is a bug in the writer."""
     deletes_at = _deletes_at(header)
     spans_at = deletes_at + DELETE_COUNT.size
     delete_count = DELETE_COUNT.unpack(view, deletes_at).delete_count
@@ -223,7 +232,7 @@ def _decode_body(header: SnapshotHeader, view: memoryview) -> Snapshot:
     keys = [heap.take(*span) for span in SPAN.iter_unpack(view[spans_at:totals_at])]
     heap.finish()
     if len(set(keys)) < delete_count:
-        raise Corrupt("a delete stands there twice")
+        raise Corrupt("a pending delete is listed twice")
     index = ManifestIndex.restored(
         states,
         keys,
@@ -239,7 +248,11 @@ def _states(entries: memoryview, heap: _HeapReader) -> Iterator[SegmentState]:
     last_id = -1
     for entry in SNAPSHOT_ENTRY.iter_unpack(entries):
         if not last_id < entry.segment_id < MANIFEST_ITSELF:
-            raise Corrupt("entries out of order", expected=f"> {last_id}", found=entry.segment_id)
+            raise Corrupt(
+                "the segment entries are out of order",
+                expected=f"> {last_id}",
+                found=entry.segment_id,
+            )
         if entry.reserved:
             raise Corrupt("reserved bits are set", expected=0, found=entry.reserved)
         last_id = entry.segment_id

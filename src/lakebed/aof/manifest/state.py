@@ -1,8 +1,8 @@
-"""What a manifest log says of one segment: a value, and the draft of one while records change it.
+"""The state of one segment according to the manifest log, and its mutable draft.
 
-The fields are those of `SnapshotEntry`, in its order, with strings in the place of their spans. The
-flags are stored as plain integers, which fold several times faster; the enums are their views:
-`Residency(state.residency)`. Bits that are not known here are kept.
+The fields are those of `SnapshotEntry`, in its order, with strings in place of their spans. Flags
+are stored as plain integers, which fold several times faster; the enums are views of them:
+`Residency(state.residency)`. Unknown bits are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Residency(IntFlag):
-    """Which tiers have the segment."""
+    """The tiers that have the segment."""
 
     TIER0 = 1  # the segment file
     TIER1 = 2  # the warm file
@@ -23,7 +23,7 @@ class Residency(IntFlag):
 
 
 class Pending(IntFlag):
-    """Work that was begun, or queued, and is not known to have ended."""
+    """Work that was started or queued and has not ended, as far as is recorded."""
 
     COMPRESSION = 1
     UPLOAD = 2
@@ -32,16 +32,19 @@ class Pending(IntFlag):
 
 
 class Condition(IntFlag):
-    """What holds of the segment itself."""
+    """Facts about the segment itself."""
 
-    OPENED = 1  # not set: records about it were found, but not the one that begins it
+    OPENED = 1  # not set if its `SegmentOpened` record is missing
     SEALED = 2
     FLUSH_FAILURE = 4
     NEEDS_REPAIR = 8
 
 
 class Failures(IntFlag):
-    """Whose last try failed. A new try does not clear it; its success does."""
+    """Kinds of work whose last attempt failed.
+
+    Only a success clears the flag, not a new attempt.
+    """
 
     COMPRESSION = 1
     UPLOAD = 2
@@ -49,7 +52,7 @@ class Failures(IntFlag):
 
 
 class SegmentState(NamedTuple):
-    """The state of one segment. Times are those of the records that say so."""
+    """The state of one segment. Its times are those of the records."""
 
     segment_id: int
     base_offset: int
@@ -64,7 +67,7 @@ class SegmentState(NamedTuple):
     compressed_bytes: int  # of the warm file, and of the object made from it
     key: str
     etag: str
-    upload_key: str  # of the upload under way, or the last that failed
+    upload_key: str  # of the running upload, or of the last one that failed
     epoch: int
     dictionary_id: int
     job_id: int  # of the last compression
@@ -91,24 +94,24 @@ class SegmentState(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Some tier has it, and will: an object whose delete is queued does not count."""
-        is_doomed = self.pending & Pending.DELETE.value
-        return bool(self.residency & ~Residency.TIER2.value if is_doomed else self.residency)
+        """Whether a tier holds the segment; an object whose delete is queued does not count."""
+        is_deleting = self.pending & Pending.DELETE.value
+        return bool(self.residency & ~Residency.TIER2.value if is_deleting else self.residency)
 
     @property
     def is_cold(self) -> bool:
-        """It is part of the log, and no file in Tier 0 has it."""
+        """Whether the segment is part of the log but has no file in Tier 0."""
         is_part = self.is_sealed and self.is_opened and self.is_held
         return is_part and not self.residency & Residency.TIER0.value
 
     def owns_object(self, key: str) -> bool:
-        """Whether that is the object in Tier 2."""
+        """Returns whether that is the segment's object in Tier 2."""
         return self.key == key and bool(self.residency & Residency.TIER2.value)
 
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """A state that is being changed. The same fields; at first nothing is known."""
+    """A state that is being changed. It has the same fields, all empty at first."""
 
     segment_id: int
     base_offset: int = 0
@@ -145,7 +148,7 @@ def frozen(draft: Draft) -> SegmentState:
 
 
 class ReconciliationKind(Enum):
-    """Why somebody has to look."""
+    """Why a segment or an object must be checked."""
 
     NOT_OPENED = "not opened"
     NEEDS_REPAIR = "needs repair"
@@ -157,7 +160,7 @@ class ReconciliationKind(Enum):
 
 
 class Reconciliation(NamedTuple):
-    """One thing to look at."""
+    """A segment or an object to check."""
 
     segment_id: int  # MANIFEST_ITSELF for an orphan
     kind: ReconciliationKind
@@ -165,7 +168,7 @@ class Reconciliation(NamedTuple):
 
 
 def open_questions(state: SegmentState) -> Iterator[Reconciliation]:
-    """What the records about a segment leave open."""
+    """Yields what the records about a segment leave open."""
     if state.is_opened and not state.pending and not state.needs_repair:
         return
     kinds = ReconciliationKind

@@ -1,19 +1,19 @@
-"""How each record changes what is known of its segment: small functions, in one table.
+"""How each type of record changes the state of its segment: small functions in one table.
 
-A transition changes the draft of its segment's state and touches nothing else; it returns true if
-the entry goes. None of them fails: whatever a record says, later ones may make sense of it.
+A transition changes only the draft of its segment's state. It returns True if the entry must be
+removed. No transition fails: whatever a record contains, later records may explain it.
 
-- A record that makes a file, an object or work under way known creates its segment's entry if there
-  is none: a placeholder, without `OPENED`, unless it is `SegmentOpened`. A record that only takes
-  away, or fails, creates nothing.
-- `LocalEvicted` takes the segment out of the hottest local tier it is in: Tier 0, else Tier 1. No
-  other record says that a warm file is gone.
-- When an eviction or a delete leaves no tier that holds the segment, its entry goes, whatever else
-  was pending.
-- A warm file does not count from when it is made anew until that is done.
-- `NEEDS_REPAIR` of a missing object ends with its upload. Any ends with a hydration: the copy is a
-  new one, so its compression may be tried again too. It also ends with a compression, which has
-  read all of it, unless a hydration failed.
+- A record that reports a file, an object or running work creates the segment's entry if there is
+  none: a placeholder without `OPENED`, unless the record is `SegmentOpened`. A record that only
+  reports a removal or a failure creates nothing.
+- `LocalEvicted` removes the segment from the hottest local tier that it is in: Tier 0, otherwise
+  Tier 1. No other record reports that a warm file is gone.
+- When an eviction or a delete leaves no tier that holds the segment, its entry is removed, whatever
+  else was pending.
+- While a warm file is being made again, the old one does not count.
+- `NEEDS_REPAIR` because of a missing object is cleared by its upload. A hydration always clears it:
+  the copy is new, so its compression may be retried too. A compression also clears it, because it
+  has read the whole segment, unless a hydration failed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from lakebed.aof.manifest.records import (
 )
 from lakebed.aof.manifest.state import Condition, Draft, Failures, Pending, Residency
 
-# As plain integers: operations on the enums take longer than all the rest.
+# Plain integers: operations on the enums would take most of the time.
 TIER0, TIER1, TIER2 = (flag.value for flag in Residency)
 COMPRESSING, UPLOADING, HYDRATING, DELETING = (flag.value for flag in Pending)
 OPENED, SEALED, FLUSH_FAILURE, NEEDS_REPAIR = (flag.value for flag in Condition)
@@ -112,7 +112,7 @@ def _upload_started(draft: Draft, payload: UploadStarted, timestamp_ms: int) -> 
 
 def _upload_done(draft: Draft, payload: UploadDone, timestamp_ms: int) -> None:
     if draft.key != payload.key:
-        draft.pending &= ~DELETING  # that was of the object before
+        draft.pending &= ~DELETING  # that delete was of the object before
     draft.key, draft.etag = payload
     draft.upload_key = ""
     draft.residency |= TIER2
@@ -151,7 +151,9 @@ def _deleted(draft: Draft, payload: Tier2Deleted, timestamp_ms: int) -> bool:
 
 
 def _hydration_started(draft: Draft, payload: HydrationStarted, timestamp_ms: int) -> None:
-    draft.hydration_source = min(payload.source_tier, U32_MAX)  # an entry has 32 bits for it
+    draft.hydration_source = min(
+        payload.source_tier, U32_MAX
+    )  # an entry has 32 bits for this field
     draft.pending |= HYDRATING
     draft.changed_at_ms = timestamp_ms
 
@@ -189,14 +191,14 @@ def _evicted(draft: Draft, _: LocalEvicted, timestamp_ms: int) -> bool:
 
 
 def _discount_warm_file(draft: Draft) -> None:
-    """One that is made anew, from the file in Tier 0, is not counted on."""
+    """Stops counting a warm file while it is being made again from the Tier 0 file."""
     if draft.pending & COMPRESSING and draft.residency & TIER1 and draft.residency & TIER0:
         draft.residency &= ~TIER1
         _forget_warm_file(draft)
 
 
 def _forget_warm_file(draft: Draft) -> None:
-    """What is known of it is kept as long as there is the file, or the object made from it."""
+    """Clears the facts about the warm file unless it, or the object made from it, exists."""
     if not draft.residency & (TIER1 | TIER2):
         draft.compressed_bytes = draft.dictionary_id = 0
         if not draft.pending & COMPRESSING:
@@ -204,7 +206,8 @@ def _forget_warm_file(draft: Draft) -> None:
 
 
 def _is_let_go(draft: Draft) -> bool:
-    """Whether no tier holds the segment: an object whose delete is queued does not count."""
+    """Returns whether no tier holds the segment; an object whose delete is queued does not
+    count."""
     _forget_warm_file(draft)
     return not (draft.residency & ~TIER2 if draft.pending & DELETING else draft.residency)
 
@@ -227,7 +230,7 @@ TRANSITIONS: dict[type, Transition] = {
     HydrationFailed: _hydration_failed,
     LocalEvicted: _evicted,
 }
-"""The other types, and those not known, change no segment."""
+"""The transition of each record type. Other and unknown types change no segment."""
 
 CREATING = TRANSITIONS.keys() - {
     CompressionFailed,
@@ -236,4 +239,4 @@ CREATING = TRANSITIONS.keys() - {
     HydrationFailed,
     LocalEvicted,
 }
-"""Those that create an entry where there is none."""
+"""The record types that create an entry if there is none."""

@@ -1,11 +1,12 @@
-"""Who may use Tier 0 next: room for another segment, and the handshake that leads to it.
+"""Admits new segments to Tier 0 and acknowledges rollovers.
 
-- A segment is admitted to Tier 0 if there is room for it, in the log's budget and in that of all
-  logs. Otherwise appends are told `WouldBlock` of kind admission until something was evicted.
-- A rollover is acknowledged when the record that the segment will be compressed is durable.
+- A segment is admitted to Tier 0 if there is room for it, both in the log's budget and in the
+  budget of all logs. Otherwise appends raise `WouldBlock` of kind admission until segments are
+  evicted.
+- A rollover is acknowledged once the record that the segment will be compressed is durable.
 
-Counts what is used: of sealed segments as the manifest log knew them when it was last measured, of
-the others as they are.
+Usage counts sealed segments as of the last measurement of the manifest log, and unsealed segments
+as they are now.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Of one log whose tiering is on. Thread-safe."""
+    """Decides on admission for one log with tiering on. Thread-safe."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Admission:
         metrics: TierMetrics,
         wake: Callable[[], None],
     ) -> None:
-        """`wake` makes the coordinator look for something to evict."""
+        """`wake` makes the coordinator look for segments to evict."""
         self._state = context.state
         self._notifier = context.notifier
         self._segment_bytes = context.config.segment_bytes
@@ -59,12 +60,12 @@ class Admission:
             clock=context.clock,
             every_ns=60 * NS_PER_S,
         )
-        self._usage = Usage()  # guarded by the log's mutex, as is the next
-        self._is_refused = False  # somebody waits for admission
-        self._is_rollover_failed = False  # the maintenance's own
+        self._usage = Usage()  # guarded by the log's mutex, like the next field
+        self._is_refused = False  # an append waits for admission
+        self._is_rollover_failed = False  # used only by the maintenance step
 
     def may_admit(self) -> bool:
-        """Whether another segment fits into Tier 0. With the log's mutex."""
+        """Returns whether Tier 0 has room for another segment. Called with the log's mutex held."""
         is_room = self._is_room()
         if not is_room:
             self._is_refused = True
@@ -73,19 +74,19 @@ class Admission:
         return is_room
 
     def announce(self) -> None:
-        """Tell who waits for admission that there is room now, whoever made it."""
+        """Wakes appends that wait for admission if there is room now."""
         with self._state.mutex:
-            is_news = self._is_refused and self._is_room()
-            if is_news:
+            is_admitted = self._is_refused and self._is_room()
+            if is_admitted:
                 self._is_refused = False
-        if is_news:
+        if is_admitted:
             self._notifier.notify()
 
     def acknowledge(self) -> None:
-        """Take a rollover that was asked for, record it; acknowledge it when that is durable.
+        """Takes a requested rollover, records it, and acknowledges it once the record is durable.
 
-        A `RetryError` if that is to be tried again: at the next call whoever waits for the
-        rollover is told to ask for it once more.
+        Raises a `RetryError` if that failed and must be retried. The next call then wakes the
+        appends that wait for the rollover, so that they request it again.
         """
         chain, journal = self._state.chain, self._recorder.journal
         if self._is_rollover_failed:
@@ -111,7 +112,7 @@ class Admission:
             if isinstance(error, RetryError):
                 self._is_rollover_failed = True
                 raise
-            self._notifier.notify()  # the log has failed, and tells it to whoever asks
+            self._notifier.notify()  # the log has failed, and its callers get that error
             return
         with self._state.mutex:
             chain.acknowledge_rollover()
@@ -119,12 +120,18 @@ class Admission:
         self._notifier.notify()
 
     def measure(self, states: Sequence[SegmentState]) -> None:
-        """How much is where, by the states of now; the budget of all logs is told."""
+        """Computes the usage of each tier and reports it to the budget of all logs."""
         usage = Usage(
-            tier0_bytes=sum(s.durable_bytes for s in states if s.residency & Residency.TIER0),
+            tier0_bytes=sum(
+                state.durable_bytes for state in states if state.residency & Residency.TIER0
+            ),
             held_bytes=held_bytes(states),
-            tier1_bytes=sum(s.compressed_bytes for s in states if s.residency & Residency.TIER1),
-            tier2_bytes=sum(s.compressed_bytes for s in states if s.residency & Residency.TIER2),
+            tier1_bytes=sum(
+                state.compressed_bytes for state in states if state.residency & Residency.TIER1
+            ),
+            tier2_bytes=sum(
+                state.compressed_bytes for state in states if state.residency & Residency.TIER2
+            ),
         )
         with self._state.mutex:
             self._usage = usage
@@ -132,10 +139,10 @@ class Admission:
         self._budget.report(self._state.name, used)
 
     def tier0_excess(self, *, is_pause: bool, more_bytes: int = 0) -> int:
-        """How much must go from Tier 0 if that much more came.
+        """Returns how many bytes must leave Tier 0, if `more_bytes` were added.
 
-        So that the next segment finds room when this one is full: that is made while it fills, and
-        no append waits for it. In a pause: so that a burst does.
+        Normally this keeps room for the next segment, freed while the active one fills, so that no
+        append waits for it. In a pause, it keeps room for a burst of appends.
         """
         with self._state.mutex:
             active, used = self._state.chain.active, self._used()
@@ -151,35 +158,37 @@ class Admission:
         return max(excesses)
 
     def tier1_excess(self) -> int:
-        """How much must go from Tier 1."""
+        """Returns how many bytes must leave Tier 1."""
         return self._budget.tier1_excess()
 
     def fills(self) -> tuple[Fill, ...]:
-        """How much of Tier 0 is held, of this log's and of that of all."""
+        """Returns how much of Tier 0 is held, in this log's budget and in that of all logs."""
         with self._state.mutex:
             held = self._used().held_bytes
         return (Fill(held, self._config.tier0_bytes_max), self._budget.fill())
 
     @property
     def is_refused(self) -> bool:
-        """Whether somebody waits for admission."""
+        """Whether an append waits for admission."""
         with self._state.mutex:
             return self._is_refused
 
     def close(self) -> None:
         self._budget.forget(self._state.name)
 
-    # With the log's mutex.
+    # Called with the log's mutex held.
 
     def _is_room(self) -> bool:
-        """For another segment."""
+        """Returns whether there is room for another segment."""
         needed = self._segment_bytes
         is_own_room = self._used().tier0_bytes + needed <= self._config.tier0_bytes_max
         return is_own_room and self._budget.tier0_excess(needed_bytes=needed) <= 0
 
     def _used(self) -> Usage:
-        """With the unsealed segments, of which what is used counts: many logs that stand still must
-        not use up the budget of all."""
+        """Returns the usage including unsealed segments.
+
+        Only the used part of those counts: many idle logs must not exhaust the budget of all logs.
+        """
         chain, usage = self._state.chain, self._usage
         unsealed = sum(segment.end for segment in (*chain.to_seal, chain.active))
         return usage._replace(

@@ -1,4 +1,4 @@
-"""How much of Tier 0 and Tier 1 is used, by each log and by all logs of a root."""
+"""Tracks how much of Tier 0 and Tier 1 each log, and all logs of a root together, use."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from lakebed.base.runner import Mutex
 
 
 class Usage(NamedTuple):
-    """Of one log."""
+    """The usage of one log."""
 
-    tier0_bytes: int = 0  # of every segment what is used
-    held_bytes: int = 0  # the part of it that may not leave yet: no colder tier keeps it
+    tier0_bytes: int = 0  # the used part of every segment
+    held_bytes: int = 0  # the part of tier0_bytes that no colder tier has yet
     tier1_bytes: int = 0
     tier2_bytes: int = 0
 
 
 class TierBudget:
-    """Thread-safe. What the logs report, and what that leaves."""
+    """The usage that the logs report, compared with the limits. Thread-safe."""
 
     def __init__(self, *, tier0_bytes_max: int, tier1_bytes_max: int, mutex: Mutex) -> None:
         self.tier0_bytes_max = tier0_bytes_max
@@ -40,7 +40,7 @@ class TierBudget:
         return Usage(*(sum(column) for column in zip(*usages, strict=True))) if usages else Usage()
 
     def tier0_excess(self, *, needed_bytes: int = 0) -> int:
-        """What is used beyond the budget, if that much more were needed."""
+        """Returns how many bytes exceed the budget, if `needed_bytes` were added."""
         return self.total().tier0_bytes + needed_bytes - self.tier0_bytes_max
 
     def fill(self) -> Fill:

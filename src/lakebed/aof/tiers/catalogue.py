@@ -1,7 +1,8 @@
-"""The segments of a log that are in colder tiers alone, for readers beside its writer.
+"""Finds the segments of a log that are only in colder tiers, for readers outside the writer's
+process.
 
-They are what the manifest log says now. It is replayed only if the segments in the folder do not
-make a whole log by themselves, and again only when something was added to it.
+They come from the manifest log. It is replayed only if the segments in the folder are not the
+complete log, and again only after records were added.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _Stamp = tuple[object, ...]
 
 
 class ColdCatalogue:
-    """For one thread at a time."""
+    """The cold segments of one log. Used by one thread at a time."""
 
     def __init__(self, disk: Disk, paths: LogPaths, services: TierServices) -> None:
         self._disk = disk
@@ -38,15 +39,15 @@ class ColdCatalogue:
         self.cold: ColdSegments | None = None
 
     def completed(self, local: Sequence[SegmentInfo]) -> tuple[SegmentInfo, ...]:
-        """All segments: those in the folder, and those that are only elsewhere."""
+        """Returns all segments: those in the folder, and those only in colder tiers."""
         if _is_whole(local) or not self._open():
             return tuple(local)
-        here = {info.segment_id for info in local}
-        elsewhere = [info for info in self._list_cold() if info.segment_id not in here]
-        return tuple(sorted([*local, *elsewhere], key=lambda info: info.segment_id))
+        local_ids = {info.segment_id for info in local}
+        cold = [info for info in self._list_cold() if info.segment_id not in local_ids]
+        return tuple(sorted([*local, *cold], key=lambda info: info.segment_id))
 
     def _open(self) -> bool:
-        """Whether the log has a manifest log."""
+        """Returns whether the log has a manifest log, opening it on the first call."""
         if self._reader is None:
             try:
                 identity = find_identity(self._disk, self._paths, tier2=self._services.address)
@@ -72,7 +73,7 @@ class ColdCatalogue:
         return self._states.get(segment_id)
 
     def _stamp(self, reader: ManifestReader) -> _Stamp:
-        """Changes whenever a record is committed."""
+        """Returns a value that changes whenever a record is committed."""
         indexes = reader.chunk_indexes()
         if not indexes:
             return ()
@@ -81,7 +82,7 @@ class ColdCatalogue:
 
 
 def _is_whole(local: Sequence[SegmentInfo]) -> bool:
-    """From the log's first segment to the one that is written none is missing."""
+    """Returns whether no segment is missing from the log's first one to the active one."""
     if not local or local[0].base_offset or local[-1].is_sealed:
         return False
-    return all(one.segment_id + 1 == other.segment_id for one, other in pairwise(local))
+    return all(info.segment_id + 1 == following.segment_id for info, following in pairwise(local))

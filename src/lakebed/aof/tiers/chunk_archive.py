@@ -1,8 +1,8 @@
-"""The chunks of a manifest log in Tier 2, and which of them stay on the local disk.
+"""Uploads the chunks of a manifest log to Tier 2, and removes local ones that are no longer needed.
 
-A sealed chunk is uploaded under the name of its file. That is recorded, about the manifest log
-itself, and marked in the chunk's header. Then it may go, once it is older than every snapshot that
-is kept; the two newest sealed ones stay in any case.
+A sealed chunk is uploaded under its file's name. The upload is recorded in the manifest log and
+marked in the chunk's header. The local chunk is removed once it is older than every kept snapshot;
+the two newest sealed chunks always stay.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ SEALED_KEPT = 2
 
 
 class ChunkArchive:
-    """For one thread at a time: the coordinator's upkeep."""
+    """The archive of one manifest log. Used by one thread at a time: the coordinator's upkeep."""
 
     def __init__(
         self, reader: ManifestReader, *, disk: Disk, store: ObjectStore, prefix: str
     ) -> None:
-        """`disk` is the one that is read; `prefix` is the manifest log's own, and ends in "/"."""
+        """`disk` holds the chunks. `prefix` is that of the manifest log's keys, and ends in "/"."""
         self._reader = reader
         self._disk = disk
         self._store = store
         self._prefix = prefix
-        self._uploaded: set[int] = set()  # known to be, so that they are not read again
+        self._uploaded: set[int] = set()  # known to be uploaded, so that they are not read again
 
     def step(self, journal: Journal) -> None:
-        """Upload what is sealed, then remove what need not stay."""
+        """Uploads the sealed chunks, then removes those that are no longer needed."""
         indexes = self._reader.chunk_indexes()
         sealed = [index for index in indexes if index < journal.end.chunk_index]
         for index in sealed:
@@ -50,30 +50,29 @@ class ChunkArchive:
         self._retain(sealed)
 
     def reconcile(self, journal: Journal) -> None:
-        """See that chunks which were uploaded, and are here still, are in Tier 2 as they should be;
-        make anew those that are not."""
+        """Verifies that uploaded chunks are in Tier 2, and uploads them again if they are not."""
         for index in self._reader.chunk_indexes():
-            judged = self._reader.chunk(index)
-            if _is_complete(judged) and _header(judged).flags & FLAG_UPLOADED:
-                self._put(journal, judged)
+            chunk = self._reader.chunk(index)
+            if _is_complete(chunk) and _header(chunk).flags & FLAG_UPLOADED:
+                self._put(journal, chunk)
 
     def key(self, index: int) -> str:
         return self._prefix + os.path.basename(self._reader.paths.chunk(index))
 
     def _upload(self, journal: Journal, index: int) -> None:
-        judged = self._reader.chunk(index)
-        if not _is_complete(judged):
-            return  # damaged: it stays where it is
-        if not _header(judged).flags & FLAG_UPLOADED:
-            self._put(journal, judged)
-            self._mark(judged)
+        chunk = self._reader.chunk(index)
+        if not _is_complete(chunk):
+            return  # a damaged chunk stays on the local disk
+        if not _header(chunk).flags & FLAG_UPLOADED:
+            self._put(journal, chunk)
+            self._mark(chunk)
         self._uploaded.add(index)
 
-    def _put(self, journal: Journal, judged: InspectedChunk) -> None:
-        """Unless it is there: the same bytes, whether the chunk is marked here or not."""
-        key, header = self.key(judged.chunk_index), _header(judged)
-        start = _encoded_header(judged, flags=header.flags & ~FLAG_UPLOADED)
-        data = start + bytes(judged.data[len(start) : judged.end])
+    def _put(self, journal: Journal, chunk: InspectedChunk) -> None:
+        """Uploads the chunk unless Tier 2 already has the same bytes, without the uploaded flag."""
+        key, header = self.key(chunk.chunk_index), _header(chunk)
+        start = _encoded_header(chunk, flags=header.flags & ~FLAG_UPLOADED)
+        data = start + bytes(chunk.data[len(start) : chunk.end])
         crc64 = crc64_text(crc64nvme(data))
         if not self._is_there(key, crc64):
             self._note(journal, UploadStarted(key))
@@ -81,7 +80,7 @@ class ChunkArchive:
                 CRC64: crc64,
                 "chunk-crc64": crc64_text(header.chunk_crc64),
                 "base-record": str(header.base_record),
-                "record-count": str(len(judged.records)),
+                "record-count": str(len(chunk.records)),
                 "snapshot-id": str(max(self._reader.snapshot_ids(), default=0)),
             }
             try:
@@ -101,10 +100,10 @@ class ChunkArchive:
     def _note(self, journal: Journal, payload: UploadStarted | UploadDone | UploadFailed) -> None:
         journal.append(payload, segment_id=MANIFEST_ITSELF, logical_offset=0)
 
-    def _mark(self, judged: InspectedChunk) -> None:
-        """Set the flag in the header: a sector, which is written whole or not at all."""
-        marked = _encoded_header(judged, flags=_header(judged).flags | FLAG_UPLOADED)
-        path = self._reader.paths.chunk(judged.chunk_index)
+    def _mark(self, chunk: InspectedChunk) -> None:
+        """Sets the uploaded flag in the header, which is one sector and so written atomically."""
+        marked = _encoded_header(chunk, flags=_header(chunk).flags | FLAG_UPLOADED)
+        path = self._reader.paths.chunk(chunk.chunk_index)
         with self._disk.open(path, writable=True) as file:
             file.write_and_sync(0, [marked])
 
@@ -115,33 +114,33 @@ class ChunkArchive:
         needed_from = min(
             self._reader.snapshot(number).position.chunk_index for number in snapshots
         )
-        gone = [
+        removable = [
             index
             for index in sealed[:-SEALED_KEPT]
             if index < needed_from and index in self._uploaded
         ]
-        for index in gone:
+        for index in removable:
             with contextlib.suppress(NotFound):
                 self._disk.unlink(self._reader.paths.chunk(index))
-        if gone:
+        if removable:
             self._disk.sync_folder(self._reader.paths.folder)
 
 
-def _is_complete(judged: InspectedChunk) -> bool:
-    return judged.header is not None and judged.is_sealed and judged.verdict is Verdict.WHOLE
+def _is_complete(chunk: InspectedChunk) -> bool:
+    return chunk.header is not None and chunk.is_sealed and chunk.verdict is Verdict.WHOLE
 
 
-def _header(judged: InspectedChunk) -> ChunkHeader:
-    assert judged.header is not None
-    return judged.header
+def _header(chunk: InspectedChunk) -> ChunkHeader:
+    assert chunk.header is not None
+    return chunk.header
 
 
-def _encoded_header(judged: InspectedChunk, *, flags: int) -> bytes:
-    header = _header(judged)
+def _encoded_header(chunk: InspectedChunk, *, flags: int) -> bytes:
+    header = _header(chunk)
     return encode_header(
-        chunk_index=judged.chunk_index,
+        chunk_index=chunk.chunk_index,
         base_record=header.base_record,
-        end=judged.end,
+        end=chunk.end,
         chunk_crc64=header.chunk_crc64,
         flags=flags,
     )

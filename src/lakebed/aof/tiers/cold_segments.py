@@ -1,7 +1,7 @@
-"""Segments that are not in Tier 0, for whoever reads them: in which tier they are, and their bytes.
+"""Reads the segments that are not in Tier 0: finds their tier and returns their bytes.
 
-A segment is read where it is. Nothing is brought back for a read: a single record costs the frames
-it lies in.
+A segment is read from where it is. A read restores nothing to Tier 0: reading one record costs the
+frames that contain it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _log = logging.getLogger(__name__)
 class ColdBytes:
     """A segment's bytes, from its warm file or object; see `base.files.windows.ByteSource`.
 
-    A warm file that fails is given up for the object. One that arrives damaged is fetched again:
-    damage on the way looks the same.
+    If the warm file fails, the object is read instead. An object that arrives damaged is fetched
+    again, because damage in transit looks the same.
     """
 
     def __init__(self, cold: ColdSegments, info: SegmentInfo) -> None:
         self._cold = cold
         self._resources = contextlib.ExitStack()
         self._info = info
-        self._sources = iter(cold.sources(info))  # of a list: threads may share it
+        self._sources = iter(cold.sources(info))  # an iterator over a list, which threads may share
         self._reader = self._open_next(None)
         self.size = self._reader.size
 
@@ -49,14 +49,14 @@ class ColdBytes:
             try:
                 return Window(memoryview(reader.read(start, end - start)), start)
             except (NotFound, DataError) as error:
-                if reader is self._reader:  # no other thread was faster
+                if reader is self._reader:  # no other thread has replaced it
                     self._reader = self._open_next(error)
 
     def close(self) -> None:
         self._resources.close()
 
     def _open_next(self, error: LakebedError | None) -> SeekableReader:
-        """From the next source that can be opened; what the last one failed with if none can."""
+        """Opens the next source that works; raises the last source's error if none does."""
         for info in self._sources:
             if error is not None and self._info.tier == 1:
                 self._cold.on_failure(info.segment_id)
@@ -64,7 +64,7 @@ class ColdBytes:
                 return self._resources.enter_context(self._cold.reader(info))
             except (NotFound, DataError) as failure:
                 error = failure
-        assert error is not None, "there is a source"
+        assert error is not None, "there is at least one source"
         raise error
 
 
@@ -79,13 +79,14 @@ class ColdSegments:
         open_store: Callable[[], ObjectStore],
         new_mutex: Callable[[], Mutex],
     ) -> None:
-        """`open_store` is called when an object is needed for the first time."""
+        """`open_store` is called when an object is first needed."""
         self._disk = disk
         self._warm_folder = warm_folder
         self._open_store = open_store
         self._new_mutex = new_mutex
         self.counters = ReadCounters()
-        # Set by whoever knows: what the manifest log says of a segment; told of bad warm files.
+        # Set by the owner: `look_up` returns a segment's recorded state, and `on_failure` is
+        # called with the id of a segment whose warm file is bad.
         self.look_up: Callable[[int], SegmentState | None] = lambda _: None
         self.on_failure: Callable[[int], None] = lambda _: None
         self._store: ObjectStore | None = None
@@ -100,15 +101,18 @@ class ColdSegments:
         return f"{self._warm_folder}/{name}"
 
     def warm_names(self) -> dict[int, WarmName]:
-        """The warm files that are there, by segment."""
+        """Returns the names of the existing warm files, by segment id."""
         if not self._disk.is_folder(self._warm_folder):
             return {}
-        found = map(WarmName.parse, self._disk.names(self._warm_folder))
-        return {name.segment_id: name for name in found if name is not None}
+        names = map(WarmName.parse, self._disk.names(self._warm_folder))
+        return {name.segment_id: name for name in names if name is not None}
 
     @contextlib.contextmanager
     def opened(self, info: SegmentInfo) -> Iterator[RangeSource]:
-        """The compressed bytes of a segment. `NotFound` if they are not where they were."""
+        """Opens the compressed bytes of a segment.
+
+        Raises `NotFound` if they are no longer where they were.
+        """
         if info.tier == 1:
             with self._disk.open(info.path) as file:
                 yield FileSource(file)
@@ -121,7 +125,7 @@ class ColdSegments:
             yield SeekableReader(source, mutex=self._new_mutex(), counters=self.counters)
 
     def sources(self, info: SegmentInfo) -> list[SegmentInfo]:
-        """Where a segment is read, and where if that fails."""
+        """Returns where to read a segment, in the order in which to try."""
         if info.tier == 2:
             return [info] * ANSWERS_MAX
         state = self.look_up(info.segment_id)
@@ -130,13 +134,14 @@ class ColdSegments:
         return [info, *self.sources(_info(state, tier=2, path=state.key))]
 
     def bytes_of(self, info: SegmentInfo) -> ColdBytes:
-        """The bytes of the segment, inflated as they are asked for."""
+        """Returns the segment's bytes, decompressed as they are read."""
         return ColdBytes(self, info)
 
     def record_count_after(self, info: SegmentInfo) -> int:
-        """How many records the log has up to the end of that segment; 0 if its copies are lost.
+        """Returns how many records the log has up to the end of that segment; 0 if its copies are
+        lost.
 
-        Whatever else keeps it from being read is raised: it may be read later.
+        Other errors are raised, because the segment may be readable later.
         """
         try:
             content = self.bytes_of(info)
@@ -152,16 +157,16 @@ class ColdSegments:
         return 0 if footer is None else footer.base_record_count + footer.record_count
 
     def infos(self, states: Iterator[SegmentState]) -> list[SegmentInfo]:
-        """Of segments that are sealed, held by a colder tier and by it alone; in their order."""
+        """Returns the sealed segments that are only in a colder tier, in the given order."""
         warm = self.warm_names()
-        found = (place(state, self._warm_folder, warm) for state in states)
-        return [info for info in found if info is not None]
+        infos = (place(state, self._warm_folder, warm) for state in states)
+        return [info for info in infos if info is not None]
 
 
 def place(
     state: SegmentState, warm_folder: str, warm: Mapping[int, WarmName]
 ) -> SegmentInfo | None:
-    """Where a segment that is not in Tier 0 is read: in the warmest tier that has it."""
+    """Returns where a segment that is not in Tier 0 is read: in the warmest tier that has it."""
     if not state.is_cold:
         return None
     name = warm.get(state.segment_id)
@@ -176,7 +181,7 @@ def _info(state: SegmentState, *, tier: int, path: str) -> SegmentInfo:
     return SegmentInfo(
         segment_id=state.segment_id,
         base_offset=state.base_offset,
-        created_at=0,  # the segment's own header has it
+        created_at=0,  # only the segment's own header stores it
         path=path,
         is_sealed=True,
         end=state.durable_bytes,

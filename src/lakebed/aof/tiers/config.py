@@ -1,4 +1,4 @@
-"""The settings of the tiers: section `[aof_tiers]` for a log, `[aof_tier2]` for what all share."""
+"""The settings of the tiers: `[aof_tiers]` for each log, `[aof_tier2]` shared by all logs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ SEGMENTS_IN_TIER0_MIN = 4
 
 @dataclass(frozen=True, kw_only=True)
 class TierConfig:
-    """One log. While tiering is off its segments stay where they are until somebody moves them."""
+    """Configures the tiers of one log. Without tiering, segments move only on request."""
 
     tiering_enabled: bool = False
-    """Whether segments are moved between tiers by themselves."""
+    """Move segments between tiers automatically."""
     tier0_bytes_max: int = bounded(512 * MIB, minimum=256 * KIB, maximum=TIB)
-    """A log has so much in Tier 0; at least four segments."""
+    """Maximum size of Tier 0 of one log, at least four segments."""
     pause_ms: int = bounded(250, minimum=0, maximum=60_000)
-    """Segments are compressed and uploaded when nothing was flushed for so long; 0: at once."""
+    """Compress and upload segments when nothing was flushed for this time; 0: at once."""
     wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
-    """They also are when they have waited so long for such a pause."""
+    """Compress and upload segments that have waited this long for a pause."""
     burst_percent: int = bounded(50, minimum=0, maximum=100)
-    """So much of Tier 0 is made free in pauses, for bursts of appends."""
+    """Share of Tier 0 that is freed during pauses, for bursts of appends."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -42,7 +42,7 @@ class TierConfig:
         )
 
     def check_segments(self, segment_bytes: int) -> None:
-        """A segment may take a quarter of the log's Tier 0 at most."""
+        """Raises `BadConfig` if a segment takes more than a quarter of the log's Tier 0."""
         limit = self.tier0_bytes_max // SEGMENTS_IN_TIER0_MIN
         if self.tiering_enabled and segment_bytes > limit:
             raise BadConfig(
@@ -53,38 +53,38 @@ class TierConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTierConfig:
-    """What the logs of a root share: budgets, workers, and where Tier 2 is."""
+    """Configures what the logs of a root share: budgets, workers, and the location of Tier 2."""
 
     tier0_bytes_max: int = bounded(2 * GIB, minimum=256 * KIB, maximum=64 * TIB)
-    """All logs together have so much in Tier 0."""
+    """Maximum size of Tier 0 of all logs together."""
     tier1_bytes_max: int = bounded(8 * GIB, minimum=0, maximum=64 * TIB)
-    """All logs together have so much as warm files."""
+    """Maximum size of the warm files of all logs together."""
     compression_level: int = bounded(3, minimum=1, maximum=19)
-    """The level of zstd."""
+    """Compression level of zstd."""
     compression_workers: int = bounded(2, minimum=1, maximum=64)
-    """So many segments are compressed at the same time."""
+    """Number of segments compressed at the same time."""
     uploads: int = bounded(2, minimum=1, maximum=64)
-    """So many segments are uploaded at the same time."""
+    """Number of segments uploaded at the same time."""
     downloads: int = bounded(2, minimum=1, maximum=64)
-    """So many segments are brought back at the same time."""
+    """Number of segments downloaded at the same time."""
     retry_count: int = bounded(3, minimum=0, maximum=100)
-    """A passing failure of Tier 2 is tried again so often."""
+    """Number of retries after a temporary failure of Tier 2."""
     retry_ms_first: int = bounded(100, minimum=0, maximum=60_000)
-    """The wait before the first of these tries, in ms; then it doubles."""
+    """Delay before the first retry; it doubles each time."""
     url: str = ""
-    """Tier 2 of new logs: `s3://bucket/prefix`, or a folder; empty: the store's own objects."""
+    """Location of Tier 2 for new logs: `s3://bucket/prefix` or a folder; empty: the store's own."""
     prefix: str = "aof2"
-    """How keys in Tier 2 begin."""
+    """Prefix of keys in Tier 2."""
     endpoint: str = ""
-    """The address of an S3 store other than AWS; empty: `AWS_ENDPOINT_URL`."""
+    """Endpoint of an S3 store other than AWS; empty: `AWS_ENDPOINT_URL`."""
     region: str = ""
-    """The region of the S3 store; empty: `AWS_REGION`."""
+    """Region of the S3 store; empty: `AWS_REGION`."""
     access_key_id: str = ""
-    """The access key for it; empty: `AWS_ACCESS_KEY_ID`."""
+    """Access key for the S3 store; empty: `AWS_ACCESS_KEY_ID`."""
     secret_access_key: str = field(default="", repr=False)
-    """The secret of that key, never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
+    """Secret of the access key, never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
     allow_http: bool = False
-    """Whether another machine is spoken to without encryption."""
+    """Allow unencrypted connections to other machines."""
 
     def __post_init__(self) -> None:
         check(self)

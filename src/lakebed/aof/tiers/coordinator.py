@@ -1,9 +1,8 @@
-"""Drives the tiers of all logs of a root: workers that compress, upload, hydrate, and keep order
-in the budget they share.
+"""Drives the tiers of all logs of a root with workers that compress, upload, hydrate and evict.
 
-Each worker is a task of the runner whose step does one job of one log. When there is none it rests
-until somebody wakes it, or until a job that failed may be tried again. What a log's tiers do not
-expect is logged, reported by `failures`, and tried again later; the work on other logs goes on.
+Each worker is a task of the runner whose step runs one job of one log. Without a job, it rests
+until it is woken or until a failed job may be retried. An unexpected error in one log's tiers is
+logged, reported by `failures` and retried later; work on other logs continues.
 """
 
 from __future__ import annotations
@@ -25,8 +24,11 @@ Result = TypeVar("Result")
 
 
 class Coordinator:
-    """Owns the tasks. `logs` gives the tierings of the logs that are open now, `upkeeps` what is to
-    be looked after of all of them, those without a tiering too."""
+    """Owns the tasks.
+
+    `logs` returns the schedulers of the open logs with tiering on; `upkeeps` returns the upkeep of
+    all open logs.
+    """
 
     def __init__(
         self,
@@ -48,12 +50,12 @@ class Coordinator:
         self._mutex = runner.mutex()
         self._isolated: dict[str, _Isolated] = {}  # by task
         self._watcher: Task | None = None  # one of the tasks
-        self._tasks: list[Task] = []  # guarded by _mutex, as are the next
+        self._tasks: list[Task] = []  # guarded by _mutex, like the fields below
         self._keeper: Task | None = None
         self.is_stopping = False
 
     def start(self) -> None:
-        """Begin, with the first log whose tiering is on; again is fine."""
+        """Starts the tasks, for the first log with tiering on. Idempotent."""
         with self._mutex:
             if self._tasks or self.is_stopping:
                 return
@@ -73,14 +75,14 @@ class Coordinator:
             self._tasks.append(self._watcher)
 
     def keep(self) -> None:
-        """A log owes something to its tiers, with tiering or without."""
+        """Starts and wakes the upkeep task: a log has pending work on its tiers."""
         with self._mutex:
             if not self.is_stopping:
                 self._start_keeper()
         self.wake_keeper()
 
     def wake(self) -> None:
-        """There may be work."""
+        """Wakes all workers: there may be work."""
         self._wake_workers()
         self.wake_keeper()
 
@@ -89,18 +91,21 @@ class Coordinator:
             self._keeper.wake()
 
     def watch(self) -> None:
-        """There is work for which it is not time: one task looks for that, the others rest."""
+        """Wakes the task that watches for a pause.
+
+        There is work that must wait for a pause; the other tasks rest meanwhile.
+        """
         if self._watcher is not None:
             self._watcher.wake()
 
     def failures(self) -> dict[str, Exception]:
-        """The logs whose tiers fail at present, and why. They are tried again."""
+        """Returns the logs whose tiers currently fail, and why. They are retried."""
         with self._mutex:
             tasks = list(self._isolated.values())
         return {name: error for task in tasks for name, error in task.failures().items()}
 
     def stop(self) -> None:
-        """No job runs after this returns; one that is under way is cut short. Idempotent."""
+        """Stops all tasks and interrupts running jobs; none runs after this returns. Idempotent."""
         with self._mutex:
             self.is_stopping = True
             tasks, self._tasks = self._tasks, []
@@ -110,7 +115,7 @@ class Coordinator:
             task.stop()
 
     def _start_keeper(self) -> None:
-        """With the mutex."""
+        """Called with the mutex held."""
         if self._keeper is None:
             isolated = self._isolation("aof tiers")
             self._keeper = self._runner.spawn("aof tiers", partial(self._upkeep, isolated))
@@ -128,18 +133,21 @@ class Coordinator:
         ]
         rooms = [isolated.run(log, log.room_due_ns, failed=None) for log in logs]
         if 0 in times:
-            self._wake_workers()  # who are busy, maybe: the keeper would only ask to watch again
+            self._wake_workers()  # not the keeper, which would only request this watch again
         if 0 in rooms:
             self.wake_keeper()
         retry_ns = isolated.due_ns(logs)
         return min((delay for delay in (*times, *rooms, retry_ns) if delay), default=None)
 
     def _isolation(self, task: str) -> _Isolated:
-        """With the mutex."""
+        """Called with the mutex held."""
         return self._isolated.setdefault(task, _Isolated(task, self._runner))
 
     def _step_of(self, task: str, job: Job, number: int) -> Callable[[], int | None]:
-        """Workers begin with different logs, so that none is always last. With the mutex."""
+        """Returns the step of one worker. Called with the mutex held.
+
+        Each worker begins with another log, so that none is always last.
+        """
         isolated = self._isolation(task)
 
         def step() -> int | None:
@@ -169,8 +177,10 @@ class Coordinator:
 
 
 class _Isolated:
-    """Runs the work of one task on each log by itself. In the thread of that task; `failures` may
-    be asked for by any."""
+    """Runs the work of one task separately for each log, in that task's thread.
+
+    `failures` may be called from any thread.
+    """
 
     def __init__(self, task: str, runner: Runner) -> None:
         self._task = task
@@ -183,12 +193,12 @@ class _Isolated:
     def run(
         self, owner: TierScheduler | LogUpkeep, work: Callable[[], Result], *, failed: Result
     ) -> Result:
-        """What it returns; `failed` if it raises, or did so a short while ago."""
+        """Returns the result of `work`, or `failed` if it raises or raised a short while ago."""
         if self._retry_at_ns.get(owner, 0) > self._clock.monotonic_ns():
             return failed
         try:
             result = work()
-        except Exception as error:  # noqa: BLE001 - the work on other logs must go on
+        except Exception as error:  # noqa: BLE001 - work on other logs must continue
             failing = self._failing.get(owner) or FailureBackoff(task=self._task, of=owner.name)
             self._failing[owner] = failing
             self._retry_at_ns[owner] = self._clock.monotonic_ns() + failing.failed(error)
@@ -198,7 +208,7 @@ class _Isolated:
         return result
 
     def due_ns(self, owners: Iterable[TierScheduler | LogUpkeep]) -> int | None:
-        """ns until the first of them that failed is tried again."""
+        """Returns the nanoseconds until the first failed owner is retried, or None."""
         now_ns = self._clock.monotonic_ns()
         times_ns = (self._retry_at_ns.get(owner, 0) for owner in owners)
         return _earliest([time_ns - now_ns for time_ns in times_ns if time_ns > now_ns])

@@ -1,4 +1,4 @@
-"""A zstd dictionary, made ready once for all the frames it serves."""
+"""A zstd dictionary, prepared once for all the frames that use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Dictionary:
-    """Thread-safe. Its number stands in the frames and in the manifest; 0 there means none."""
+    """A loaded dictionary. Thread-safe. Frames and the manifest store its id; 0 means none."""
 
     def __init__(self, content: bytes) -> None:
         from pyzstd import ZstdDict
@@ -19,15 +19,15 @@ class Dictionary:
         try:
             self._loaded = ZstdDict(content)
         except ValueError as error:
-            raise BadConfig(f"not a zstd dictionary: {error}") from None
+            raise BadConfig(f"the content is not a zstd dictionary: {error}") from None
         self.dictionary_id = self._loaded.dict_id
 
     @property
     def loaded(self) -> ZstdDict:
-        """For decompression."""
+        """The dictionary for decompression."""
         return self._loaded
 
     @property
     def digested(self) -> tuple[ZstdDict, int]:
-        """For compression: its tables are built once, not for each frame."""
+        """The dictionary for compression, with tables built once instead of for each frame."""
         return self._loaded.as_digested_dict

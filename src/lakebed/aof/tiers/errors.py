@@ -1,16 +1,16 @@
-"""What goes wrong in the tiers, below the branches of `lakebed.base.errors`.
+"""Errors of the tiers, below the branches of `lakebed.base.errors`.
 
-    Tier2Error             the object store did not do it; `reason_code` as the manifest keeps it
-    ├── Transient          0, a RetryError: a passing fault, trying again may help
-    ├── Unauthorised       2, an InputError: credentials or rights; an operator must act
-    ├── Unavailable        3, a RetryError: no network, no bucket, the server failed
-    └── Missing            4, a NotFound: there is no such object
-    Cancelled              a RetryError: stopped on request, with nothing left behind
+    Tier2Error             the object store failed; `reason_code` is stored in the manifest log
+    ├── Transient          0, a RetryError: a temporary failure, a retry may help
+    ├── Unauthorised       2, an InputError: credentials or permissions; an operator must act
+    ├── Unavailable        3, a RetryError: no network, no bucket, or the server failed
+    └── Missing            4, a NotFound: the object does not exist
+    Cancelled              a RetryError: stopped on request, with nothing left over
     MissingDictionary      a DataError: compressed with a dictionary that was not given
 
-A failed `put` or `delete` may have been carried out all the same: the answer can be lost. Both
-may be repeated under the same key. Damaged bytes are `Corrupt`, as everywhere; in compression
-that is reason 1.
+A failed `put` or `delete` may have succeeded in the store, because the response can be lost. Both
+may be repeated under the same key. Damaged bytes are `Corrupt`, as everywhere; in compression that
+is reason code 1.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lakebed.base.errors import DataError, InputError, LakebedError, NotFound, R
 
 
 class Tier2Error(LakebedError):
-    """The object store did not do what it was asked for."""
+    """An operation of the object store of Tier 2 failed."""
 
     reason_code: ClassVar[ReasonCode] = ReasonCode.TRANSIENT
 
 
 class Transient(Tier2Error, RetryError):
-    """A passing fault: throttled, in conflict, an answer cut short."""
+    """A temporary failure: throttling, a conflict, or a truncated response."""
 
 
 class Unauthorised(Tier2Error, InputError):
@@ -39,20 +39,20 @@ class Unauthorised(Tier2Error, InputError):
 
 
 class Unavailable(Tier2Error, RetryError):
-    """The store, its bucket or the way to it is not there."""
+    """The store or its bucket does not exist or cannot be reached."""
 
     reason_code = ReasonCode.UNAVAILABLE
 
 
 class Missing(Tier2Error, NotFound):
-    """The store answers, and has no such object."""
+    """The store has no such object."""
 
     reason_code = ReasonCode.MISSING
 
 
 class Cancelled(RetryError):
-    """The caller asked for it to stop."""
+    """The operation was stopped on request."""
 
 
 class MissingDictionary(DataError):
-    """A frame was compressed with a dictionary that is not at hand."""
+    """A frame was compressed with a dictionary that was not given."""

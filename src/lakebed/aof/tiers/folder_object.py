@@ -1,7 +1,7 @@
-"""The trailer that makes an object in a folder whole: its size, its checksum, its metadata.
+"""The trailer of an object stored in a folder: its size, its checksum and its metadata.
 
-It stands behind the object's bytes in the same file, so that object and metadata appear and are
-replaced together.
+The trailer follows the object's bytes in the same file, so that the object and its metadata appear,
+and are replaced, together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TRAILER_BYTES_MAX = SKIPPABLE.size + _JSON_BYTES_MAX + TRAILER.size
 
 
 class FolderObject(NamedTuple):
-    """What the trailer says."""
+    """The content of the trailer."""
 
     size: int
     crc64: int
@@ -39,11 +39,11 @@ class FolderObject(NamedTuple):
         return f"{self.crc64:016x}-{self.size}"
 
 
-def encode_trailer(found: FolderObject) -> bytes:
-    metadata = json.dumps(dict(found.metadata), sort_keys=True).encode()
+def encode_trailer(stored: FolderObject) -> bytes:
+    metadata = json.dumps(dict(stored.metadata), sort_keys=True).encode()
     trailer = ObjectTrailer(
-        size=found.size,
-        crc64=found.crc64,
+        size=stored.size,
+        crc64=stored.crc64,
         metadata_bytes=len(metadata),
         version=TRAILER_VERSION,
         reserved=0,
@@ -56,12 +56,20 @@ def encode_trailer(found: FolderObject) -> bytes:
 
 
 def decode_trailer(end: bytes, *, path: str, file_bytes: int) -> FolderObject:
-    """From the last bytes of a file, `TRAILER_BYTES_MAX` or all of them; else `Corrupt`."""
+    """Decodes the trailer from the last bytes of a file: `TRAILER_BYTES_MAX` bytes, or the whole
+    file.
+
+    Raises `Corrupt` if there is no valid trailer.
+    """
     if len(end) < SKIPPABLE.size + TRAILER.size:
-        raise Corrupt("not an object of a Tier 2 folder", path=path)
+        raise Corrupt("the file is not an object of a Tier 2 folder", path=path)
     trailer = TRAILER.unpack(end, len(end) - TRAILER.size)
     if trailer.magic != TRAILER_MAGIC:
-        raise Corrupt("not an object of a Tier 2 folder", path=path, found=hex(trailer.magic))
+        raise Corrupt(
+            "the file is not an object of a Tier 2 folder",
+            path=path,
+            found=hex(trailer.magic),
+        )
     metadata_end = len(end) - TRAILER.size
     metadata_start = metadata_end - trailer.metadata_bytes
     metadata = end[max(0, metadata_start) : metadata_end]
@@ -69,7 +77,10 @@ def decode_trailer(end: bytes, *, path: str, file_bytes: int) -> FolderObject:
         raise Corrupt("the object's trailer is damaged", path=path)
     if trailer.version != TRAILER_VERSION:
         raise UnknownVersion(
-            "an object", path=path, expected=TRAILER_VERSION, found=trailer.version
+            "the object has an unsupported version",
+            path=path,
+            expected=TRAILER_VERSION,
+            found=trailer.version,
         )
     body_bytes = file_bytes - (len(end) - metadata_start) - SKIPPABLE.size
     if trailer.size != body_bytes:

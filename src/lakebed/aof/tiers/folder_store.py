@@ -1,11 +1,11 @@
-"""Tier 2 in a folder: each object a file of its own, on the disk that was passed in.
+"""A Tier 2 store in a folder: each object is one file, on the disk that is passed in.
 
-A key is a path below the folder. A file is written beside its place, synced and renamed, and the
-folder synced, before `put` returns; `delete` too is durable when it returns. What a crash leaves
-of an unfinished `put` ends in `.tmp`, is never listed, and goes with `remove_leftovers`.
+A key is a path below the folder. A file is written under a temporary name, synced and renamed, and
+the folder is synced, before `put` returns. `delete` is also durable when it returns. What a crash
+leaves of an unfinished `put` ends in `.tmp`, is never listed, and is removed by `remove_leftovers`.
 
-A process that is killed between rename and sync leaves an object that a power cut may still take
-away. So a folder is synced before anything in it is told of for the first time.
+A process that is killed between rename and sync leaves an object that a power loss may still
+remove. So a folder is synced before the first time that any object in it is reported.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ class FolderStore:
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
         self._folder = folder
-        # Adding one twice, from two threads, does no harm.
-        self._made: set[str] = set()  # folders that are durable
-        self._settled: set[str] = set()  # those whose entries are, but for puts under way
+        # Two threads may add the same folder twice without harm.
+        self._durable_folders: set[str] = set()
+        self._settled: set[str] = set()  # folders whose entries are durable, except running puts
 
     def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:
         check_key(key)
         check_metadata(metadata)
         path = self._path(key)
-        reading = _Reading(source)
+        tracked_source = _TrackedSource(source)
         stored: list[FolderObject] = []
 
         def build(file: File) -> None:
             position, crc = 0, 0
-            for piece in pieces(reading):
+            for piece in pieces(tracked_source):
                 file.pwrite(position, piece)
                 crc = crc64nvme(piece, crc)
                 position += len(piece)
             stored.append(FolderObject(position, crc, metadata))
             file.write_and_sync(position, [encode_trailer(stored[0])])
 
-        with _translating("put", key, source=reading):
+        with _translating("put", key, source=tracked_source):
             try:
                 self._make_folder(os.path.dirname(path))
                 build_atomically(self._disk, path, build)
-            except NotFound:  # somebody removed the folder: the next try makes it again
-                self._made.clear()
+            except NotFound:  # the folder was removed: the next attempt creates it again
+                self._durable_folders.clear()
                 self._settled.clear()
                 raise
         return PutResult(stored[0].etag)
@@ -80,16 +80,16 @@ class FolderStore:
     def get_range(self, key: str, *, offset: int, length: int) -> bytes:
         check_key(key)
         with _translating("get", key), self._open(key) as file:
-            found = _trailer(file)
-            return file.pread(offset, max(0, min(length, found.size - offset)))
+            stored = _trailer(file)
+            return file.pread(offset, max(0, min(length, stored.size - offset)))
 
     def head(self, key: str) -> ObjectInfo:
         check_key(key)
         with _translating("head", key):
             self._settle(os.path.dirname(self._path(key)))
             with self._open(key) as file:
-                found = _trailer(file)
-        return ObjectInfo(key, found.size, found.etag, found.metadata)
+                stored = _trailer(file)
+        return ObjectInfo(key, stored.size, stored.etag, stored.metadata)
 
     def delete(self, key: str) -> None:
         check_key(key)
@@ -97,14 +97,14 @@ class FolderStore:
         with contextlib.suppress(Missing), _translating("delete", key):
             if self._disk.is_folder(path):
                 return
-            # An earlier try may have come as far as the unlink: the sync is due in any case.
+            # An earlier attempt may have unlinked the file without the sync.
             with contextlib.suppress(NotFound):
                 self._disk.unlink(path)
             with contextlib.suppress(NotFound):
                 self._disk.sync_folder(os.path.dirname(path))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """One that is damaged is left out, as if it were missing; `head` says what is wrong."""
+        """Yields the objects. A damaged one is left out and logged; `head` raises for it."""
         check_prefix(prefix)
         with _translating("list", prefix):
             for key in self._keys(prefix):
@@ -116,7 +116,7 @@ class FolderStore:
                     event(_log, "tier2_object_damaged", level=logging.ERROR, key=key, error=error)
 
     def remove_leftovers(self) -> Sequence[str]:
-        """Remove what interrupted puts left behind; nobody else may be putting meanwhile."""
+        """Removes the files of interrupted puts. No put may be running meanwhile."""
         with _translating("clean", self._folder):
             return [
                 name
@@ -134,7 +134,7 @@ class FolderStore:
                     yield key
 
     def _folders(self, top: str) -> Iterator[str]:
-        """The folder and all below it."""
+        """Yields the folder and all folders below it."""
         if not self._disk.is_folder(top):
             return
         yield top
@@ -147,12 +147,12 @@ class FolderStore:
         return []
 
     def _make_folder(self, folder: str) -> None:
-        if folder not in self._made:
+        if folder not in self._durable_folders:
             try:
                 make_folders(self._disk, folder)
-            except AlreadyExists:  # another thread was faster
+            except AlreadyExists:  # another thread created it
                 make_folders(self._disk, folder)
-            self._made.add(folder)
+            self._durable_folders.add(folder)
 
     def _settle(self, folder: str) -> None:
         if folder not in self._settled:
@@ -162,15 +162,16 @@ class FolderStore:
     def _open(self, key: str) -> File:
         path = self._path(key)
         if self._disk.is_folder(path):
-            raise NotFound(f"{path}: a folder, not an object")
+            raise NotFound(f"{path}: this is a folder, not an object")
         return self._disk.open(path)
 
     def _path(self, key: str) -> str:
         return os.path.join(self._folder, key)
 
 
-class _Reading:
-    """A source that remembers its own failure, to tell it from one of the disk written to."""
+class _TrackedSource:
+    """A source that remembers its own failure, to distinguish it from a failure of the target
+    disk."""
 
     def __init__(self, source: RangeSource) -> None:
         self._source = source
@@ -190,7 +191,9 @@ class _Reading:
 
 
 @contextlib.contextmanager
-def _translating(operation: str, key: str, *, source: _Reading | None = None) -> Iterator[None]:
+def _translating(
+    operation: str, key: str, *, source: _TrackedSource | None = None
+) -> Iterator[None]:
     try:
         yield
     except (AlreadyExists, DiskError, NoSpace, NotFound) as error:

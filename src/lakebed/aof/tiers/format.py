@@ -1,15 +1,16 @@
-"""The bytes of the tiers. Little-endian.
+"""The binary layout of warm files and of objects in a folder. Little-endian.
 
     warm   := frame* table                         the public zstd seekable format
     table  := SKIPPABLE SEEK_ENTRY* SEEK_FOOTER    an entry for each frame
     object := body SKIPPABLE metadata TRAILER      an object of Tier 2 kept in a folder
 
-A frame is a zstd frame with a content checksum. Together they inflate to the whole of a sealed
-runtime segment, so a frame's place in it is a place in the segment's file: record ids stay valid,
-and any zstd tool restores the file. Records stand in frames of one size; the zeros behind them
-in frames of `GAP_FRAME_BYTES`; the footer in the last one, alone, right before the table.
+A frame is a zstd frame with a content checksum. Together the frames decompress to a whole sealed
+runtime segment, so offsets in the decompressed data are offsets in the segment's file: record ids
+stay valid, and any zstd tool restores the file. Records are in frames of one size, the zeros after
+them in frames of `GAP_FRAME_BYTES`, and the footer alone in the last frame, right before the table.
 
-The table is written by the library; it is read here, to fetch no more than the frames wanted.
+The compression library writes the table. It is parsed here so that only the needed frames are
+fetched.
 
 `metadata` is a JSON object of strings. To zstd tools it is a skippable frame, like the table.
 """
@@ -23,10 +24,10 @@ from lakebed.base.units import KIB, MIB
 
 
 class SkippableHeader(NamedTuple):
-    """Starts what zstd decoders pass over."""
+    """The start of bytes that zstd decoders skip."""
 
     magic: u32  # 0x184D2A5E of a seek table, 0x184D2A5A of an object's trailer
-    length: u32  # bytes that follow
+    length: u32  # the number of bytes that follow
 
 
 class SeekEntry(NamedTuple):
@@ -40,16 +41,16 @@ class SeekFooter(NamedTuple):
     """The last bytes of a warm file."""
 
     frame_count: u32
-    descriptor: u8  # 0; bit 7: the entries have checksums, which is not read here
+    descriptor: u8  # 0; bit 7: the entries have checksums, which is not supported
     magic: u32  # 0x8F92EAB1
 
 
 class ObjectTrailer(NamedTuple):
     """The last bytes of an object in a folder."""
 
-    size: u64  # of the body
+    size: u64  # size of the body
     crc64: u64  # crc64-nvme of the body
-    metadata_bytes: u32  # of the JSON before this
+    metadata_bytes: u32  # size of the JSON before the trailer
     version: u16  # 1
     reserved: u16  # 0
     checksum: u64  # crc64-nvme of metadata and trailer with this field zero
@@ -75,4 +76,4 @@ GAP_FRAME_BYTES = FRAME_BYTES_MAX
 SEGMENT_BYTES_MAX = 1 << 30
 FRAME_COUNT_MAX = SEGMENT_BYTES_MAX // FRAME_BYTES_MIN + 2
 COMPRESSED_FRAME_BYTES_MAX = FRAME_BYTES_MAX + FRAME_BYTES_MAX // 128 + KIB
-"""zstd's own bound for data that cannot be compressed is lower."""
+"""Above zstd's own bound for incompressible data."""

@@ -1,8 +1,8 @@
-"""The frames of a warm file, fetched and inflated.
+"""Fetches and decompresses the frames of a warm file.
 
-Opening it fetches its last bytes: in one request the seek table of all but very large segments,
-and the footer's frame with it. After that, neighbouring frames are fetched in one request. Every
-frame is checked against its own checksum and its entry in the table.
+Opening a file fetches its last bytes in one request: the seek table, except of very large segments,
+and the frame with the footer. Later, adjacent frames are fetched in one request. Every frame is
+checked against its own checksum and its entry in the table.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lakebed.base.units import KIB, MIB
 if TYPE_CHECKING:
     from pyzstd import ZstdError
 
-TAIL_BYTES = 8 * KIB  # the table of a thousand frames
+TAIL_BYTES = 8 * KIB  # the size of a table of a thousand frames
 REQUEST_BYTES_MAX = 4 * MIB
 _WINDOW_LOG_MAX = (FRAME_BYTES_MAX - 1).bit_length()
 
 
 class ReadCounters:
-    """What reading has cost; may be shared by many readers."""
+    """Counts what reading costs; may be shared by many readers."""
 
     def __init__(self) -> None:
         self.requests = Counter()
@@ -37,7 +37,7 @@ class ReadCounters:
 
 
 class TailSource:
-    """A source whose last bytes are kept; counts what it fetches."""
+    """A source that keeps its last bytes in memory and counts what it fetches."""
 
     def __init__(self, source: RangeSource, counters: ReadCounters) -> None:
         self._source = source
@@ -71,7 +71,7 @@ class TailSource:
 
 
 class Frames:
-    """Thread-safe; it has no cache but the file's tail."""
+    """The frames of one warm file. Thread-safe; only the file's tail is cached."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Frames:
         dictionary: Dictionary | None = None,
         counters: ReadCounters | None = None,
     ) -> None:
-        """Fetches the table. `DataError` if the source is no warm file."""
+        """Fetches the table; raises a `DataError` if the source is not a warm file."""
         self._counters = counters or ReadCounters()
         self._source = TailSource(source, self._counters)
         self._dictionary = dictionary
@@ -89,11 +89,11 @@ class Frames:
 
     @property
     def size(self) -> int:
-        """Of what all frames inflate to."""
+        """The size of all frames decompressed."""
         return self.table.inflated_bytes
 
     def inflate(self, frames: range) -> Iterator[bytes]:
-        """The frames' contents, one by one."""
+        """Yields the decompressed content of each frame."""
         for run in self.table.runs(frames, bytes_max=REQUEST_BYTES_MAX):
             start = self.table.compressed(run.start).start
             end = self.table.compressed(run.stop - 1).stop
@@ -114,13 +114,13 @@ class Frames:
         )
         expected = len(self.table.inflated(frame))
         try:
-            # One byte more than there is: only then is the checksum behind them looked at.
+            # Request one byte more than there is: only then zstd checks the checksum at the end.
             content = decompressor.decompress(data, expected + 1)
         except ZstdError as error:
             raise self._damaged(frame, data, error) from None
         if len(content) != expected or not decompressor.eof or decompressor.unused_data:
             raise Corrupt(
-                f"frame {frame} is not what the seek table says",
+                f"frame {frame} does not match its entry in the seek table",
                 path=self.name,
                 offset=self.table.compressed(frame).start,
                 expected=f"{expected} bytes",
@@ -134,15 +134,15 @@ class Frames:
 
         offset = self.table.compressed(frame).start
         try:
-            wanted = get_frame_info(data).dictionary_id
+            required_id = get_frame_info(data).dictionary_id
         except ZstdError:
-            wanted = 0
-        given = self._dictionary.dictionary_id if self._dictionary else 0
-        if wanted not in (0, given):
+            required_id = 0
+        loaded_id = self._dictionary.dictionary_id if self._dictionary else 0
+        if required_id not in (0, loaded_id):
             return MissingDictionary(
-                "compressed with a dictionary that is not at hand",
+                "the file was compressed with a dictionary that was not given",
                 path=self.name,
-                expected=wanted,
-                found=given or "none",
+                expected=required_id,
+                found=loaded_id or "none",
             )
         return Corrupt(f"frame {frame} is damaged: {error}", path=self.name, offset=offset)

@@ -1,10 +1,10 @@
-"""The tiers of one log: what its users and its tools ask for.
+"""The API for the tiers of one log, for its users and for tools.
 
-    log.tiers.upload()            every sealed segment, compressed first; returns when confirmed
-    log.tiers.evict(warm=True)    what Tier 2 has leaves the local disk
-    log.tiers.hydrate([3])        and comes back
+    log.tiers.upload()            uploads every sealed segment, compressing it first
+    log.tiers.evict(warm=True)    removes local copies of segments that Tier 2 has
+    log.tiers.hydrate([3])        restores segment 3 to Tier 0
 
-Nothing here decides when: that is the coordinator's, or a person's.
+Nothing here decides when to move a segment: the coordinator or a person does.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from lakebed.base.errors import BadConfig, Busy, NotFound
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Residence:
-    """Where one segment is."""
+    """The tiers of one segment."""
 
     segment_id: int
-    tiers: tuple[int, ...]  # those that have it, hottest first
+    tiers: tuple[int, ...]  # the tiers that have it, hottest first
     is_sealed: bool
     durable_bytes: int
     compressed_bytes: int
@@ -42,13 +42,15 @@ class Residence:
 
     @property
     def is_in_log(self) -> bool:
-        """Whether it is sealed and was not removed by retention, with its object still to be
-        deleted."""
+        """Whether the segment is sealed and part of the log.
+
+        A segment that retention removed is listed until its object is deleted.
+        """
         return self.is_sealed and "delete" not in self.pending
 
 
 class Repaired(NamedTuple):
-    """What became of an object that was not as it should be."""
+    """The outcome for an object that was missing or damaged."""
 
     segment_id: int
     key: str
@@ -56,7 +58,10 @@ class Repaired(NamedTuple):
 
 
 class LogTiers:
-    """Thread-safe. `BadConfig` from all that moves, while the manifest log is switched off."""
+    """Moves and shows the segments of one log. Thread-safe.
+
+    Every method that moves a segment raises `BadConfig` while the manifest log is off.
+    """
 
     def __init__(
         self,
@@ -89,7 +94,10 @@ class LogTiers:
         )
 
     def upload(self, segment_ids: Iterable[int] | None = None) -> list[int]:
-        """Upload these, or all sealed segments that are not in Tier 2; those that were."""
+        """Uploads these segments, or all sealed ones, unless Tier 2 already has them.
+
+        Returns the ids of those that it uploaded, once Tier 2 has confirmed them.
+        """
         done = []
         for segment_id in self._chosen(segment_ids):
             with self.moves.claim(segment_id):
@@ -99,13 +107,15 @@ class LogTiers:
         return done
 
     def evict(self, segment_ids: Iterable[int] | None = None, *, warm: bool = False) -> list[int]:
-        """Take these, or all that Tier 2 has, out of Tier 0, and `warm` out of Tier 1 too.
+        """Removes these segments, or all that Tier 2 has, from Tier 0, and with `warm` also from
+        Tier 1.
 
-        Those that went. A pinned segment stays: `Busy` if it was asked for by its number.
+        Returns the ids of those that it removed. A pinned segment stays; raises `Busy` if it was
+        given by its id.
         """
         done = []
         for segment_id in self._chosen(segment_ids):
-            if self._may_evict(segment_id, is_asked_for=segment_ids is not None):
+            if self._may_evict(segment_id, is_requested=segment_ids is not None):
                 with self.moves.claim(segment_id):
                     freed = self.moves.evict(segment_id)
                     freed += self.moves.evict_warm(segment_id) if warm else 0
@@ -113,7 +123,7 @@ class LogTiers:
         return done
 
     def hydrate(self, segment_ids: Iterable[int] | None = None) -> list[int]:
-        """Bring these, or all, back into Tier 0; those that were not there."""
+        """Restores these segments, or all, to Tier 0; returns the ids of those that it restored."""
         done = []
         for segment_id in self._chosen(segment_ids):
             with self.moves.claim(segment_id):
@@ -123,17 +133,17 @@ class LogTiers:
         return done
 
     def retry_uploads(self, segment_ids: Iterable[int] | None = None) -> list[int]:
-        """Upload again what failed, or these: after an operator mended what stood in the way."""
+        """Uploads these segments, or all whose upload failed, again, after the cause was fixed."""
         if segment_ids is None:
             failed = [place for place in self.residency() if "upload" in place.failures]
             segment_ids = [place.segment_id for place in failed if 2 not in place.tiers]
         return self.upload(segment_ids)
 
     def repair(self) -> list[Repaired]:
-        """Look after every object that should be in Tier 2, and mend what can be mended.
+        """Checks every object that should be in Tier 2, and repairs what it can.
 
-        An object that is missing is made anew if a local copy is there. If none is, and it has
-        come back, the segment is whole again; if it has not, the segment stays in need of repair.
+        A missing object is created again if there is a local copy. Without one, the segment becomes
+        good if the object has come back, and otherwise stays in need of repair.
         """
         places = [place for place in self.residency() if place.is_in_log and place.key]
         outcomes = []
@@ -145,13 +155,13 @@ class LogTiers:
         return outcomes
 
     def doubtful(self, states: Iterable[SegmentState]) -> list[SegmentState]:
-        """Those whose object Tier 2 does not list."""
+        """Returns the segments whose object is not listed in Tier 2 as it was stored."""
         prefix = segments_prefix(self._prefix, self._stream_id)
         listed = {info.key: info for info in self.cold.store.list(prefix)}
         return doubtful(states, listed=listed)
 
     def chunks(self, journal: Journal) -> ChunkArchive:
-        """The manifest log's chunks in Tier 2."""
+        """Returns the archive of the manifest log's chunks in Tier 2."""
         if self._chunks is None:
             self._chunks = ChunkArchive(
                 journal.reader(),
@@ -162,11 +172,11 @@ class LogTiers:
         return self._chunks
 
     def residency(self) -> list[Residence]:
-        """Every segment, oldest first."""
+        """Returns where every segment is, oldest first."""
         return [residence(state) for state in self.states()]
 
     def states(self) -> list[SegmentState]:
-        """The same, as the manifest log has it; none while that is switched off."""
+        """Returns the recorded states of all segments; none while the manifest log is off."""
         journal = self._recorder.journal
         return [] if journal is None else list(journal.index().segments())
 
@@ -182,22 +192,24 @@ class LogTiers:
 
     def _known_state(self, segment_id: int) -> SegmentState:
         if self._recorder.journal is None:
-            raise BadConfig(f"{self._state.name}: without its manifest log nothing is moved")
+            raise BadConfig(
+                f"{self._state.name}: segments cannot be moved while the manifest log is off"
+            )
         state = self._recorder.journal.state(segment_id)
         if state is None or not state.is_sealed:
-            raise NotFound(f"{self._state.name}: there is no sealed segment {segment_id}")
+            raise NotFound(f"{self._state.name}: sealed segment {segment_id} does not exist")
         return state
 
-    def _may_evict(self, segment_id: int, *, is_asked_for: bool) -> bool:
-        if is_asked_for and self._is_pinned(segment_id):
-            raise Busy(f"{self._state.name}: segment {segment_id} is pinned")
+    def _may_evict(self, segment_id: int, *, is_requested: bool) -> bool:
+        if is_requested and self._is_pinned(segment_id):
+            raise Busy(f"{self._state.name}: segment {segment_id} is pinned and cannot be evicted")
         state = self._known_state(segment_id)
         is_stored = bool(state.residency & Residency.TIER2) and not state.pending & Pending.DELETE
-        return is_asked_for or (is_stored and not self._is_pinned(segment_id))
+        return is_requested or (is_stored and not self._is_pinned(segment_id))
 
 
 def residence(state: SegmentState) -> Residence:
-    """What is known of a segment, in words."""
+    """Converts a segment's recorded state to a `Residence`."""
     tiers = [number for number, tier in enumerate(Residency) if state.residency & tier]
     return Residence(
         segment_id=state.segment_id,

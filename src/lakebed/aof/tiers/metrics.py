@@ -1,4 +1,4 @@
-"""What the tiers count, and one look at all of it."""
+"""The metrics of a log's tiers, and a snapshot of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.base.counters import Counters
 
 
 class TierMetrics:
-    """The counters of one log's tiers."""
+    """The counters and gauges of one log's tiers."""
 
     def __init__(self, counters: Counters) -> None:
         self.admissions_refused = counters.counter("tier0_admissions_refused")
@@ -21,18 +21,18 @@ class TierMetrics:
         self._bytes = [counters.gauge(f"tier{tier}_bytes") for tier in range(3)]
 
     def measured(self, states: Sequence[SegmentState], *, queue_depth: int) -> None:
-        """Where the segments are now, and how many wait to come back."""
+        """Sets the gauges: where the segments are, and how many wait to be restored."""
         self.activation_queue_depth.set(queue_depth)
         for tier, flag in enumerate(Residency):
-            there = [state for state in states if state.residency & flag]
-            self._segments[tier].set(len(there))
-            sizes = (s.compressed_bytes if tier else s.durable_bytes for s in there)
+            in_tier = [state for state in states if state.residency & flag]
+            self._segments[tier].set(len(in_tier))
+            sizes = (state.compressed_bytes if tier else state.durable_bytes for state in in_tier)
             self._bytes[tier].set(sum(sizes))
 
 
 @dataclass(frozen=True)
 class TieredObservabilitySnapshot:
-    """All tiers of a log at about one moment."""
+    """The metrics of all tiers of a log at approximately one moment."""
 
     activation_queue_depth: int
     segments: tuple[int, int, int]  # by tier
@@ -47,10 +47,10 @@ class TieredObservabilitySnapshot:
 
 
 def observe(log: Counters, shared: Counters) -> TieredObservabilitySnapshot:
-    """From the log's counters, and those its root shares."""
-    seen, common = log.snapshot(), shared.snapshot()
-    latency = seen.histograms["tier1_hydration_latency_ns"]
-    gauges = seen.gauges
+    """Takes a snapshot from the log's counters and the counters shared by its root."""
+    own, root = log.snapshot(), shared.snapshot()
+    latency = own.histograms["tier1_hydration_latency_ns"]
+    gauges = own.gauges
     return TieredObservabilitySnapshot(
         activation_queue_depth=int(gauges["tier0_activation_queue_depth"]),
         segments=(
@@ -63,9 +63,9 @@ def observe(log: Counters, shared: Counters) -> TieredObservabilitySnapshot:
             int(gauges["tier1_bytes"]),
             int(gauges["tier2_bytes"]),
         ),
-        admissions_refused=seen.counters["tier0_admissions_refused"],
-        job_failures=seen.counters["tier_job_failures"],
-        tier2_retries=common.counters.get("tier2_retries", 0),
+        admissions_refused=own.counters["tier0_admissions_refused"],
+        job_failures=own.counters["tier_job_failures"],
+        tier2_retries=root.counters.get("tier2_retries", 0),
         hydration_count=latency.count,
         hydration_p50_ns=latency.quantile(0.5),
         hydration_p90_ns=latency.quantile(0.9),

@@ -1,18 +1,21 @@
-"""Moving a log's Tier 2 to another address: the only way in which that changes.
+"""Moves a log's Tier 2 to another address. The address changes in no other way.
 
-1. Every object of the log is copied: its segments, its manifest log's chunks, and whatever else is
-   below its names. A copy is read back, and counts if size and checksum are right.
-2. `log.json` is replaced: from then on the log is at the new address. It keeps the old one in mind.
-3. If that is wanted, now or in a later call, the objects at the old address are deleted, each only
-   if the new one has it; then the old address is forgotten.
+1. Every object of the log is copied: its segments, its manifest log's chunks, and anything else
+   under its prefixes. A copy is read back, and counts only if size and checksum match.
+2. `log.json` is replaced: from then on the log uses the new address. The old one is kept there as
+   `tier2_before`.
+3. On request, now or in a later call, the objects at the old address are deleted, each only if the
+   new address has it. Then the old address is removed from `log.json`.
 
 Invariants:
-- whatever the moment of a crash, the address in `log.json` has all objects; doing it again goes on
-  where it ended: what is there already is not sent again, only read back;
-- the log is not open meanwhile, so nothing is added at the old address behind the copying;
-- two names of one place are found out before anything is copied or deleted.
 
-An object that the manifest log names and the old address does not have is told, and stays lost.
+- whenever a crash happens, the address in `log.json` has all objects. Running the migration again
+  continues: objects that are already copied are only read back;
+- the log is closed meanwhile, so nothing is added at the old address during the copy;
+- two names of the same place are detected before anything is copied or deleted.
+
+If the manifest log names an object that the old address does not have, it is reported as missing
+and stays lost.
 """
 
 from __future__ import annotations
@@ -44,33 +47,33 @@ from lakebed.base.units import shown
 
 _log = logging.getLogger(__name__)
 _PROBE = "migration"
-_DRAWN = "drawn"  # metadata of the probe
+_DRAWN = "drawn"  # the probe's metadata name for its random number
 
 
 @dataclass
 class MigrationReport:
-    """What was done."""
+    """The result of a migration."""
 
-    before: str  # the address; the same as `after` if the log was there already
+    before: str  # the old address; equal to `after` if the log was there already
     after: str
     copied_count: int = 0
     copied_bytes: int = 0
-    present_count: int = 0  # were there, and are whole
+    present_count: int = 0  # objects that were there already, and verified
     deleted_count: int = 0
-    missing: list[str] = field(default_factory=list)  # keys that should be there, and are not
-    left_at: str = ""  # where the objects are still, though nobody uses them
+    missing: list[str] = field(default_factory=list)  # keys that should exist but do not
+    left_at: str = ""  # the address where unused objects remain
 
 
 @dataclass(frozen=True)
 class _KnownKeys:
-    """The keys that a log's own files speak of."""
+    """The keys that a log's own files name."""
 
-    segments: frozenset[str]  # its objects in Tier 2
-    others: frozenset[str]  # that may be there: chunks, and what was being uploaded
+    segments: frozenset[str]  # keys of the segments that Tier 2 must have
+    others: frozenset[str]  # keys that may exist: chunks and unfinished uploads
 
 
 class Migration:
-    """Of one log that is not open. Who runs it holds the root's lock."""
+    """Migrates one log that is not open. The caller holds the root's lock."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class Migration:
         prefix: str,
         random: Random,
     ) -> None:
-        """`open_store` gives the store at an address; `prefix` begins all keys."""
+        """`open_store` returns the store at an address; `prefix` begins all keys."""
         self._disk = disk
         self._paths = paths
         self._open_store = open_store
@@ -91,87 +94,98 @@ class Migration:
     def run(
         self, address: str, *, delete: bool = False, progress: Progress = no_progress
     ) -> MigrationReport:
-        """Have the log's Tier 2 at that address; `delete` what is left at the one before."""
+        """Moves the log's Tier 2 to `address`; `delete` removes what is left at the old address."""
         check_address(address)
         identity = load_identity(self._disk, self._paths)
-        done = MigrationReport(identity.tier2, address)
+        report = MigrationReport(identity.tier2, address)
         if address != identity.tier2:
-            self._copy(identity, address, done, progress)
+            self._copy(identity, address, report, progress)
             identity = dataclasses.replace(identity, tier2=address, tier2_before=identity.tier2)
             replace_identity(self._disk, self._paths, identity)
-            event(_log, "tier2_migrated", log=self._paths.name, before=done.before, after=address)
+            event(_log, "tier2_migrated", log=self._paths.name, before=report.before, after=address)
         if delete and identity.tier2_before:
-            self._delete(identity, done, progress)
-            if not done.missing:
+            self._delete(identity, report, progress)
+            if not report.missing:
                 identity = dataclasses.replace(identity, tier2_before="")
                 replace_identity(self._disk, self._paths, identity)
-        done.left_at = identity.tier2_before
-        return done
+        report.left_at = identity.tier2_before
+        return report
 
     # Copying.
 
     def _copy(
-        self, identity: LogIdentity, address: str, done: MigrationReport, progress: Progress
+        self, identity: LogIdentity, address: str, report: MigrationReport, progress: Progress
     ) -> None:
         old, new = self._open_store(identity.tier2), self._open_store(address)
         self._check_apart(old, new, identity, address)
-        known = self._known_keys(identity)
-        keys = sorted(self._listed(old, identity) | known.segments | known.others)
+        known_keys = self._known_keys(identity)
+        keys = sorted(self._listed(old, identity) | known_keys.segments | known_keys.others)
         for count, key in enumerate(keys, start=1):
             try:
-                self._copy_object(old, new, old.head(key), done)
+                self._copy_object(old, new, old.head(key), report)
             except Missing:
-                if key in known.segments:
-                    done.missing.append(key)
+                if key in known_keys.segments:
+                    report.missing.append(key)
             progress(count, len(keys))
 
     def _copy_object(
-        self, old: ObjectStore, new: ObjectStore, info: ObjectInfo, done: MigrationReport
+        self, old: ObjectStore, new: ObjectStore, info: ObjectInfo, report: MigrationReport
     ) -> None:
-        """What arrives damaged is sent again: damage on the way looks like damage of the object."""
+        """Copies one object unless it is there already, and verifies the copy.
+
+        A damaged copy is sent again, because damage in transit looks like damage of the object.
+        """
         source = ObjectSource(old, info.key, size=info.size)
         metadata = info.metadata or {}
         crc64 = metadata.get(CRC64) or crc64_text(crc64_of(source))
         if _find(new, info) is not None and self._crc64_at(new, info) == crc64:
-            done.present_count += 1
+            report.present_count += 1
             return
-        found = ""
+        copied_crc64 = ""
         for _ in range(ANSWERS_MAX):
             new.put(info.key, source, metadata=metadata)
-            found = self._crc64_at(new, info) if _find(new, info) is not None else "another object"
-            if found == crc64:
-                done.copied_count += 1
-                done.copied_bytes += info.size
+            copied_crc64 = (
+                self._crc64_at(new, info) if _find(new, info) is not None else "another object"
+            )
+            if copied_crc64 == crc64:
+                report.copied_count += 1
+                report.copied_bytes += info.size
                 return
         new.delete(info.key)
-        raise Corrupt("not copied: its bytes are wrong", path=info.key, expected=crc64, found=found)
+        raise Corrupt(
+            "the copied object's checksum is wrong, so the copy was removed",
+            path=info.key,
+            expected=crc64,
+            found=copied_crc64,
+        )
 
     def _crc64_at(self, store: ObjectStore, info: ObjectInfo) -> str:
         return crc64_text(crc64_of(ObjectSource(store, info.key, size=info.size)))
 
     # Deleting.
 
-    def _delete(self, identity: LogIdentity, done: MigrationReport, progress: Progress) -> None:
-        """What the new address does not have, though it should, is kept at the old one."""
+    def _delete(self, identity: LogIdentity, report: MigrationReport, progress: Progress) -> None:
+        """Deletes the objects at the old address, except those that the new one should have and
+        does not."""
         old, new = self._open_store(identity.tier2_before), self._open_store(identity.tier2)
         self._check_apart(old, new, identity, identity.tier2_before)
-        known = self._known_keys(identity)
-        needed = known.segments | known.others
+        known_keys = self._known_keys(identity)
+        needed = known_keys.segments | known_keys.others
         keys = sorted(self._listed(old, identity) | needed)
         for count, key in enumerate(keys, start=1):
             with contextlib.suppress(Missing):
                 info = old.head(key)
                 if key in needed and _find(new, info) is None:
-                    done.missing.append(key)
+                    report.missing.append(key)
                 else:
                     old.delete(key)
-                    done.deleted_count += 1
+                    report.deleted_count += 1
             progress(count, len(keys))
 
-    # What there is.
+    # Finding the objects.
 
     def _listed(self, store: ObjectStore, identity: LogIdentity) -> set[str]:
-        """A listing may be behind: what the log's files know of is looked up besides."""
+        """Lists the log's keys. A listing may be outdated, so callers add the known keys."""
         stream_id = identity.stream_id
         prefixes = (
             segments_prefix(self._prefix, stream_id),
@@ -200,7 +214,10 @@ class Migration:
     def _check_apart(
         self, old: ObjectStore, new: ObjectStore, identity: LogIdentity, address: str
     ) -> None:
-        """One place may have many names: what is put at the one must not appear at the other."""
+        """Raises `InputError` if both stores are the same place under different names.
+
+        Puts a probe object at the new address, which must not appear at the old one.
+        """
         key, drawn = self._probe_key(identity), f"{self._random.getrandbits(64):016x}"
         new.put(key, BytesSource(drawn.encode(), name=key), metadata={_DRAWN: drawn})
         try:
@@ -209,26 +226,28 @@ class Migration:
             is_same = False
         new.delete(key)
         if is_same:
-            raise InputError(f"{shown(address)}: is another name of where the objects are")
+            raise InputError(
+                f"{shown(address)}: this is another name of the place where the objects are"
+            )
 
     def _probe_key(self, identity: LogIdentity) -> str:
         return segments_prefix(self._prefix, identity.stream_id) + _PROBE
 
 
 def check_address(address: str) -> None:
-    """`BadConfig` if a log's objects cannot be kept there for good."""
+    """Raises `BadConfig` if objects cannot be kept permanently at that address."""
     if address.startswith("memory:"):
-        raise BadConfig(f"{shown(address)}: keeps nothing")
+        raise BadConfig(f"{shown(address)}: a memory store keeps nothing after the process ends")
     is_folder = "://" not in address and address != OWN_FOLDER
     if is_folder and not address.startswith("/"):
-        raise BadConfig(f"{shown(address)}: a folder is given with its whole path")
+        raise BadConfig(f"{shown(address)}: a folder must be given as an absolute path")
 
 
 def _find(store: ObjectStore, info: ObjectInfo) -> ObjectInfo | None:
-    """The object of that key, if size and metadata are the same."""
+    """Returns the object with that key if its size and metadata are the same, otherwise None."""
     try:
-        found = store.head(info.key)
+        stored = store.head(info.key)
     except Missing:
         return None
-    is_same = (found.size, found.metadata or {}) == (info.size, info.metadata or {})
-    return found if is_same else None
+    is_same = (stored.size, stored.metadata or {}) == (info.size, info.metadata or {})
+    return stored if is_same else None

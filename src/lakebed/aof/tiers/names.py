@@ -1,7 +1,7 @@
-"""The names of a segment's copies: its warm file, and its object in Tier 2.
+"""The names of a segment's copies: of its warm file, and of its object in Tier 2.
 
-Both carry the sealing time, so that a segment which was lost and written anew never meets a copy
-of the lost one under its own name.
+Both contain the sealing time, so that a segment that was lost and written again does not get the
+name of a copy of the lost one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _U64_MAX = (1 << 64) - 1
 
 
 class WarmName(NamedTuple):
-    """`{segment_id}_{base_offset}_{sealed_at}.zst` in `warm/`, each of 20 digits."""
+    """`{segment_id}_{base_offset}_{sealed_at}.zst`, 20 digits each: the name of a file in
+    `warm/`."""
 
     segment_id: int
     base_offset: int
@@ -35,14 +36,15 @@ class WarmName(NamedTuple):
 
 
 class SegmentKey(NamedTuple):
-    """`{prefix}/{stream_id}/segment-{segment_id}-{sealed_at}.zst`."""
+    """`{prefix}/{stream_id}/segment-{segment_id}-{sealed_at}.zst`, the key of a segment's
+    object."""
 
     stream_id: int
     segment_id: int
     sealed_at: int
 
     def below(self, prefix: str) -> str:
-        """The object's key."""
+        """Returns the object's key below that prefix."""
         stream = stream_name(self.stream_id)
         return f"{prefix}/{stream}/segment-{self.segment_id:020}-{self.sealed_at}{WARM_SUFFIX}"
 
@@ -53,15 +55,15 @@ class SegmentKey(NamedTuple):
             return None
         stream_id = parse_stream_name(match[1])
         assert stream_id is not None
-        found = cls(stream_id, int(match[2]), int(match[3]))
-        return found if found.below(prefix) == key and max(found) <= _U64_MAX else None
+        parsed = cls(stream_id, int(match[2]), int(match[3]))
+        return parsed if parsed.below(prefix) == key and max(parsed) <= _U64_MAX else None
 
 
 def segments_prefix(prefix: str, stream_id: int) -> str:
-    """What to list to find a log's segments."""
+    """Returns the prefix of the keys of a log's segments."""
     return f"{prefix}/{stream_name(stream_id)}/"
 
 
 def manifest_prefix(prefix: str, stream_id: int) -> str:
-    """Below it a log's manifest chunks are kept, under the names of their files."""
+    """Returns the prefix of a log's manifest chunks, whose keys end in their file names."""
     return f"{prefix}/manifest/{stream_name(stream_id)}/"

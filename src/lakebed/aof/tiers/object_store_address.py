@@ -1,11 +1,11 @@
-"""Which object store an address means.
+"""Opens the object store that an address names.
 
-s3://bucket[/prefix]        S3 or something like it, see `S3Options`
-file:///folder, a path      a folder on the disk that is passed in
-memory://                   nothing but memory, empty whenever it is opened
+    s3://bucket[/prefix]        S3 or a compatible store, see `S3Options`
+    file:///folder, a path      a folder on the disk that is passed in
+    memory://                   memory only, empty each time it is opened
 
-The addresses that mean something of the root itself, its folder `tier2` and its object store
-(`identity.OWN_FOLDER`, `OWN_STORE`), are for whoever knows the root: see `services`.
+The addresses within the root itself, its folder `tier2` and its object store
+(`identity.OWN_FOLDER`, `OWN_STORE`), are resolved by `services`.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
 
 def open_object_store(url: str, *, disk: Disk, options: S3Options | None = None) -> ObjectStore:
-    """`BadConfig` if the address cannot be used. Nothing is created or connected to yet."""
-    scheme, separator, rest = url.partition("://")
+    """Opens the store without creating or connecting; raises `BadConfig` for a bad address."""
+    scheme, separator, path = url.partition("://")
     if not separator:
         return FolderStore(disk, _folder(url, url=url))
     if scheme == "file":
-        return FolderStore(disk, _folder(unquote(rest), url=url))
-    if scheme == "memory" and not rest:
+        return FolderStore(disk, _folder(unquote(path), url=url))
+    if scheme == "memory" and not path:
         return open_memory()
     if scheme == "s3":
-        bucket, _, prefix = rest.partition("/")
+        bucket, _, prefix = path.partition("/")
         if not _BUCKET.fullmatch(bucket):
-            raise BadConfig(f"{shown(url)}: no bucket can have this name")
+            raise BadConfig(f"{shown(url)}: {shown(bucket)} is not a valid bucket name")
         return open_s3(bucket, _checked(prefix.rstrip("/"), url=url), options or S3Options())
-    raise BadConfig(f"{shown(url)}: an address is s3://bucket/prefix, file:///folder or a folder")
+    raise BadConfig(f"{shown(url)}: use s3://bucket/prefix, file:///folder or a folder's path")
 
 
 def _folder(path: str, *, url: str) -> str:
     if not path.strip("/") or "\0" in path:
-        raise BadConfig(f"{shown(url)}: a folder is needed")
+        raise BadConfig(f"{shown(url)}: the address does not name a folder")
     if url.startswith("file:") and not path.startswith("/"):
-        raise BadConfig(f"{shown(url)}: a file address has three slashes, file:///folder")
+        raise BadConfig(f"{shown(url)}: a file address needs three slashes, as in file:///folder")
     return path
 
 

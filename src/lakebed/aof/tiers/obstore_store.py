@@ -1,11 +1,11 @@
-"""Object stores reached through `obstore`: S3 and its likes, and one in memory for tests.
+"""Object stores reached through `obstore`: S3 and compatible stores, and one in memory for tests.
 
-The library repeats nothing by itself and gives up after the time-outs below: how often something
-is tried again is decided in one place, by whoever uses the store (`retrying_store`).
+The library retries nothing and gives up after the timeouts below. Retries are decided in one place,
+by the user of the store (`retrying_store`).
 
-Up to `part_bytes` an object is sent in one request, above it in parts, two at a time and three in
-memory. A crash in the middle of such an upload leaves its parts behind, invisible: a bucket should
-have a lifecycle rule that removes unfinished uploads.
+An object of up to `part_bytes` is sent in one request, a larger one in parts, with two in flight
+and three in memory. A crash in the middle of such an upload leaves its parts in the bucket,
+invisible: a bucket should have a lifecycle rule that removes unfinished uploads.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, kw_only=True)
 class S3Options:
-    """How an S3 store is reached. What is left empty is taken from the `AWS_…` environment."""
+    """How to reach an S3 store. Empty fields are taken from the `AWS_…` environment."""
 
     endpoint: str = ""
     region: str = ""
     access_key_id: str = ""
     secret_access_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)
-    allow_http: bool = False  # beyond this machine; to itself it is allowed anyway
+    allow_http: bool = False  # to other machines; to this machine it is always allowed
     virtual_hosted: bool = False  # bucket.host/key instead of host/bucket/key
     connect_timeout_ms: int = bounded(5_000, minimum=1, maximum=600_000)
     request_timeout_ms: int = bounded(30_000, minimum=1, maximum=3_600_000)
@@ -56,7 +56,9 @@ class S3Options:
     def __post_init__(self) -> None:
         check(self)
         if self.endpoint.startswith("http://") and not self.may_use_http:
-            raise BadConfig(f"{self.endpoint} is not encrypted: use https, or set allow_http")
+            raise BadConfig(
+                f"endpoint {self.endpoint} is not encrypted: use https, or set allow_http"
+            )
 
     @property
     def may_use_http(self) -> bool:
@@ -65,7 +67,7 @@ class S3Options:
 
 
 class ObstoreStore:
-    """An `ObjectStore` on one of the library's stores. Thread-safe."""
+    """An `ObjectStore` over one of the library's stores. Thread-safe."""
 
     def __init__(self, store: S3Store | MemoryStore, *, part_bytes: int) -> None:
         self._store = store
@@ -104,7 +106,7 @@ class ObstoreStore:
             try:
                 return obstore.get_range(self._store, key, start=offset, length=length).to_bytes()
             except obstore.exceptions.GenericError as error:
-                if _is_behind_end(error):
+                if _is_beyond_end(error):
                     return b""
                 raise
 
@@ -114,14 +116,14 @@ class ObstoreStore:
         check_key(key)
         try:
             with _translating("head", key):
-                found = obstore.get(self._store, key, options={"head": True})
+                response = obstore.get(self._store, key, options={"head": True})
         except Missing:
-            # The answer to HEAD has no body: a GET tells whether it is the bucket that is missing.
+            # A HEAD response has no body: a GET shows whether the bucket itself is missing.
             self.get_range(key, offset=0, length=1)
             raise
-        # What the library names itself, as Content-Type, has capitals; our names have none.
-        metadata = {name: text for name, text in found.attributes.items() if name.islower()}
-        return _info(found.meta)._replace(metadata=metadata)
+        # The library's own names, such as Content-Type, have capitals; metadata names have none.
+        metadata = {name: text for name, text in response.attributes.items() if name.islower()}
+        return _info(response.meta)._replace(metadata=metadata)
 
     def delete(self, key: str) -> None:
         import obstore
@@ -140,14 +142,14 @@ class ObstoreStore:
 
 
 def open_s3(bucket: str, prefix: str, options: S3Options) -> ObstoreStore:
-    """The store of everything below `prefix` in a bucket. Connects to nothing yet."""
+    """Opens the store of everything below `prefix` in a bucket, without connecting yet."""
     from datetime import timedelta
 
     from obstore.exceptions import BaseError
     from obstore.store import S3Store
 
     config = {
-        # Both, since the environment's value for S3 alone would win over the general one given.
+        # Both are set: an S3-specific value in the environment would override `endpoint`.
         "endpoint": options.endpoint,
         "aws_endpoint_url_s3": options.endpoint,
         "region": options.region,
@@ -161,7 +163,7 @@ def open_s3(bucket: str, prefix: str, options: S3Options) -> ObstoreStore:
             prefix=prefix or None,
             config={name: text for name, text in config.items() if text},  # type: ignore[arg-type]
             virtual_hosted_style_request=options.virtual_hosted,
-            disable_bulk_delete=True,  # not every provider has it, and one key is all we delete
+            disable_bulk_delete=True,  # not every provider supports it, and it is not needed
             client_options={
                 "allow_http": options.may_use_http,
                 "connect_timeout": timedelta(milliseconds=options.connect_timeout_ms),
@@ -175,7 +177,7 @@ def open_s3(bucket: str, prefix: str, options: S3Options) -> ObstoreStore:
 
 
 def open_memory() -> ObstoreStore:
-    """A new, empty store in memory; it ends with the process."""
+    """Returns a new, empty store in memory, which is lost when the process ends."""
     from obstore.store import MemoryStore
 
     return ObstoreStore(MemoryStore(), part_bytes=8 * MIB)
@@ -188,15 +190,15 @@ def _translating(operation: str, key: str) -> Iterator[None]:
     try:
         yield
     except (BaseError, OSError, ValueError) as error:
-        told = translated(error, operation=operation, key=key)
-        if isinstance(told, Missing) and operation in ("put", "list"):
-            told = Unavailable(str(told))  # it is the bucket that is missing
-        raise told from None
+        translated_error = translated(error, operation=operation, key=key)
+        if isinstance(translated_error, Missing) and operation in ("put", "list"):
+            translated_error = Unavailable(str(translated_error))  # the bucket itself is missing
+        raise translated_error from None
 
 
 def _info(meta: ObjectMeta) -> ObjectInfo:
     return ObjectInfo(meta["path"], meta["size"], meta["e_tag"] or "", None)
 
 
-def _is_behind_end(error: Exception) -> bool:
+def _is_beyond_end(error: Exception) -> bool:
     return status_of(error) == _RANGE_NOT_SATISFIABLE or "Wanted range starting at" in str(error)

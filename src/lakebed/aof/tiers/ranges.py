@@ -1,7 +1,7 @@
-"""Bytes that can be read in ranges, wherever they are: a local file, memory, an object of Tier 2.
+"""Bytes that can be read in ranges, from a local file, memory or an object of Tier 2.
 
-Whoever reads a warm file, or uploads something, is given one of these and nothing else. The one
-for objects is `object_store.ObjectSource`.
+Code that reads warm files or uploads takes one of these sources. The source for objects is
+`object_store.ObjectSource`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ class RangeSource(Protocol):
 
     @property
     def name(self) -> str:
-        """For errors: a path or a key."""
+        """A path or a key, for error messages."""
 
     @property
     def size(self) -> int: ...
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """All of `[offset, offset + length)`, which must lie inside; less than that is an error."""
+        """Returns all of `[offset, offset + length)`, which must be within the source.
+
+        Raises if fewer bytes can be read.
+        """
 
     def close(self) -> None:
-        """Let go of what it reads from. Idempotent."""
+        """Closes the underlying file. Idempotent."""
 
 
 class FileSource:
-    """A file that is complete."""
+    """A complete file."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -46,7 +49,7 @@ class FileSource:
         data = self._file.pread(offset, length)
         if len(data) != length:
             raise Corrupt(
-                "the file became shorter",
+                "the file ended early: it was truncated while it was being read",
                 path=self.name,
                 offset=offset,
                 expected=f"{length} bytes",
@@ -59,7 +62,7 @@ class FileSource:
 
 
 class BytesSource:
-    """What is in memory already."""
+    """Bytes in memory."""
 
     def __init__(self, data: bytes, *, name: str = "memory") -> None:
         self._data = data
@@ -70,17 +73,17 @@ class BytesSource:
         return self._data[offset : offset + length]
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing: there is nothing to close."""
 
 
 def pieces(source: RangeSource, *, bytes_max: int = _PIECE_BYTES) -> Iterator[bytes]:
-    """All of it, in order."""
+    """Yields all of the source in order, in pieces of `bytes_max`."""
     for offset in range(0, source.size, bytes_max):
         yield source.read_range(offset, min(bytes_max, source.size - offset))
 
 
 def crc64_of(source: RangeSource) -> int:
-    """The crc64-nvme of all of it."""
+    """Returns the crc64-nvme of the whole source."""
     crc = 0
     for piece in pieces(source):
         crc = crc64nvme(piece, crc)

@@ -1,10 +1,10 @@
-"""After a restart: what the manifest log says of the colder tiers, against what is there.
+"""Compares what the manifest log records about the colder tiers with what exists, after a restart.
 
-Local copies are looked after when a log is opened: the records that set the manifest log right,
-and the files that belong to nobody. Tier 2 is looked after in the background, for it may be slow or
-out of reach: every object that should be there is, or is made anew from a local copy, or its
-segment is marked as in need of repair. The same for the chunks of the manifest log that are here
-still. What is not known to the manifest log is left alone there.
+Local copies are checked when a log is opened: this gives the records that correct the manifest log,
+and the files that belong to no segment. Tier 2 is checked in the background, because it may be slow
+or unreachable. Each object that should be there is confirmed, or created again from a local copy,
+or its segment is marked as needing repair. The same holds for the manifest log's chunks that are
+still local. Objects that the manifest log does not know are left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakebed.aof.tiers.object_store import ObjectInfo
 
 
 class Correction(NamedTuple):
-    """A record that sets the manifest log right about one segment."""
+    """A record that corrects the manifest log about one segment."""
 
     payload: Payload
     segment_id: int
@@ -31,7 +31,7 @@ class Correction(NamedTuple):
 
 
 def corrections(states: Iterable[SegmentState], *, warm: Collection[int]) -> Iterator[Correction]:
-    """What a crash left unsaid, given the segments that have a warm file."""
+    """Yields the records that a crash kept from being written, given the existing warm files."""
     for state in states:
         for payload in _corrections(state, has_warm=state.segment_id in warm):
             yield Correction(payload, state.segment_id, state.base_offset)
@@ -42,11 +42,11 @@ def _corrections(state: SegmentState, *, has_warm: bool) -> Iterator[Payload]:
         yield HydrationFailed(ReasonCode.TRANSIENT)
     is_stray = not state.is_opened and bool(state.residency & Residency.TIER2)
     if is_stray and not state.pending & Pending.DELETE:
-        # An upload that came to its end when the segment was gone already.
+        # The upload finished after the segment had left the log.
         yield Tier2DeleteQueued(state.key)
     if state.residency & Residency.TIER1 and not has_warm:
         if state.residency & Residency.TIER0:
-            yield CompressionStarted(state.segment_id)  # it will be made anew
+            yield CompressionStarted(state.segment_id)  # it will be compressed again
         elif state.residency & Residency.TIER2:
             yield LocalEvicted(state.compressed_bytes)
         else:
@@ -54,17 +54,17 @@ def _corrections(state: SegmentState, *, has_warm: bool) -> Iterator[Payload]:
 
 
 def orphans(states: Iterable[SegmentState], *, warm: Iterable[int]) -> set[int]:
-    """Segments with a warm file that the manifest log does not count on."""
-    known = {state.segment_id for state in states if state.residency & Residency.TIER1}
-    return set(warm) - known
+    """Returns the segments with a warm file that the manifest log does not have in Tier 1."""
+    recorded = {state.segment_id for state in states if state.residency & Residency.TIER1}
+    return set(warm) - recorded
 
 
 def doubtful(
     states: Iterable[SegmentState], *, listed: Mapping[str, ObjectInfo]
 ) -> list[SegmentState]:
-    """Segments whose object a listing does not show as it was stored, by size and ETag.
+    """Returns the segments whose object is not listed with the recorded size and ETag.
 
-    A listing may be behind, so each is looked up.
+    A listing may be outdated, so the caller must check each object.
     """
     return [
         state
@@ -76,5 +76,5 @@ def doubtful(
     ]
 
 
-def _is_as_stored(state: SegmentState, found: ObjectInfo | None) -> bool:
-    return found is not None and (found.size, found.etag) == (state.compressed_bytes, state.etag)
+def _is_as_stored(state: SegmentState, listed: ObjectInfo | None) -> bool:
+    return listed is not None and (listed.size, listed.etag) == (state.compressed_bytes, state.etag)

@@ -1,7 +1,7 @@
-"""An object store whose passing failures are tried again: the one place where that is done.
+"""An object store that retries temporary failures; this is the only place where that is done.
 
-Only what says of itself that waiting helps is repeated: no network, a failing server, a throttle.
-Refused credentials and missing objects come back at once, and so does what was stopped on request.
+Only errors that a wait can resolve are retried: no network, a failing server, throttling. Refused
+credentials, missing objects and cancelled operations are raised at once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lakebed.base.retry import RetryPolicy, is_retryable, retry
 
 Result = TypeVar("Result")
 OnRetry = Callable[[str, Exception], None]
-"""Told the operation (put, get, head, delete, list) and what it failed with."""
+"""Called with the operation (put, get, head, delete, list) and its error."""
 
 
 class RetryingStore:
-    """An `ObjectStore` around another. As thread-safe as that and `random` are."""
+    """Wraps an `ObjectStore`. As thread-safe as that store and `random` are."""
 
     def __init__(
         self,
@@ -51,18 +51,18 @@ class RetryingStore:
         self._retry("delete", lambda: self._store.delete(key))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """A listing that breaks off is begun anew, so it is complete before the first is told."""
+        """Lists everything before yielding the first object: a failed listing starts again."""
         return iter(self._retry("list", lambda: list(self._store.list(prefix))))
 
     def _retry(self, operation: str, call: Callable[[], Result]) -> Result:
-        told = self._on_retry
+        on_retry = self._on_retry
         return retry(
             call,
             policy=self._policy,
             random=self._random,
             sleep_ns=self._sleep_ns,
             may_repeat=_may_repeat,
-            on_retry=None if told is None else lambda error: told(operation, error),
+            on_retry=None if on_retry is None else lambda error: on_retry(operation, error),
         )
 
 

@@ -1,8 +1,8 @@
-"""What an S3 store's failures mean, told from the error of its client library.
+"""Translates the errors of the S3 client library.
 
-The library puts the HTTP status and the server's answer into its error's text; S3's own code in
-that answer is the most exact, then the status, then the kind of the error. Without any of them
-there was no answer: network.
+The library's error text contains the HTTP status and the server's response. The S3 code in the
+response is the most exact, then the status, then the type of the error. Without any of them there
+was no response: a network failure.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _MEANINGS: dict[str, type[Tier2Error]] = {
 
 
 def translated(error: Exception, *, operation: str, key: str) -> Tier2Error:
-    """The error to raise instead; its text is one line."""
+    """Returns the error to raise instead; its text is one line."""
     full = str(error)
     text = " ".join(full.partition("\n\nDebug source")[0].split())[:_TEXT_MAX]
     return _meaning(error, full)(f"{operation} {key}: {text or type(error).__name__}")
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status, if there was an answer."""
+    """Returns the HTTP status, or None if there was no response."""
     match = _STATUS.search(str(error))
     return int(match[1]) if match else None
 
@@ -49,7 +49,7 @@ def _meaning(error: Exception, text: str) -> type[Tier2Error]:
     code = _CODE.search(text)
     if code and code[1] in _MEANINGS:
         return _MEANINGS[code[1]]
-    if _METADATA_SERVICE.search(text):  # asked as the last resort, where no credentials are given
+    if _METADATA_SERVICE.search(text):  # the library's last resort when there are no credentials
         return Unauthorised
     status = status_of(error)
     if isinstance(error, FileNotFoundError) or status == 404:

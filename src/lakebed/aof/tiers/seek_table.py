@@ -1,8 +1,8 @@
-"""The seek table of a warm file: where each frame is, and what it inflates to.
+"""The seek table of a warm file: where each frame is, and how many bytes it decompresses to.
 
-Whatever the bytes say, a table that was loaded is consistent: its frames fill the file up to the
-table itself, none of them is empty or larger than `FRAME_BYTES_MAX`, and there are no more of them
-than a segment can have. What the frames really inflate to is checked by whoever inflates them.
+A loaded table is always consistent, whatever the bytes are: its frames fill the file up to the
+table, none is empty or larger than `FRAME_BYTES_MAX`, and there are no more than a segment can
+have. Whether the frames really decompress to their sizes is checked when they are decompressed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakebed.base.errors import Corrupt, UnknownVersion
 
 
 class SeekTable:
-    """Frames by their number. Places are in the warm file, or in what it inflates to."""
+    """The frames by number. Offsets are in the warm file, or in the decompressed segment."""
 
     def __init__(self, entries: Iterable[SeekEntry]) -> None:
         self._compressed_ends = array("q", [0])
@@ -49,25 +49,26 @@ class SeekTable:
 
     @property
     def compressed_bytes(self) -> int:
-        """Without the table."""
+        """The size of all frames, without the table."""
         return self._compressed_ends[-1]
 
     def covering(self, start: int, end: int) -> range:
-        """The frames that have a byte of `[start, end)`, which lies inside and is not empty."""
+        """Returns the frames with a byte of `[start, end)`, which is within the segment and not
+        empty."""
         first = bisect_right(self._inflated_ends, start) - 1
         last = bisect_right(self._inflated_ends, end - 1) - 1
         return range(first, last + 1)
 
     def inflated(self, frame: int) -> range:
-        """The places of a frame's bytes, inflated."""
+        """Returns the range of a frame's bytes in the decompressed segment."""
         return range(self._inflated_ends[frame], self._inflated_ends[frame + 1])
 
     def compressed(self, frame: int) -> range:
-        """The places of a frame in the warm file."""
+        """Returns the range of a frame's bytes in the warm file."""
         return range(self._compressed_ends[frame], self._compressed_ends[frame + 1])
 
     def runs(self, frames: range, *, bytes_max: int) -> Iterator[range]:
-        """Neighbours that are fetched together: about `bytes_max`, but always one frame."""
+        """Yields adjacent frames to fetch together: about `bytes_max`, but at least one frame."""
         first = frames.start
         for frame in frames:
             if self._compressed_ends[frame + 1] - self._compressed_ends[first] > bytes_max:
@@ -79,7 +80,7 @@ class SeekTable:
 
 
 def load_seek_table(source: RangeSource) -> SeekTable:
-    """Read and check the table at the end of a warm file; `Corrupt` if it is not one."""
+    """Reads and checks the table at the end of a warm file; raises `Corrupt` if it is invalid."""
     footer = _load_footer(source)
     table_bytes = SKIPPABLE.size + footer.frame_count * SEEK_ENTRY.size + SEEK_FOOTER.size
     if not 0 < footer.frame_count <= FRAME_COUNT_MAX or table_bytes > source.size:
@@ -98,13 +99,15 @@ def load_seek_table(source: RangeSource) -> SeekTable:
 
 def _load_footer(source: RangeSource) -> SeekFooter:
     if source.size < SKIPPABLE.size + SEEK_FOOTER.size:
-        raise Corrupt("too short for a warm file", path=source.name, found=f"{source.size} bytes")
+        raise Corrupt(
+            "the file is too short for a warm file", path=source.name, found=f"{source.size} bytes"
+        )
     data = source.read_range(source.size - SEEK_FOOTER.size, SEEK_FOOTER.size)
     footer = SEEK_FOOTER.unpack(data)
     if footer.magic != SEEK_FOOTER_MAGIC:
         raise _wrong(source, "magic", found=hex(footer.magic))
     if footer.descriptor == SEEK_CHECKSUMS:
-        raise UnknownVersion("a seek table with checksums", path=source.name)
+        raise UnknownVersion("seek tables with checksums are not supported", path=source.name)
     if footer.descriptor:
         raise _wrong(source, "descriptor", found=hex(footer.descriptor))
     return footer

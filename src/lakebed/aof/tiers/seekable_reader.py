@@ -1,7 +1,7 @@
-"""Random reads in a warm file, wherever it is, at the cost of the frames they touch.
+"""Random reads in a warm file, at the cost of the frames they touch.
 
-Invariant: not more than `cache_bytes_max` of inflated frames are kept, least recently used first
-out, and always one. Bytes are checked when they are inflated, never later.
+Invariant: at most `cache_bytes_max` of decompressed frames are kept, but always at least one; the
+least recently used are dropped first. Bytes are checked when they are decompressed, never later.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ CACHE_BYTES_MAX = MIB
 
 
 class SeekableReader:
-    """Thread-safe.
+    """Reads the decompressed bytes of one warm file. Thread-safe.
 
-    Fetching and inflating are done outside the lock: two threads that want one frame at the same
-    moment both fetch it.
+    Frames are fetched and decompressed outside the lock: two threads that need the same frame at
+    the same moment both fetch it.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SeekableReader:
         cache_bytes_max: int = CACHE_BYTES_MAX,
         counters: ReadCounters | None = None,
     ) -> None:
-        """Fetches the seek table. `DataError` if the source is no warm file."""
+        """Fetches the seek table; raises a `DataError` if the source is not a warm file."""
         self._frames = Frames(source, dictionary=dictionary, counters=counters)
         self._cache_bytes_max = cache_bytes_max
         self._mutex = mutex
@@ -47,44 +47,44 @@ class SeekableReader:
 
     @property
     def size(self) -> int:
-        """Of the segment's file."""
+        """The size of the segment's file."""
         return self._frames.size
 
     def read(self, offset: int, length: int) -> bytes:
-        """The segment's bytes at `offset`: fewer than asked for only at its end."""
+        """Returns the segment's bytes at `offset`; fewer than `length` only at its end."""
         start, end = max(offset, 0), min(offset + length, self.size)
         if start >= end:
             return b""
-        wanted = self._frames.table.covering(start, end)
+        frames = self._frames.table.covering(start, end)
         parts = []
-        for frame, content in zip(wanted, self._contents(wanted), strict=True):
+        for frame, content in zip(frames, self._contents(frames), strict=True):
             place = self._frames.table.inflated(frame)
             first, last = max(start - place.start, 0), min(end - place.start, len(content))
             parts.append(content if last - first == len(content) else content[first:last])
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """Close the source and forget what is cached. Idempotent."""
+        """Closes the source and clears the cache. Idempotent."""
         self._frames.close()
         with self._mutex:
             self._cached.clear()
             self._cached_bytes = 0
 
-    def _contents(self, wanted: range) -> list[bytes]:
-        found = self._take(wanted)
-        for run in _runs(frame for frame in wanted if frame not in found):
-            found.update(zip(run, self._frames.inflate(run), strict=True))
-        contents = [found[frame] for frame in wanted]
-        self._keep(wanted, contents)
+    def _contents(self, frames: range) -> list[bytes]:
+        contents_by_frame = self._take(frames)
+        for run in _runs(frame for frame in frames if frame not in contents_by_frame):
+            contents_by_frame.update(zip(run, self._frames.inflate(run), strict=True))
+        contents = [contents_by_frame[frame] for frame in frames]
+        self._keep(frames, contents)
         return contents
 
-    def _take(self, wanted: range) -> dict[int, bytes]:
+    def _take(self, frames: range) -> dict[int, bytes]:
         with self._mutex:
-            return {frame: self._cached[frame] for frame in wanted if frame in self._cached}
+            return {frame: self._cached[frame] for frame in frames if frame in self._cached}
 
-    def _keep(self, wanted: range, contents: list[bytes]) -> None:
+    def _keep(self, frames: range, contents: list[bytes]) -> None:
         with self._mutex:
-            for frame, content in zip(wanted, contents, strict=True):
+            for frame, content in zip(frames, contents, strict=True):
                 self._cached_bytes += len(content) - len(self._cached.pop(frame, b""))
                 self._cached[frame] = content
             while self._cached_bytes > self._cache_bytes_max and len(self._cached) > 1:
@@ -93,7 +93,7 @@ class SeekableReader:
 
 
 def _runs(frames: Iterator[int]) -> Iterator[range]:
-    """Numbers that follow one another, as ranges."""
+    """Groups consecutive numbers into ranges."""
     run = range(0)
     for frame in frames:
         if run and frame == run.stop:

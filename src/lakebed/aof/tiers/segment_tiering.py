@@ -1,21 +1,22 @@
-"""Moving one segment from tier to tier, each step recorded before and after it is done.
+"""Moves one segment between tiers. Each step is recorded in the manifest log.
 
-    compress   Tier 0 → Tier 1   the warm file is made beside the segment
-    upload     Tier 1 → Tier 2   the object is made of the warm file
-    evict      out of Tier 0, or out of Tier 1: only what Tier 2 has confirmed
+    compress   Tier 0 → Tier 1   creates the warm file from the segment
+    upload     Tier 1 → Tier 2   creates the object from the warm file
+    evict      removes the copy in Tier 0 or Tier 1, if Tier 2 has confirmed its own
     hydrate    Tier 1 or 2 → Tier 0
-    archive    Tier 1 or 2 → `archive/`, for retention to let go of the segment after that
-    delete     out of Tier 2
+    archive    Tier 1 or 2 → `archive/`, before retention removes the segment
+    delete     removes the object from Tier 2
 
 Invariants:
-- a copy is durable before the record that names it, and the record that says it will go is durable
-  before the copy goes. So whatever the moment of a crash, the manifest log names nothing that is
-  not there, but for what a file system loses;
-- a segment's object has one key, told by the segment alone: an upload may be repeated after any
-  failure, and never makes a second object;
+
+- a copy is durable before the record that names it, and the record of a removal is durable before
+  the copy is removed. So after a crash at any moment, every copy that the manifest log names
+  exists, unless the file system lost it;
+- a segment's object has one key, which depends only on the segment: an upload may be repeated after
+  any failure and never creates a second object;
 - nothing leaves Tier 0 before the record of its object is durable.
 
-A segment is moved by one thread at a time: whoever calls these holds its `claim`.
+One thread at a time moves a segment: the callers of these methods hold its `claim`.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ _log = logging.getLogger(__name__)
 
 
 class RepairOutcome(Enum):
-    """Of looking after a segment's object."""
+    """The outcome of checking and repairing a segment's object."""
 
     WHOLE = "whole"
     UPLOADED = "uploaded again"
@@ -103,7 +104,7 @@ class RepairOutcome(Enum):
 
 
 class SegmentTiering:
-    """The moves of one log's segments. Different segments may be moved at the same time."""
+    """Moves the segments of one log. Different segments may be moved at the same time."""
 
     def __init__(
         self,
@@ -128,12 +129,15 @@ class SegmentTiering:
         self.should_stop = should_stop
         self._claimed: set[int] = set()  # guarded by the log's mutex
         self._generation = fork_guard.generation()
-        # Set by whoever has workers: told when a segment that they left alone may be moved again.
+        # Set by the scheduler; called when a caller other than its workers releases a segment.
         self.on_released: Callable[[], None] = lambda: None
 
     @contextlib.contextmanager
     def claim(self, segment_id: int, *, is_worker: bool = False) -> Iterator[None]:
-        """`Busy` if somebody else moves the segment now. A worker knows itself what is next."""
+        """Reserves the segment for a move; raises `Busy` if another thread is moving it.
+
+        Workers set `is_worker`, so that their own releases do not wake them.
+        """
         with self._state.mutex:
             if self._state.is_closed:
                 raise Closed(f"{self._state.name}: the log is closed")
@@ -145,30 +149,32 @@ class SegmentTiering:
         finally:
             with self._state.mutex:
                 self._claimed.discard(segment_id)
-            self._notifier.notify()  # closing waits for it
+            self._notifier.notify()  # `close` waits for this
             if not is_worker:
                 self.on_released()
 
     def close(self) -> None:
-        """Wait for the moves under way, which are cut short; none begins in a closed log."""
-        while self._generation == fork_guard.generation():  # those of a parent go on there
+        """Waits for running moves, which stop early. No move begins in a closed log."""
+        while (
+            self._generation == fork_guard.generation()
+        ):  # after a fork, moves continue only in the parent
             released = self._notifier.next_change()
             if not self.claimed():
                 return
             released.wait()
 
     def claimed(self) -> frozenset[int]:
-        """What is being moved now."""
+        """Returns the ids of the segments being moved."""
         with self._state.mutex:
             return frozenset(self._claimed)
 
     def owner(self, key: str) -> int:
-        """The segment whose object has that key."""
+        """Returns the id of the segment whose object has that key."""
         parsed = SegmentKey.parse(key, prefix=self._prefix)
         return MANIFEST_ITSELF if parsed is None else parsed.segment_id
 
     def compress(self, segment_id: int, *, give_way: Callable[[], None] | None = None) -> WarmName:
-        """Make the warm file, if there is none. `give_way` is called before each frame."""
+        """Creates the warm file if there is none. `give_way` is called before each frame."""
         info, state = self._find(segment_id)
         if state.residency & Residency.TIER1:
             name = self._cold.warm_names().get(segment_id)
@@ -179,7 +185,7 @@ class SegmentTiering:
         return self._compress(info, state, give_way)
 
     def upload(self, segment_id: int) -> None:
-        """Make the object, by way of the warm file; returns when that is confirmed and durable."""
+        """Creates the object from the warm file; returns once that is confirmed and recorded."""
         info, state = self._find(segment_id)
         if state.residency & Residency.TIER2:
             return
@@ -190,14 +196,14 @@ class SegmentTiering:
         except DataError as error:
             if info.tier:
                 raise
-            # The warm file is damaged, and what it was made of is here still.
+            # The warm file is damaged, but the segment that it was made from is still in Tier 0.
             self._log_event("warm_file_damaged", segment_id, error=error)
             name = self._compress(*self._find(segment_id))
             self._upload(info, name, key, is_repeated=True)
         self._log_event("tier2_upload_done", segment_id, key=key)
 
     def evict(self, segment_id: int) -> int:
-        """Take a segment out of Tier 0; the bytes that sets free. Tier 2 must have it."""
+        """Removes a segment that Tier 2 has from Tier 0; returns the number of bytes freed."""
         info, state = self._find(segment_id)
         if info.tier:
             return 0
@@ -208,7 +214,10 @@ class SegmentTiering:
         return state.durable_bytes
 
     def evict_warm(self, segment_id: int) -> int:
-        """Take a segment that is not in Tier 0 out of Tier 1 as well; the bytes set free."""
+        """Removes a segment that is not in Tier 0 from Tier 1 as well; Tier 2 must have it.
+
+        Returns the number of bytes freed.
+        """
         info, state = self._find(segment_id)
         if info.tier != 1:
             return 0
@@ -218,7 +227,7 @@ class SegmentTiering:
         return state.compressed_bytes
 
     def hydrate(self, segment_id: int) -> None:
-        """Bring a segment back into Tier 0. A warm file that fails is given up for the object."""
+        """Restores a segment to Tier 0. If its warm file fails, the object is used instead."""
         info, state = self._find(segment_id)
         if not info.tier:
             return None
@@ -242,7 +251,7 @@ class SegmentTiering:
         return None
 
     def repair(self, segment_id: int) -> RepairOutcome:
-        """See that the segment's object is there; make it anew if that is possible."""
+        """Checks that the segment's object exists, and creates it again if possible."""
         info, state = self._find(segment_id)
         if not state.residency & Residency.TIER2:
             return RepairOutcome.WHOLE
@@ -251,7 +260,7 @@ class SegmentTiering:
             if etag != state.etag or state.needs_repair:
                 self._record(UploadDone(state.key, etag), info)
             return RepairOutcome.FOUND if state.needs_repair else RepairOutcome.WHOLE
-        # First of all: until it is there again no local copy may go.
+        # Recorded first: until the object exists again, no local copy may be evicted.
         self._record(HydrationFailed(ReasonCode.MISSING), info)
         if not state.residency & (Residency.TIER0 | Residency.TIER1):
             return RepairOutcome.LOST
@@ -259,10 +268,10 @@ class SegmentTiering:
         return RepairOutcome.UPLOADED
 
     def archive(self, segment_id: int) -> ArchivedName:
-        """Restore a segment into the archive from a colder tier, if it is not there yet.
+        """Restores a segment from a colder tier into the archive, if it is not there yet.
 
-        It stays in the log. A copy that fails is given up for the next one; what the last of them
-        failed with is raised.
+        The segment stays in the log. If a copy fails, the next one is tried; if all fail, the last
+        error is raised.
         """
         _, state = self._find(segment_id)
         existing = self._archived(state)
@@ -271,7 +280,9 @@ class SegmentTiering:
         places = self._cold.infos(
             iter([state._replace(residency=state.residency & ~Residency.TIER0)])
         )
-        failure: LakebedError = NotFound(f"{self._state.name}: no copy of segment {segment_id}")
+        failure: LakebedError = NotFound(
+            f"{self._state.name}: segment {segment_id} has no copy in a colder tier"
+        )
         for source in (source for place in places for source in self._cold.sources(place)):
             try:
                 name = self._restore_archived(source, state)
@@ -284,8 +295,11 @@ class SegmentTiering:
         raise failure
 
     def delete(self, key: str, *, segment_id: int = MANIFEST_ITSELF) -> None:
-        """Delete an object whose delete is queued; by default that of a segment that is gone."""
-        self._journal.commit()  # what says that it will go is durable before it goes
+        """Deletes an object whose delete is queued.
+
+        `segment_id` is the segment that has it; the default is for the object of a removed segment.
+        """
+        self._journal.commit()  # the record of the delete must be durable first
         self._cold.store.delete(key)
         self._journal.append(Tier2Deleted(key), segment_id=segment_id, logical_offset=0)
         self._journal.commit()
@@ -332,17 +346,17 @@ class SegmentTiering:
         return name
 
     def _warm_name(self, info: SegmentInfo) -> WarmName:
-        """By the sealing time, which the footer has."""
+        """Returns the warm file's name, with the sealing time from the footer."""
         name = SegmentName(info.segment_id, info.base_offset, info.created_at)
         with self._disk.open(info.path) as file:
             footer = read_footer(file, info.path, name)
         if footer is None:
-            raise Corrupt("a sealed segment without footer", path=info.path)
+            raise Corrupt("the sealed segment has no footer", path=info.path)
         return WarmName(info.segment_id, info.base_offset, footer.sealed_at)
 
     def _upload(self, info: SegmentInfo, name: WarmName, key: str, *, is_repeated: bool) -> None:
         self._record(UploadStarted(key), info)
-        self._journal.commit()  # an object that nobody knows of would stay for ever
+        self._journal.commit()  # an object without a record would never be deleted
         try:
             etag = self._put(key, self._cold.warm_path(name), is_repeated=is_repeated)
         except (Tier2Error, DataError) as error:
@@ -353,7 +367,7 @@ class SegmentTiering:
         try:
             self._record(UploadDone(key, etag), info)
         except NotFound:
-            # Retention was faster. The delete it queued may have come before the object.
+            # Retention removed the segment. Its queued delete may have run before the upload.
             queued = Tier2DeleteQueued(key)
             self._journal.append(queued, segment_id=MANIFEST_ITSELF, logical_offset=0)
             raise
@@ -379,21 +393,27 @@ class SegmentTiering:
         return self._confirmed(key, facts)
 
     def _confirmed(self, key: str, facts: WarmFacts) -> str:
-        """The ETag, if the object is what was to be stored; `Missing` if it is not there or not."""
-        found = self._cold.store.head(key)
-        crc64 = (found.metadata or {}).get(CRC64)
-        if (found.size, crc64) != (facts.compressed_bytes, crc64_text(facts.crc64)):
-            raise Missing(f"{key}: another object is stored there")
-        return found.etag
+        """Returns the ETag if the object is the one that was to be stored.
+
+        Raises `Missing` if there is no object, or another one.
+        """
+        stored = self._cold.store.head(key)
+        crc64 = (stored.metadata or {}).get(CRC64)
+        if (stored.size, crc64) != (facts.compressed_bytes, crc64_text(facts.crc64)):
+            raise Missing(f"{key}: another object is stored under this key")
+        return stored.etag
 
     def _check_evictable(self, state: SegmentState) -> None:
         name, segment_id = self._state.name, state.segment_id
         is_doubtful = state.pending & Pending.DELETE or state.needs_repair
         if not state.residency & Residency.TIER2 or is_doubtful:
-            raise InputError(f"{name}: segment {segment_id} is not in Tier 2")
+            raise InputError(
+                f"{name}: segment {segment_id} is not safely in Tier 2; upload or repair it"
+            )
 
     def _leave_tier(self, info: SegmentInfo, state: SegmentState, size: int) -> None:
-        """Record that the local copy goes, look at the next colder one from now on, remove it."""
+        """Records the eviction, switches reads to the next colder copy, and removes the local
+        one."""
         self._journal.commit()
         residency = state.residency & ~(Residency.TIER0 if info.tier == 0 else Residency.TIER1)
         colder = self._cold.infos(iter([state._replace(residency=residency)]))
@@ -403,7 +423,10 @@ class SegmentTiering:
         self._remove(info.path)
 
     def _restore(self, info: SegmentInfo) -> SegmentInfo:
-        """An object whose bytes are wrong is fetched again: damage on the way looks the same."""
+        """Restores the segment.
+
+        A damaged object is fetched again: damage in transit looks the same.
+        """
         for _ in range(ANSWERS_MAX - 1 if info.tier == 2 else 0):
             with contextlib.suppress(DataError):
                 return self._restore_once(info)
@@ -420,7 +443,10 @@ class SegmentTiering:
         )
 
     def _archived(self, state: SegmentState) -> ArchivedName | None:
-        """Its file in the archive, if a good one is there: a crash came before the retirement."""
+        """Returns the segment's file in the archive, if a good one exists.
+
+        It exists if a crash came before the segment was retired.
+        """
         for name in filter(None, map(ArchivedName.parse, self._disk.names(self._paths.archive))):
             if name.segment_id == state.segment_id:
                 with contextlib.suppress(DataError):
@@ -439,41 +465,43 @@ class SegmentTiering:
         return name
 
     def _etag_of(self, state: SegmentState) -> str:
-        """Of the segment's object; empty if it is not there, or another one is."""
+        """Returns the ETag of the segment's object; empty if there is no object, or another one."""
         try:
-            found = self._cold.store.head(state.key)
+            stored = self._cold.store.head(state.key)
         except Missing:
             return ""
-        crc64 = (found.metadata or {}).get(SEGMENT_CRC64)
+        crc64 = (stored.metadata or {}).get(SEGMENT_CRC64)
         expected = (state.compressed_bytes, crc64_text(state.segment_crc64))
-        return found.etag if (found.size, crc64) == expected else ""
+        return stored.etag if (stored.size, crc64) == expected else ""
 
-    # What is known.
+    # State.
 
     @property
     def _journal(self) -> Journal:
         journal = self._recorder.journal
         if journal is None:
-            raise BadConfig(f"{self._state.name}: without its manifest log nothing is moved")
+            raise BadConfig(
+                f"{self._state.name}: segments cannot be moved while the manifest log is off"
+            )
         return journal
 
     def _find(self, segment_id: int) -> tuple[SegmentInfo, SegmentState]:
-        """A sealed segment, and what the manifest log says of it."""
+        """Returns a sealed segment and its recorded state."""
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
         state = self._journal.state(segment_id)
         if info is None or state is None:
-            raise NotFound(f"{self._state.name}: there is no sealed segment {segment_id}")
+            raise NotFound(f"{self._state.name}: sealed segment {segment_id} does not exist")
         return info, state
 
     def _record(self, payload: Payload, info: SegmentInfo) -> None:
         self._change(payload, info, place=None)
 
     def _change(self, payload: Payload, info: SegmentInfo, *, place: SegmentInfo | None) -> None:
-        """Record it, and where the segment is read from now on.
+        """Records the change and, with `place`, where the segment is read from now on.
 
-        `NotFound` if the segment has left the log meanwhile: then nothing is recorded, for it would
-        come back.
+        Raises `NotFound`, and records nothing, if the segment has left the log: a record would
+        bring it back.
         """
         with self._state.mutex:
             if self._state.chain.find(info.segment_id) is None:
@@ -494,11 +522,13 @@ class SegmentTiering:
 
 
 def _check_identity(footer: SegmentFooter, state: SegmentState, *, path: str) -> None:
-    """It must be the footer of the segment that was recorded as sealed."""
-    found = (footer.segment_index, footer.payload_checksum)
+    """Raises `Corrupt` unless the footer is that of the segment recorded as sealed."""
+    actual = (footer.segment_index, footer.payload_checksum)
     expected = (state.segment_id, state.segment_crc64)
-    if found != expected:
-        raise Corrupt("another segment's bytes", path=path, expected=expected, found=found)
+    if actual != expected:
+        raise Corrupt(
+            "the bytes belong to another segment", path=path, expected=expected, found=actual
+        )
 
 
 def _reason(error: LakebedError, *, tier: int) -> ReasonCode:

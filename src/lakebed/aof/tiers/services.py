@@ -1,4 +1,4 @@
-"""What the tiers of all logs of a root share: the settings, and the object stores they use."""
+"""The settings and object stores that the tiers of all logs of a root share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class TierServices:
-    """One for each root that is open."""
+    """The shared services of one open root."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class TierServices:
         store: ObjectStore | None = None,
         own_store: ObjectStore | None = None,
     ) -> None:
-        """`store` takes the place of whatever an address means.
+        """`store` replaces the store of every address.
 
-        `own_store` is in the root's own object store, if that can be reached: then it is where new
-        logs have their Tier 2, unless the settings say otherwise.
+        `own_store` is a store in the root's own object store, if that is available. New logs then
+        have their Tier 2 there, unless the settings name another address.
         """
         self.config = config or SharedTierConfig()
         self.counters = Counters()
@@ -51,7 +51,7 @@ class TierServices:
         self._disk = disk
         self._runner = runner
         self._random = random or Random()
-        self._given = store
+        self._store_override = store
         self._own_store = own_store
         self._stopped = runner.event()
         self._mutex = runner.mutex()
@@ -60,34 +60,34 @@ class TierServices:
 
     @property
     def address(self) -> str:
-        """Of Tier 2, for logs that are created now."""
+        """The address of Tier 2 for new logs."""
         return self.config.url or (OWN_FOLDER if self._own_store is None else OWN_STORE)
 
     def check_address(self, address: str) -> None:
-        """`BadConfig` if nothing at that address can be reached from here."""
-        if address == OWN_STORE and self._own_store is None and self._given is None:
+        """Raises `BadConfig` if that address cannot be reached from here."""
+        if address == OWN_STORE and self._own_store is None and self._store_override is None:
             raise BadConfig(
-                f"{address}: this log's Tier 2 is inside its store: "
-                "open the log through lakebed.Store, not by itself"
+                f"{address}: this log's Tier 2 is in the object store of its own root: "
+                "open the log through lakebed.Store"
             )
 
     def store(self, address: str, *, is_writer: bool = False) -> ObjectStore:
-        """The store at an address that a log has recorded; failures that pass are tried again.
+        """Opens the store at an address that a log has recorded. Temporary failures are retried.
 
-        The root's own folder is cleaned for its first writer: who has the root's lock is alone.
+        For its first writer the root's own folder is cleaned: that writer holds the root's lock.
         """
         self.check_address(address)
-        if self._given is not None:
-            found = self._given
+        if self._store_override is not None:
+            store = self._store_override
         elif address == OWN_STORE and self._own_store is not None:
-            found = self._own_store
+            store = self._own_store
         else:
             url = os.path.join(self._root, OWN_FOLDER) if address == OWN_FOLDER else address
-            found = open_object_store(url, disk=self._disk, options=self.config.s3_options())
+            store = open_object_store(url, disk=self._disk, options=self.config.s3_options())
             if is_writer and address == OWN_FOLDER:
-                self._clean(found)
+                self._clean(store)
         return RetryingStore(
-            found,
+            store,
             random=self._random,
             sleep_ns=self._sleep_ns,
             policy=self.config.retry_policy(),
@@ -95,27 +95,27 @@ class TierServices:
         )
 
     def stop(self) -> None:
-        """Nothing is tried again from here on: who waits to do so is told `Cancelled`."""
+        """Ends all retries: threads that wait for one get `Cancelled`."""
         self._stopped.set()
 
     def _sleep_ns(self, duration_ns: int) -> None:
         if self._stopped.wait(duration_ns / NS_PER_S):
-            raise Cancelled("Tier 2: stopped on request")
+            raise Cancelled("Tier 2: the retry was stopped on request")
 
-    def _clean(self, found: ObjectStore) -> None:
-        """Once, and before anything is put."""
+    def _clean(self, store: ObjectStore) -> None:
+        """Removes leftovers once, before anything is put."""
         with self._mutex:
             is_clean, self._is_clean = self._is_clean, True
-        if not is_clean and isinstance(found, FolderStore):
-            with contextlib.suppress(LakebedError):  # what is left takes space, no more
-                found.remove_leftovers()
+        if not is_clean and isinstance(store, FolderStore):
+            with contextlib.suppress(LakebedError):  # leftovers only take space
+                store.remove_leftovers()
 
     def _on_retry(self, operation: str, error: Exception) -> None:
         self._retries.add()
         event(_log, "tier2_retry", level=logging.WARNING, operation=operation, error=error)
 
     def cold(self, paths: LogPaths, address: str, *, is_writer: bool = False) -> ColdSegments:
-        """The colder copies of a log's segments."""
+        """Returns the colder copies of a log's segments."""
         return ColdSegments(
             self._disk,
             paths.warm,

@@ -1,10 +1,10 @@
-"""What is to be done next with the tiers: decisions over values, without I/O.
+"""Decides what to do next with the tiers, without I/O.
 
-- Every sealed segment is compressed, then uploaded: the oldest first. What failed waits its time;
-  what was refused for want of rights waits for an operator.
-- Tier 0 holds what fits its budget with room for the next segment: beyond that the segments leave
-  that were used least recently, if Tier 2 has them and nobody pins them.
-- Tier 1 the same, but for the warm files of segments that are in Tier 0 too.
+- Every sealed segment is compressed and then uploaded, oldest first. What failed waits for its
+  retry; what was refused for lack of permission waits for an operator.
+- Tier 0 keeps what fits its budget with room for the next segment. Beyond that, the least recently
+  used segments leave, if Tier 2 has them and they are not pinned.
+- Tier 1 is the same, except for the warm files of segments that are also in Tier 0.
 """
 
 from __future__ import annotations
@@ -17,43 +17,49 @@ from lakebed.aof.manifest.state import Failures, Pending, Residency, SegmentStat
 
 
 class Circumstances(NamedTuple):
-    """What is known of a log's segments besides their states."""
+    """Facts about a log's segments in addition to their states."""
 
-    claimed: Collection[int]  # being moved
-    retry_at_ns: Mapping[int, int]  # when something that failed may be tried again
-    used_at_ns: Mapping[int, int]  # by a reader; 0 if never
+    claimed: Collection[int]  # segments being moved
+    retry_at_ns: Mapping[int, int]  # when a failed segment may be retried
+    used_at_ns: Mapping[int, int]  # when a reader last used the segment
     is_pinned: Callable[[int], bool]
     now_ns: int
 
 
-def next_compression(states: Iterable[SegmentState], around: Circumstances) -> SegmentState | None:
-    """The oldest segment that no colder tier has."""
-    return _first(states, around, _wants_compression)
+def next_compression(
+    states: Iterable[SegmentState], circumstances: Circumstances
+) -> SegmentState | None:
+    """Returns the oldest segment that no colder tier has, or None."""
+    return _first(states, circumstances, _wants_compression)
 
 
-def next_upload(states: Iterable[SegmentState], around: Circumstances) -> SegmentState | None:
-    """The oldest segment that has a warm file and no object."""
-    return _first(states, around, _wants_upload)
+def next_upload(
+    states: Iterable[SegmentState], circumstances: Circumstances
+) -> SegmentState | None:
+    """Returns the oldest segment that has a warm file but no object, or None."""
+    return _first(states, circumstances, _wants_upload)
 
 
-def next_due_ns(states: Iterable[SegmentState], around: Circumstances) -> int | None:
-    """How long until something that failed may be tried again; None if nothing is to be."""
-    waiting = [
-        around.retry_at_ns[state.segment_id] - around.now_ns
+def next_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) -> int | None:
+    """Returns how long until a failed segment may be retried; None if there is none."""
+    delays = [
+        circumstances.retry_at_ns[state.segment_id] - circumstances.now_ns
         for state in states
-        if around.retry_at_ns.get(state.segment_id, 0) > around.now_ns
+        if circumstances.retry_at_ns.get(state.segment_id, 0) > circumstances.now_ns
         and (_wants_compression(state) or _wants_upload(state))
     ]
-    return min(waiting, default=None)
+    return min(delays, default=None)
 
 
 def waiting(states: Iterable[SegmentState]) -> set[int]:
-    """Segments that are to be compressed or uploaded."""
-    return {s.segment_id for s in states if _wants_compression(s) or _wants_upload(s)}
+    """Returns the segments that must be compressed or uploaded."""
+    return {
+        state.segment_id for state in states if _wants_compression(state) or _wants_upload(state)
+    }
 
 
 def held_bytes(states: Iterable[SegmentState]) -> int:
-    """Of Tier 0, what may not leave it yet: no colder tier keeps it. Pins are not looked at."""
+    """Returns the bytes in Tier 0 that no colder tier has yet. Pins are not considered."""
     return sum(
         state.durable_bytes
         for state in states
@@ -62,27 +68,37 @@ def held_bytes(states: Iterable[SegmentState]) -> int:
 
 
 def tier0_evictions(
-    states: Iterable[SegmentState], around: Circumstances, *, excess_bytes: int
+    states: Iterable[SegmentState], circumstances: Circumstances, *, excess_bytes: int
 ) -> Iterator[SegmentState]:
-    """Segments to take out of Tier 0, until that much is free or none is left that may go."""
-    may_go = [
-        state for state in states if state.residency & Residency.TIER0 and _is_stored(state, around)
+    """Yields segments to remove from Tier 0 until `excess_bytes` are freed, or none is left."""
+    evictable = [
+        state
+        for state in states
+        if state.residency & Residency.TIER0 and _is_stored(state, circumstances)
     ]
-    return _until(sorted(may_go, key=_recency(around)), excess_bytes, lambda s: s.durable_bytes)
+    return _until(
+        sorted(evictable, key=_recency(circumstances)),
+        excess_bytes,
+        lambda state: state.durable_bytes,
+    )
 
 
 def tier1_evictions(
-    states: Iterable[SegmentState], around: Circumstances, *, excess_bytes: int
+    states: Iterable[SegmentState], circumstances: Circumstances, *, excess_bytes: int
 ) -> Iterator[SegmentState]:
-    """The same for Tier 1, of segments that are not in Tier 0."""
-    may_go = [
+    """Yields segments to remove from Tier 1, in the same way, that are not in Tier 0."""
+    evictable = [
         state
         for state in states
         if state.residency & Residency.TIER1
         and not state.residency & Residency.TIER0
-        and _is_stored(state, around)
+        and _is_stored(state, circumstances)
     ]
-    return _until(sorted(may_go, key=_recency(around)), excess_bytes, lambda s: s.compressed_bytes)
+    return _until(
+        sorted(evictable, key=_recency(circumstances)),
+        excess_bytes,
+        lambda state: state.compressed_bytes,
+    )
 
 
 def _wants_compression(state: SegmentState) -> bool:
@@ -107,23 +123,23 @@ def _wants_upload(state: SegmentState) -> bool:
 
 def _first(
     states: Iterable[SegmentState],
-    around: Circumstances,
-    is_wanted: Callable[[SegmentState], bool],
+    circumstances: Circumstances,
+    is_next: Callable[[SegmentState], bool],
 ) -> SegmentState | None:
     for state in states:
         number = state.segment_id
-        is_due = around.retry_at_ns.get(number, 0) <= around.now_ns
-        if is_due and number not in around.claimed and is_wanted(state):
+        is_due = circumstances.retry_at_ns.get(number, 0) <= circumstances.now_ns
+        if is_due and number not in circumstances.claimed and is_next(state):
             return state
     return None
 
 
-def _is_stored(state: SegmentState, around: Circumstances) -> bool:
-    """Whether a local copy may go: Tier 2 has the segment, and keeps it; nobody needs it here."""
+def _is_stored(state: SegmentState, circumstances: Circumstances) -> bool:
+    """Returns whether a local copy may be removed: Tier 2 has the segment, and it is not in use."""
     return (
         _is_kept(state)
-        and state.segment_id not in around.claimed
-        and not around.is_pinned(state.segment_id)
+        and state.segment_id not in circumstances.claimed
+        and not circumstances.is_pinned(state.segment_id)
     )
 
 
@@ -136,8 +152,8 @@ def _is_kept(state: SegmentState) -> bool:
     )
 
 
-def _recency(around: Circumstances) -> Callable[[SegmentState], tuple[int, int]]:
-    return lambda state: (around.used_at_ns.get(state.segment_id, 0), state.segment_id)
+def _recency(circumstances: Circumstances) -> Callable[[SegmentState], tuple[int, int]]:
+    return lambda state: (circumstances.used_at_ns.get(state.segment_id, 0), state.segment_id)
 
 
 def _until(

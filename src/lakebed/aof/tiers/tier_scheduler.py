@@ -1,12 +1,12 @@
-"""The tiers of one log, driven by themselves: the jobs of the workers, and when there are any.
+"""Schedules the tiering of one log: the workers' jobs, and when they are due.
 
-`tier_plan` says what is next, `segment_tiering` does it, the manager's coordinator calls. A log
-whose tiering is off has none of this: its segments stay until somebody moves them.
+`tier_plan` decides what is next, `segment_tiering` does it, and the manager's coordinator calls
+this module. A log with tiering off has no scheduler: its segments move only on request.
 
-- Compressing and uploading wait until it is time, as `tiering_policy` has it. Bringing back,
-  evicting and what a person asks for does not.
-- A job that fails is tried again later, with growing delays; one that is refused for want of rights
-  waits for an operator.
+- Compression and uploads wait until `tiering_policy` allows them. Hydration, eviction and explicit
+  requests do not wait.
+- A failed job is retried with growing delays. One that is refused for lack of permission waits for
+  an operator.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from lakebed.base.retry import Backoff
 
 _log = logging.getLogger(__name__)
 IN_USE_NS = 60 * NS_PER_S
-"""For so long after a read a segment is not driven out for another that is read."""
+"""How long after a read a segment is not evicted to make room for another one."""
 NOTED_NS = NS_PER_S
-"""For so long after a read the next ones of the segment are not noted."""
+"""How long after a noted read further reads of the segment are not noted."""
 
 Pick = Callable[..., SegmentState | None]
 
 
 class TierScheduler:
-    """Thread-safe. Made for a log whose tiering is on."""
+    """Schedules the tiering of one log. Thread-safe."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class TierScheduler:
         wake: Callable[[], None],
         watch: Callable[[], None],
     ) -> None:
-        """`wake` makes the coordinator look at its work again, `watch` for a pause to do it in."""
+        """`wake` makes the coordinator look for work; `watch` makes it watch for a pause."""
         self.name = context.state.name
         self._state = context.state
         self._clock = context.clock
@@ -85,32 +85,34 @@ class TierScheduler:
             context, recorder, config=config, budget=budget, metrics=metrics, wake=wake
         )
         self._pace = TieringThrottle(context, self.admission, config.pacing())
-        # The log's mutex guards these.
+        # Guarded by the log's mutex.
         self._used_at_ns: dict[int, int] = {}
         self._retry_at_ns: dict[int, int] = {}
         self._backoffs: dict[int, Backoff] = {}
-        self._is_reconciled = False  # the upkeep's own, as is the next
+        self._is_reconciled = False  # used only by the upkeep, like the next field
         self._upkeep_backoff = Backoff(RETRY, random)
         tiers.cold.on_failure = self._on_warm_file_failed
         tiers.moves.on_released = recorder.on_chunk_sealed = wake
         self.measure()
 
-    # What happens to the log.
+    # Changes of the log.
 
     def on_sealed(self) -> None:
-        """A segment was sealed: there is work, at the latest in the next pause."""
+        """Starts the work for a sealed segment, at the latest in the next pause."""
         self.measure()
         if 0 in self.times_due_ns():
             self._wake()
         else:
             self._watch()
 
-    # What readers do.
+    # Reads.
 
     def on_used(self, info: SegmentInfo) -> None:
-        """A reader reads the segment."""
+        """Notes that a reader reads the segment, and requests it if it is not in Tier 0."""
         now_ns = self._clock.monotonic_ns()
-        last_ns = self._used_at_ns.get(info.segment_id)  # without the mutex, for every read asks
+        last_ns = self._used_at_ns.get(
+            info.segment_id
+        )  # read without the mutex, because every read comes here
         is_noted = last_ns is not None and now_ns - last_ns < NOTED_NS
         if is_noted and (not info.tier or info.segment_id in self._hydrations):
             return
@@ -123,14 +125,14 @@ class TierScheduler:
                 self.request(following.segment_id, Priority.PREFETCH)
 
     def on_followed(self, segment_id: int) -> None:
-        """A follower begins there."""
+        """Requests the segment where a follower begins, if it is not in Tier 0."""
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
         if info is not None and info.tier:
             self.request(info.segment_id, Priority.FOLLOWER)
 
     def request(self, segment_id: int, priority: Priority) -> None:
-        """Have a segment brought back into Tier 0; it waits until there is room."""
+        """Requests that a segment is restored to Tier 0; it waits until there is room."""
         self._hydrations.add(segment_id, priority, now_ns=self._clock.monotonic_ns())
         self._wake()
         self._watch()
@@ -140,10 +142,10 @@ class TierScheduler:
 
     @property
     def queue_depth(self) -> int:
-        """Segments that wait to come back."""
+        """The number of segments waiting to be restored."""
         return len(self._hydrations)
 
-    # Jobs: each does one thing, and tells whether there was one.
+    # Jobs: each moves one segment, and returns whether there was one to move.
 
     def compress_next(self) -> bool:
         return self._run(next_compression, self._compress)
@@ -152,50 +154,56 @@ class TierScheduler:
         return self._run(next_upload, self._tiers.moves.upload)
 
     def hydrate_next(self) -> bool:
-        wanted = self._hydrations.take()
-        if wanted is None:
+        request = self._hydrations.take()
+        if request is None:
             return False
-        segment_id, priority, asked_ns = wanted
+        segment_id, priority, requested_ns = request
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
         if info is None or not info.tier:
             return True
-        if not self._may_hydrate(info.end or 0, wanted):
-            if priority is not Priority.PREFETCH:  # which nobody asked for
-                self._hydrations.add(segment_id, priority, now_ns=asked_ns)
+        if not self._may_hydrate(info.end or 0, request):
+            if priority is not Priority.PREFETCH:  # a prefetch is dropped
+                self._hydrations.add(segment_id, priority, now_ns=requested_ns)
             return priority is Priority.PREFETCH
         with self._state.mutex:
-            self._used_at_ns[segment_id] = max(self._used_at_ns.get(segment_id, 0), asked_ns)
+            self._used_at_ns[segment_id] = max(self._used_at_ns.get(segment_id, 0), requested_ns)
         if self._do(segment_id, self._tiers.moves.hydrate):
-            self._metrics.hydration_latency_ns.observe(self._clock.monotonic_ns() - asked_ns)
+            self._metrics.hydration_latency_ns.observe(self._clock.monotonic_ns() - requested_ns)
         return True
 
-    def _may_hydrate(self, size: int, wanted: HydrationRequest) -> bool:
-        """Whether there is room; in a pause also if others, which are not in use, can leave for it.
-        Until they have, it takes room that is kept for bursts."""
+    def _may_hydrate(self, size: int, request: HydrationRequest) -> bool:
+        """Returns whether Tier 0 has room for the segment.
+
+        In a pause it also may be restored if unused segments can leave for it. Until they have
+        left, it takes room that is kept for bursts.
+        """
         excess = self.admission.tier0_excess(is_pause=True, more_bytes=size)
         if excess <= 0:
             return True
-        is_urgent = wanted.priority is not Priority.PREFETCH and self._pace.is_pause
+        is_urgent = request.priority is not Priority.PREFETCH and self._pace.is_pause
         if not is_urgent or self.admission.tier0_excess(is_pause=False, more_bytes=size) > 0:
             return False
-        around = self._circumstances()
-        used_at_ns = around.used_at_ns
-        # It may have been read again since it was first asked for.
-        unused_ns = max(wanted.asked_ns, used_at_ns.get(wanted.segment_id, 0)) - IN_USE_NS
+        circumstances = self._circumstances()
+        used_at_ns = circumstances.used_at_ns
+        # The segment may have been read again since it was first requested.
+        unused_ns = max(request.requested_ns, used_at_ns.get(request.segment_id, 0)) - IN_USE_NS
         unused = [
             state
             for state in self._states()
             if used_at_ns.get(state.segment_id, unused_ns) <= unused_ns
         ]
-        leaving = tier0_evictions(unused, around, excess_bytes=excess)
+        leaving = tier0_evictions(unused, circumstances, excess_bytes=excess)
         return sum(state.durable_bytes for state in leaving) >= excess
 
     def upkeep(self) -> int | None:
-        """Look after Tier 2 once, evict what is beyond the budgets, archive the manifest log's
-        chunks. ns until what failed of it is tried again, or None."""
-        works = (self._reconcile, self._evict, self._archive_chunks)
-        failures = [error for work in works if (error := _failure(work)) is not None]
+        """Checks Tier 2 once, evicts what exceeds the budgets, and archives the manifest log's
+        chunks.
+
+        Returns the nanoseconds until failed work is retried, or None.
+        """
+        jobs = (self._reconcile, self._evict, self._archive_chunks)
+        failures = [error for job in jobs if (error := _failure(job)) is not None]
         failures = [error for error in failures if not isinstance(error, Cancelled)]
         self.measure()
         if self.room_due_ns():
@@ -210,33 +218,40 @@ class TierScheduler:
         return self._upkeep_backoff.next_ns()
 
     def times_due_ns(self) -> list[int]:
-        """How long until it may be time for what is compressed, uploaded or brought back next; 0:
-        it is."""
+        """Returns how long until the next compression, upload and hydration may be due.
+
+        0 means that it is due now.
+        """
         hydration = [self._pace.pause_due_ns()] if len(self._hydrations) else []
         return [*self._times_due_ns(self._states(), self._circumstances()), *hydration]
 
     def room_due_ns(self) -> int | None:
-        """How long until something may have to leave Tier 0; 0: it has. None if nothing can."""
+        """Returns how long until a segment may have to leave Tier 0, or None if none can.
+
+        0 means that one has to leave now.
+        """
         if self._evictions(is_pause=False):
             return 0
         return self._pace.pause_due_ns() if self._evictions(is_pause=True) else None
 
     def due_ns(self) -> int | None:
-        """How long until there may be a job: one that failed, or one for which it is not time."""
-        states, around = self._states(), self._circumstances()
-        delays = (*self._times_due_ns(states, around), next_due_ns(states, around))
-        return min((delay for delay in delays if delay), default=None)  # 0 is another worker's
+        """Returns how long until there may be a job: a retry, or one that waits for its time."""
+        states, circumstances = self._states(), self._circumstances()
+        delays = (*self._times_due_ns(states, circumstances), next_due_ns(states, circumstances))
+        return min(
+            (delay for delay in delays if delay), default=None
+        )  # a job that is due now is another worker's
 
     def measure(self) -> None:
-        """Look how much is where, and tell the budget."""
+        """Measures how much each tier holds, and reports it to the budget."""
         journal = self._recorder.journal
         if journal is not None:
             states = list(journal.index().segments())
             self.admission.measure(states)
             self._pace.note(waiting(states))
-            known = {state.segment_id for state in states}
+            segment_ids = {state.segment_id for state in states}
             with self._state.mutex:
-                for segment_id in self._used_at_ns.keys() - known:
+                for segment_id in self._used_at_ns.keys() - segment_ids:
                     del self._used_at_ns[segment_id]
             self._metrics.measured(states, queue_depth=len(self._hydrations))
 
@@ -246,8 +261,10 @@ class TierScheduler:
         journal = self._recorder.journal
         return [] if journal is None else list(journal.index().segments())
 
-    def _times_due_ns(self, states: Sequence[SegmentState], around: Circumstances) -> list[int]:
-        picked = (next_compression(states, around), next_upload(states, around))
+    def _times_due_ns(
+        self, states: Sequence[SegmentState], circumstances: Circumstances
+    ) -> list[int]:
+        picked = (next_compression(states, circumstances), next_upload(states, circumstances))
         return [self._pace.time_due_ns(state.segment_id) for state in picked if state is not None]
 
     def _compress(self, segment_id: int) -> None:
@@ -263,10 +280,13 @@ class TierScheduler:
         return True
 
     def _do(self, segment_id: int, move: Callable[[int], object]) -> bool:
-        """Move one segment; whether that went well. If not, it is put off."""
+        """Moves one segment and returns whether that succeeded.
+
+        A failed move is put off.
+        """
         try:
             error = self._try(segment_id, move)
-        except (Busy, Closed):  # somebody else moves it, or the log was closed
+        except (Busy, Closed):  # another thread moves it, or the log was closed
             return False
         if error is not None:
             if self._has_left(segment_id):
@@ -287,7 +307,7 @@ class TierScheduler:
             return _failure(lambda: move(segment_id))
 
     def _has_left(self, segment_id: int) -> bool:
-        """Whether retention was faster."""
+        """Returns whether retention has removed the segment."""
         with self._state.mutex:
             return self._state.chain.find(segment_id) is None
 
@@ -308,8 +328,8 @@ class TierScheduler:
         for state in self._evictions(is_pause=self._pace.is_pause):
             self._do(state.segment_id, moves.evict)
         excess = self.admission.tier1_excess()
-        around = self._circumstances()
-        for state in tier1_evictions(self._states(), around, excess_bytes=excess):
+        circumstances = self._circumstances()
+        for state in tier1_evictions(self._states(), circumstances, excess_bytes=excess):
             self._do(state.segment_id, moves.evict_warm)
 
     def _evictions(self, *, is_pause: bool) -> list[SegmentState]:
@@ -319,7 +339,10 @@ class TierScheduler:
         return list(tier0_evictions(self._states(), self._circumstances(), excess_bytes=excess))
 
     def _reconcile(self) -> None:
-        """Once after opening: every object that should be in Tier 2 is there, or is mended."""
+        """Confirms, once after opening, that every object that should be in Tier 2 is there.
+
+        A missing object is created again if possible.
+        """
         journal = self._recorder.journal
         if self._is_reconciled or journal is None:
             return

@@ -1,8 +1,7 @@
-"""How a log stands between its appends and its tiers: `tiering_policy` decides by what is seen
-here.
+"""Measures a log's load and asks `tiering_policy` when its segments may be compressed and uploaded.
 
-Appends are seen by the flushes they lead to. A segment waits from the moment it is seen to be
-ready; after a restart it begins to wait anew.
+Appends are noticed by the flushes that they cause. A segment's wait begins when it is first known
+to be ready; after a restart it begins again.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from lakebed.aof.tiers.tiering_policy import (
     time_due_ns,
 )
 
-GIVE_WAY_NS = 10_000_000  # between two looks
-GIVE_WAY_NS_MAX = 1_000_000_000  # of one job in all
+GIVE_WAY_NS = 10_000_000  # between two checks
+GIVE_WAY_NS_MAX = 1_000_000_000  # in total for one job
 
 
 class TieringThrottle:
-    """Of one log. Thread-safe."""
+    """Throttles the tiering of one log. Thread-safe."""
 
     def __init__(self, context: LogContext, admission: Admission, pacing: TieringPolicy) -> None:
         self._clock = context.clock
@@ -33,13 +32,13 @@ class TieringThrottle:
         self._flushes = context.metrics.flush_operations
         self._admission = admission
         self._pacing = pacing
-        self._mutex = context.runner.mutex()  # guards the rest
+        self._mutex = context.runner.mutex()  # guards the fields below
         self._flushes_seen = -1
         self._busy_at_ns = 0
-        self._ready_at_ns: dict[int, int] = {}  # by segment
+        self._ready_at_ns: dict[int, int] = {}  # by segment id
 
     def note(self, ready: Collection[int]) -> None:
-        """These segments are to be compressed or uploaded, and no others."""
+        """Sets the segments that must be compressed or uploaded."""
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
             before = self._ready_at_ns
@@ -53,17 +52,18 @@ class TieringThrottle:
         return pause_due_ns(self._load(), self._pacing)
 
     def is_time(self, segment_id: int) -> bool:
-        """To compress or upload the segment."""
+        """Returns whether the segment may be compressed or uploaded now."""
         return is_time(self._load(), self._pacing, waiting_since_ns=self._ready_at(segment_id))
 
     def time_due_ns(self, segment_id: int) -> int:
-        """How long until it may be time for that; 0: it is."""
+        """Returns how long until the segment may be compressed or uploaded; 0 if now."""
         return time_due_ns(self._load(), self._pacing, waiting_since_ns=self._ready_at(segment_id))
 
     def give_way(self, segment_id: int, should_stop: Callable[[], bool]) -> Callable[[], None]:
-        """For a job to call now and then: lets a burst that began meanwhile go first, for a while.
+        """Returns a function that a job calls regularly to let a burst of appends go first, for a
+        while.
 
-        Not to its end, which may be far: the worker is wanted by other logs too.
+        It does not wait for the end of the burst, because other logs need the worker too.
         """
         left_ns = GIVE_WAY_NS_MAX
 

@@ -1,7 +1,7 @@
-"""Files to Tier 2 and back, verified.
+"""Transfers files to Tier 2 and back, verified.
 
-Every object that is a file of ours carries its checksum as metadata (`CRC64`, 16 hex digits). What
-is uploaded is checked before it is sent, what is downloaded before it gets its name.
+Every object that is a copy of a file carries the file's checksum as metadata (`CRC64`, 16 hex
+digits). A file is verified before it is sent, and a download before it gets its name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DOWNLOAD_BYTES = 8 * MIB
 
 
 def segment_metadata(facts: WarmFacts) -> dict[str, str]:
-    """What a segment's object says of itself."""
+    """Returns the metadata of a segment's object."""
     footer = facts.footer
     return {
         CRC64: crc64_text(facts.crc64),
@@ -52,10 +52,10 @@ def upload_file(
     metadata: Mapping[str, str],
     should_stop: ShouldStop = lambda: False,
 ) -> PutResult:
-    """Store a file that must have that checksum; `Corrupt`, and nothing is sent, if it does not.
+    """Stores a file. Raises `Corrupt`, and sends nothing, if it does not have that checksum.
 
-    `Cancelled` if `should_stop`, asked before each piece that is read, says so: it is stored by
-    another call then, or not at all.
+    `should_stop` is called before each read; if it returns True, `Cancelled` is raised and the file
+    is not stored.
     """
     with disk.open(path) as file:
         source = StoppableSource(FileSource(file), should_stop)
@@ -64,7 +64,7 @@ def upload_file(
 
 
 class StoppableSource:
-    """Another source, until it is told to stop: `Cancelled` then."""
+    """Wraps a source and raises `Cancelled` once `should_stop` returns True."""
 
     def __init__(self, source: RangeSource, should_stop: ShouldStop) -> None:
         self._source = source
@@ -74,7 +74,7 @@ class StoppableSource:
 
     def read_range(self, offset: int, length: int) -> bytes:
         if self._should_stop():
-            raise Cancelled(f"{self.name}: stopped on request")
+            raise Cancelled(f"{self.name}: the upload was stopped on request")
         return self._source.read_range(offset, length)
 
     def close(self) -> None:
@@ -89,10 +89,10 @@ def download_to(
     *,
     should_stop: ShouldStop = lambda: False,
 ) -> ObjectInfo:
-    """Make `path` hold the object, durably; whatever it raises, `path` stays as it was.
+    """Writes the object to `path`, durably. If this raises, `path` is unchanged.
 
-    `Corrupt` if what arrived has another checksum than the object says, or it says none: it may
-    be tried again, for damage on the way looks the same.
+    Raises `Corrupt` if the bytes do not match the object's checksum, or if it has none. A retry may
+    help, because damage in transit looks the same.
     """
     info = store.head(key)
     source = ObjectSource(store, key, size=info.size)
@@ -101,7 +101,7 @@ def download_to(
         position, crc = 0, 0
         for piece in pieces(source, bytes_max=_DOWNLOAD_BYTES):
             if should_stop():
-                raise Cancelled(f"{key}: stopped on request")
+                raise Cancelled(f"{key}: the download was stopped on request")
             file.pwrite(position, piece)
             crc = crc64nvme(piece, crc)
             position += len(piece)

@@ -1,8 +1,7 @@
-"""What a log owes to its tiers whether its tiering is on or off: objects to delete, segments to
-archive.
+"""Runs the tier work of a log that is due whether tiering is on or off: deletes and archiving.
 
-Both are left behind by retention, which moves nothing itself: the maintenance of all logs must not
-wait for a Tier 2.
+Retention causes this work but does not run it, because the maintenance of all logs must not wait
+for Tier 2.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from lakebed.base.retry import Backoff, RetryPolicy
 
 _log = logging.getLogger(__name__)
 RETRY = RetryPolicy(delay_ms_first=1_000.0, delay_ms_max=60_000.0)
-"""Of what failed; the object store's own retries come before that."""
+"""The delays between attempts. The object store's own retries come first."""
 
 
 class LogUpkeep:
-    """Of one log. `step` is called by one thread at a time: the coordinator's keeper."""
+    """The tier upkeep of one log. Only the coordinator's upkeep task calls `step`."""
 
     def __init__(
         self,
@@ -46,15 +45,15 @@ class LogUpkeep:
 
     @property
     def is_owed(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether there is pending work."""
         return self._archiver.is_owed or bool(self._owed_deletes())
 
     def step(self) -> int | None:
-        """Do what is owed; ns until what failed of it is tried again, or None."""
+        """Runs the pending work. Returns the nanoseconds until failed work is retried, or None."""
         failures: list[LakebedError] = []
-        for work in (self._archiver.step, self.delete):
+        for job in (self._archiver.step, self.delete):
             try:
-                work()
+                job()
             except Cancelled:
                 return None
             except LakebedError as error:
@@ -67,10 +66,10 @@ class LogUpkeep:
         return self._backoff.next_ns()
 
     def delete(self) -> None:
-        """Delete the objects whose delete is queued."""
+        """Deletes the objects whose delete is queued."""
         moves = self._moves
         for key, segment_id in self._owed_deletes():
-            # Not while it is uploaded still.
+            # The claim raises `Busy` while the object is still being uploaded.
             with moves.claim(moves.owner(key), is_worker=True):
                 moves.delete(key, segment_id=segment_id)
 
@@ -81,5 +80,7 @@ class LogUpkeep:
         index = journal.index()
         owed = [(key, MANIFEST_ITSELF) for key in index.pending_deletes]
         return owed + [
-            (s.key, s.segment_id) for s in index.segments() if s.pending & Pending.DELETE
+            (state.key, state.segment_id)
+            for state in index.segments()
+            if state.pending & Pending.DELETE
         ]

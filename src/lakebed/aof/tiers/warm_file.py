@@ -1,11 +1,11 @@
-"""The warm file of a sealed runtime segment: made from it, and turned into it again.
+"""Creates the warm file of a sealed runtime segment, and restores the segment from it.
 
-Invariants: a warm file exists only of a segment whose payload has the checksum its footer states;
-a segment restored from one has it too. Either file appears whole or not at all, and is durable
-when the call returns. Both stream: neither file is ever in memory.
+Invariants: a warm file is created only from a segment whose payload matches the checksum in its
+footer, and a restored segment matches it too. Either file appears whole or not at all, and is
+durable when the call returns. Both directions stream: neither file is held whole in memory.
 
-What is inflated is the segment's file byte for byte, header, records, zeros and footer. The zeros
-between records and footer are neither read, when compressing, nor written, when restoring.
+A warm file decompresses to the segment's file byte for byte: header, records, zeros and footer. The
+zeros between records and footer are neither read when compressing nor written when restoring.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ ShouldStop = Callable[[], bool]
 class Compression:
     """How segments are compressed.
 
-    Smaller frames make a single read cheaper and the file larger: at 128 KiB it is half a percent
-    larger than at 512 KiB, at 32 KiB three percent.
+    Smaller frames make a single read cheaper but the file larger: by half a percent at 128 KiB
+    compared with 512 KiB, and by three percent at 32 KiB.
     """
 
     level: int = bounded(3, minimum=1, maximum=22)
@@ -70,14 +70,14 @@ class Compression:
 
 
 class WarmFacts(NamedTuple):
-    """A warm file that was made."""
+    """The facts about a warm file."""
 
     compressed_bytes: int
     original_bytes: int
-    crc64: int  # of the warm file
+    crc64: int  # of the whole warm file
     frame_count: int
     dictionary_id: int  # 0: none
-    footer: SegmentFooter  # of the segment
+    footer: SegmentFooter  # the segment's footer
 
 
 def compress_segment(
@@ -89,12 +89,12 @@ def compress_segment(
     dictionary: Dictionary | None = None,
     should_stop: ShouldStop = lambda: False,
 ) -> WarmFacts:
-    """Make the warm file of a sealed segment, durably; whatever it raises, there is none.
+    """Creates the warm file of a sealed segment, durably. If this raises, there is no warm file.
 
-    `DataError` if the segment is not sealed or not whole: it will never be compressed. `Cancelled`
-    if `should_stop`, asked before each frame, says so.
+    Raises a `DataError` if the segment is not sealed or damaged: a retry does not help.
+    `should_stop` is called before each frame; if it returns True, `Cancelled` is raised.
     """
-    made: list[WarmFacts] = []
+    facts: list[WarmFacts] = []
     with disk.open(source_path) as file:
         source = FileSource(file)
         footer = _check_envelope(source.read_range, path=source.name, size=source.size)
@@ -111,12 +111,12 @@ def compress_segment(
                 frame_count = (archive.seek_table_info or (0,))[0]
             sink.finish()
             dictionary_id = dictionary.dictionary_id if dictionary else 0
-            made.append(
+            facts.append(
                 WarmFacts(sink.size, source.size, sink.crc64, frame_count, dictionary_id, footer)
             )
 
         build_atomically(disk, target_path, build)
-    return made[0]
+    return facts[0]
 
 
 def decompress_to(
@@ -128,9 +128,10 @@ def decompress_to(
     counters: ReadCounters | None = None,
     should_stop: ShouldStop = lambda: False,
 ) -> SegmentFooter:
-    """Restore the segment's file, durably; whatever it raises, `target_path` stays as it was.
+    """Restores the segment's file, durably. If this raises, `target_path` is unchanged.
 
-    `DataError` if the bytes are not those of a whole segment; `Cancelled` as above.
+    Raises a `DataError` if the bytes are not those of a whole segment, and `Cancelled` if
+    `should_stop`, called before each frame, returns True.
     """
     frames = Frames(source, dictionary=dictionary, counters=counters)
     read = _reading(frames)
@@ -154,7 +155,7 @@ def decompress_to(
 
 
 def warm_facts(disk: Disk, path: str, *, dictionary: Dictionary | None = None) -> WarmFacts:
-    """Of a warm file that was made before."""
+    """Returns the facts about an existing warm file."""
     with disk.open(path) as file:
         source = FileSource(file)
         frames = Frames(source, dictionary=dictionary)
@@ -165,23 +166,26 @@ def warm_facts(disk: Disk, path: str, *, dictionary: Dictionary | None = None) -
 
 
 def check_segment_file(disk: Disk, path: str) -> SegmentFooter:
-    """Read the file of a sealed segment to its end; `DataError` unless it is whole."""
+    """Reads the file of a sealed segment to its end and returns the footer.
+
+    Raises a `DataError` if the file is damaged.
+    """
     with disk.open(path) as file:
         source = FileSource(file)
         footer = _check_envelope(source.read_range, path=source.name, size=source.size)
         for _ in _records(source, footer, _READ_BYTES):
-            pass  # the checksum is compared after the last of them
+            pass  # the iterator compares the checksum at its end
         return footer
 
 
 def segment_footer(source: RangeSource, *, dictionary: Dictionary | None = None) -> SegmentFooter:
-    """The footer of the segment that a warm file was made of."""
+    """Returns the footer of the segment from which a warm file was made."""
     frames = Frames(source, dictionary=dictionary)
     return _check_envelope(_reading(frames), path=source.name, size=frames.size)
 
 
 def segment_header(source: RangeSource, *, dictionary: Dictionary | None = None) -> SegmentHeader:
-    """The header of the segment that a warm file was made of."""
+    """Returns the header of the segment from which a warm file was made."""
     frames = Frames(source, dictionary=dictionary)
     read = _reading(frames)
     _check_envelope(read, path=source.name, size=frames.size)
@@ -189,7 +193,7 @@ def segment_header(source: RangeSource, *, dictionary: Dictionary | None = None)
 
 
 class _Sink:
-    """The file object that the library writes to: gathers, counts and checksums."""
+    """The file object to which the library writes: buffers, counts and computes the checksum."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -209,7 +213,7 @@ class _Sink:
         return len(data)
 
     def abandon(self) -> None:
-        """What still comes is dropped: the library cannot be closed without writing."""
+        """Drops further writes: the library cannot be closed without writing."""
         self._is_abandoned = True
 
     def finish(self) -> None:
@@ -225,8 +229,8 @@ def _archive(
     options: dict[int, int] = {
         CParameter.compressionLevel: settings.level,
         CParameter.checksumFlag: 1,
-        # Frames are no longer, so a larger window would only cost memory; a smaller one makes
-        # smaller blocks, and many of them of the zeros.
+        # A window larger than a frame would only cost memory; a smaller one makes smaller
+        # blocks, and many of them for the zeros.
         CParameter.windowLog: max(_WINDOW_LOG_MIN, (settings.frame_bytes - 1).bit_length()),
     }
     archive = SeekableZstdFile(
@@ -245,7 +249,7 @@ def _archive(
 
 
 def _records(source: RangeSource, footer: SegmentFooter, frame_bytes: int) -> Iterator[memoryview]:
-    """Header and records in frames; the checksum is compared behind the last one."""
+    """Yields header and records in frames, and compares the checksum after the last one."""
     crc = 0
     read_bytes = max(frame_bytes, _READ_BYTES // frame_bytes * frame_bytes)
     for offset in range(0, footer.durable_bytes, read_bytes):
@@ -281,26 +285,27 @@ def _reading(frames: Frames) -> Callable[[int, int], bytes]:
 
 
 def _check_envelope(read: Callable[[int, int], bytes], *, path: str, size: int) -> SegmentFooter:
-    """Header and footer must be those of one sealed segment of that size."""
+    """Checks that header and footer belong to one sealed segment of that size; returns the
+    footer."""
     if size < RECORDS_START + FOOTER_BYTES:
-        raise Corrupt("too short for a segment", path=path, found=f"{size} bytes")
+        raise Corrupt("the file is too short for a segment", path=path, found=f"{size} bytes")
     header_slot = read(0, RECORDS_START)
     header = SEGMENT_HEADER.unpack(header_slot)
     info = SegmentInfo(
         header.segment_index, header.base_offset, header.created_at, path, is_sealed=True, end=None
     )
     if check_header(header_slot, info, size=size) is None:
-        raise Corrupt("a segment without header", path=path, offset=0)
+        raise Corrupt("the segment has no header", path=path, offset=0)
     footer = check_footer(read(size - FOOTER_BYTES, FOOTER_BYTES), info, size=size)
     if footer is None:
-        raise Corrupt("a segment that is not sealed", path=path, offset=size - FOOTER_BYTES)
+        raise Corrupt("the segment is not sealed", path=path, offset=size - FOOTER_BYTES)
     return footer
 
 
 def _check_payload(crc: int, footer: SegmentFooter, *, path: str) -> None:
     if crc != footer.payload_checksum:
         raise Corrupt(
-            "the segment's payload has a wrong checksum",
+            "the checksum of the segment's records is wrong",
             path=path,
             expected=hex(footer.payload_checksum),
             found=hex(crc),
@@ -309,4 +314,4 @@ def _check_payload(crc: int, footer: SegmentFooter, *, path: str) -> None:
 
 def _check_going(should_stop: ShouldStop, what: str) -> None:
     if should_stop():
-        raise Cancelled(f"{what}: stopped on request")
+        raise Cancelled(f"{what}: the operation was stopped on request")

@@ -3,7 +3,7 @@
 - `barrier`: the queue, the leader and the completions, whatever is committed (`batch`);
 - `tail`: the sink that appends bytes to a file;
 - `space`: the reserve of free disk space below which writes are refused;
-- `linger`: how long what nobody waits for waits for company;
+- `linger`: how long items without a waiting caller are held back so that a batch can form;
 - `config`: the ceilings.
 
     with Barrier(FileTail(file, end=0), config=CommitConfig(), runner=runner) as barrier:

@@ -1,23 +1,24 @@
 """The group-commit barrier that all engines share.
 
-Callers hand over items and wait, or take a ticket. Whoever waits while nobody commits becomes
-the *leader*: it commits, in its own thread, what is queued (up to the batch ceilings) in one call
-of the sink, wakes those it covered, and hands the lead to the first who waits for a later batch.
-So a lone caller pays no thread hop, and under load batches form by themselves while the sync
-before them runs. Items nobody waits for are committed by `step`, which a runner drives, at the
-latest `delay_ms_max` after they came, or at once when a batch is full or room is wanted. So are
-*awaited* items, whose callers wait without a thread (an event loop): at once, or behind the commit
-under way.
+Callers submit items and wait, or take a ticket. A caller that waits while no commit is running
+becomes the *leader*: in its own thread it commits the queued items (up to the batch limits) in one
+call of the sink, wakes the callers it covered, and passes the lead to the first caller that waits
+for a later batch. So a lone caller pays for no thread switch, and under load batches form while the
+previous sync runs. Items that no caller waits for are committed by `step`, which a runner drives:
+at most `delay_ms_max` after they were submitted, or at once when a batch is full or queue space is
+needed. *Awaited* items, whose callers wait without a thread (in an event loop), are also committed
+by `step`: at once, or after the commit in progress.
 
 Invariants:
 - items are committed in the order they were queued, one batch at a time;
 - a ticket is fulfilled only after the sink's `commit` that contained its item has returned;
 - a commit that fails fails exactly the tickets it contained, and nothing is repeated. A
-  `DiskError` also ends the sink: the items still queued go to the one that `recover` provides,
-  or they are refused with `Poisoned`, as is all that follows;
-- at most `queue_*_max` is queued or in the sink; beyond it callers wait, or get `Busy`.
+  `DiskError` also ends the sink: items still queued go to the sink that `recover` provides, or
+  are refused with `Poisoned`, as are all later items;
+- at most `queue_*_max` is queued or in the sink; beyond that callers wait or get `Busy`.
 
-What may be lost: whatever has no fulfilled ticket. It may also be found durable after a crash.
+What may be lost: every item without a fulfilled ticket. Such an item may also turn out to be
+durable after a crash.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ ResultOut = TypeVar("ResultOut", covariant=True)
 
 
 class Sink(Protocol[ItemIn, ResultOut]):
-    """Where batches go. Only one `commit` runs at a time."""
+    """The destination of batches. Only one `commit` runs at a time."""
 
     def commit(self, items: Sequence[ItemIn]) -> Sequence[ResultOut | LakebedError]:
-        """Make all items durable and give each its result, in order; or raise, for all of them.
+        """Makes all items durable and returns their results in order, or raises for all of them.
 
-        An error in a result's place fails that item alone. A raised `DiskError` says that this
+        An error in place of a result fails that item alone. A raised `DiskError` means that this
         sink can make nothing durable any more; any other `LakebedError` leaves it usable.
         """
 
@@ -55,7 +56,7 @@ Recover = Callable[[LakebedError], Sink[Item, Result]]
 
 
 class Barrier(Generic[Item, Result]):
-    """Commits what many threads hand over. All methods are thread-safe."""
+    """Commits the items of many threads. All methods are thread-safe."""
 
     def __init__(
         self,
@@ -71,9 +72,11 @@ class Barrier(Generic[Item, Result]):
         counters: Counters | None = None,
         on_room: Callable[[], None] = lambda: None,
     ) -> None:
-        """`name` appears in errors; `wake` makes the runner call `step` soon. `linger` tells how
-        long items nobody waits for may wait: by default always `delay_ms_max`. `on_room` is called
-        when there is room again after somebody who would not wait was told `Busy`."""
+        """`name` appears in errors. `wake` makes the runner call `step` soon. `linger` decides
+        how long items without a waiting caller may wait, by default `delay_ms_max`. `on_room`
+        is called when there is queue space again after a caller that would not wait got
+        `Busy`.
+        """
         self._sink = sink
         self._name = name
         self._runner = runner
@@ -97,22 +100,22 @@ class Barrier(Generic[Item, Result]):
         self._is_timed = False  # `step` asked to be called again within `delay_ms_max`
         self._pending_bytes = 0
         self._pending_count = 0
-        self._is_room_wanted = False  # somebody was refused who would not wait for it
-        self._passed: Event | None = None  # set, for those who wait, when the lead is passed on
+        self._is_room_wanted = False  # a caller that would not wait was refused
+        self._passed: Event | None = None  # set for waiting callers when the lead is passed on
         self._poison: LakebedError | None = None
         self._is_closed = False
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why everything is refused from now on; None as long as it is not."""
+        """Why every item is refused from now on, or None."""
         return self._poison
 
     def commit(
         self, item: Item, *, size: int, count: int = 1, timeout: float | None = None
     ) -> Result:
-        """Hand over an item of `size` bytes and wait until it is durable.
+        """Submits an item of `size` bytes and waits until it is durable.
 
-        `count` is what it adds to its batch, for items that hold many.
+        `count` is its contribution to the batch's count, for items that hold many records.
         """
         self._check_size(size)
         with self._mutex:
@@ -135,35 +138,35 @@ class Barrier(Generic[Item, Result]):
         timeout: float | None = None,
         is_awaited: bool = False,
     ) -> Ticket[Result]:
-        """Hand over an item; it will be committed whether or not its ticket is waited for.
+        """Queues an item. It is committed whether or not its ticket is waited for.
 
-        Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`.
-        `is_awaited`: somebody waits for `when_done`, so the item waits for no company.
+        Waits only for queue space; with `timeout` 0 it never waits but raises `Busy`. With
+        `is_awaited` a caller waits through `when_done`, so the item is committed without delay.
         """
         self._check_size(size)
         ticket = self._enqueue(item, size, count, timeout)
         if is_awaited:
             ticket.batch.is_awaited = True
-            if not self._is_led:  # who leads wakes `step` for what is left behind
+            if not self._is_led:  # a leader wakes `step` for what it leaves queued
                 self._wake()
             return ticket
-        # `_is_timed` changes under the mutex alone: if it holds now, behind the item's joining,
-        # then the step that said so comes back and finds the item.
-        # A full batch is left to its submitter, who is likely to wait for it, until another begins.
+        # `_is_timed` changes under the mutex alone: if it is set now, after the item joined,
+        # then the step that set it runs again and finds the item.
+        # A full batch is left to its submitter, which probably waits for it, until another begins.
         if not self._is_timed or len(self._queue) > 1:
             self._wake()
         return ticket
 
     def step(self) -> int | None:
-        """Commit what is due and nobody leads; ns until more is due, or None.
+        """Commits items that are due and have no leader. Returns the ns until more is due, or None.
 
-        While callers come and go it looks again by itself, so that they need not wake it.
+        While callers come and go it asks to be called again, so that they need not wake it.
         """
         while True:
             with self._mutex:
                 self._is_timed = False
                 if self._is_led:
-                    # A leader wakes us if it leaves something behind.
+                    # A leader wakes us if it leaves items queued.
                     return self._timed(self._config.delay_ms_max * NS_PER_MS)
                 if not self._queue:
                     return None
@@ -175,9 +178,9 @@ class Barrier(Generic[Item, Result]):
             self._lead(until=head)
 
     def close(self) -> None:
-        """Refuse new items, commit those that are queued, and return. Idempotent.
+        """Refuses new items, commits the queued ones, and returns. Idempotent.
 
-        The sink stays its owner's to close.
+        The owner of the sink closes it.
         """
         while True:
             with self._mutex:
@@ -198,7 +201,9 @@ class Barrier(Generic[Item, Result]):
         self.close()
 
     def wait_for(self, batch: Batch[Item, Result], timeout: float | None) -> bool:
-        """Until the batch is done, leading if nobody does; False if the time-out passed."""
+        """Waits until the batch is done, and leads if there is no leader. Returns False on
+        time-out.
+        """
         turn = None
         with self._mutex:
             if batch.is_done:
@@ -268,7 +273,7 @@ class Barrier(Generic[Item, Result]):
         )
 
     def _join(self, item: Item, size: int, count: int) -> Ticket[Result]:
-        """Put the item into the last batch, or a new one if that is full. Under the mutex."""
+        """Adds the item to the last batch, or to a new one if that is full. Requires the mutex."""
         batch = self._queue[-1] if self._queue else None
         if batch is None or (
             batch.count + count > self._config.batch_count_max
@@ -297,17 +302,17 @@ class Barrier(Generic[Item, Result]):
         return head.created_ns + self._linger.delay_ns(now_ns) - now_ns
 
     def _timed(self, delay_ns: int) -> int | None:
-        """What `step` returns to be called again after that long. Under the mutex."""
+        """Returns what `step` returns to be called again after that long. Requires the mutex."""
         self._is_timed = delay_ns > 0
         return delay_ns or None
 
     # Leading.
 
     def _await_turn(self, batch: Batch[Item, Result], turn: Event, timeout: float | None) -> bool:
-        """As the batch's heir: whether the lead was given to us."""
+        """Waits as the batch's heir. Returns whether the lead was passed to this caller."""
         try:
             turn.wait(timeout)
-        except BaseException:  # interrupted: whoever was given the lead must pass it on
+        except BaseException:  # interrupted: if the lead was passed to us, pass it on
             if self._leave_line(batch):
                 self._pass_lead()
             raise
@@ -316,11 +321,13 @@ class Barrier(Generic[Item, Result]):
     def _leave_line(self, batch: Batch[Item, Result]) -> bool:
         with self._mutex:
             batch.has_heir = False
-            given, batch.is_lead_given = batch.is_lead_given, False
-            return given
+            is_leader, batch.is_lead_given = batch.is_lead_given, False
+            return is_leader
 
     def _commit_alone(self, item: Item, size: int) -> Result:
-        """As the leader, with nothing queued: what a lone caller pays for is the sync."""
+        """Commits as the leader of an empty queue, so that a lone caller pays for little more
+        than the sync.
+        """
         try:
             result = self._call_sink((item,), size)[0]
         finally:
@@ -330,8 +337,9 @@ class Barrier(Generic[Item, Result]):
         return result
 
     def _lead(self, *, until: Batch[Item, Result]) -> None:
-        """Commit up to and with that batch. Who is done hears of it after the lead is passed on,
-        so that the next sync runs while they wake."""
+        """Commits all batches up to and including that one. Covered callers are woken after the
+        lead is passed on, so that the next sync runs while they wake.
+        """
         ended: list[Batch[Item, Result]] = []
         try:
             while not until.is_done and self._poison is None:
@@ -360,7 +368,9 @@ class Barrier(Generic[Item, Result]):
                 self._on_room()
 
     def _call_sink(self, items: Sequence[Item], size: int) -> Sequence[Result | LakebedError]:
-        """One commit, measured. If it raises, the sink was replaced, or the barrier poisoned."""
+        """Runs and measures one commit. If it raises, the sink was replaced or the barrier was
+        poisoned.
+        """
         started_ns = self._clock.monotonic_ns()
         try:
             if self._reserve is not None:
@@ -387,7 +397,7 @@ class Barrier(Generic[Item, Result]):
         return results
 
     def _replace_sink(self, error: DiskError) -> None:
-        """After a failure: go on with another sink, or refuse everything from now on."""
+        """Continues with another sink after a failure, or refuses everything from now on."""
         if self._recover is None:
             self._poison = error
             return
@@ -397,7 +407,7 @@ class Barrier(Generic[Item, Result]):
             self._poison = failure
 
     def _pass_lead(self, *, freed_count: int = 0, freed_bytes: int = 0) -> None:
-        """To the first who waits for a batch; to nobody if none does."""
+        """Passes the lead to the first caller that waits for a batch, if there is one."""
         refused: list[Batch[Item, Result]] = []
         heir = None
         with self._mutex:
@@ -430,7 +440,7 @@ class Barrier(Generic[Item, Result]):
             batch.notify()
 
     def _end(self, batch: Batch[Item, Result]) -> None:
-        """Nothing about the batch changes any more. Under the mutex."""
+        """Marks the batch as final. Requires the mutex."""
         self._pending_bytes -= batch.size
         self._pending_count -= len(batch.items)
         batch.items = []  # tickets may live on; what they covered need not

@@ -1,4 +1,4 @@
-"""Items that are committed together, and the tickets of those who handed them over."""
+"""Batches of items that are committed together, and the tickets of their callers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _log = logging.getLogger(__name__)
 
 
 class Batch(Generic[Item, Result]):
-    """What one commit covers: one completion for all of it.
+    """The items of one commit, which complete together.
 
-    Its barrier's mutex guards everything here until `is_done`, but for `is_awaited`; from then on
-    nothing changes.
+    The barrier's mutex guards all fields except `is_awaited` until `is_done`; after that nothing
+    changes.
     """
 
     __slots__ = (
@@ -44,19 +44,19 @@ class Batch(Generic[Item, Result]):
         self.size = 0
         self.count = 0
         self.is_done = False
-        self.done = done  # wakes those who wait, some time after `is_done`
+        self.done = done  # wakes waiting callers, some time after `is_done`
         self.results: Sequence[Result | LakebedError] = ()
         self.error: LakebedError | None = None
         self.callbacks: list[Callable[[], None]] = []
-        self.is_awaited = False  # it waits for no company; set by whoever wakes `step` then
-        # The heir is the first to wait while another leads: `turn` tells it to lead, or that
+        self.is_awaited = False  # commit without delay; set by the caller that then wakes `step`
+        # The heir is the first to wait while another leads: `turn` signals that it leads, or that
         # the batch is done.
         self.turn: Event | None = None
         self.has_heir = False
         self.is_lead_given = False
 
     def result(self, index: int) -> Result:
-        """Of a batch that is done."""
+        """Returns the result of an item of a batch that is done."""
         if self.error is not None:
             raise self.error
         result = self.results[index]
@@ -65,7 +65,9 @@ class Batch(Generic[Item, Result]):
         return result
 
     def notify(self) -> None:
-        """Wake those who wait and call those who asked; none who fails harms the others."""
+        """Wakes waiting callers and runs callbacks. A callback that fails does not affect the
+        others.
+        """
         self.done.set()
         if self.turn is not None:
             self.turn.set()
@@ -77,7 +79,7 @@ class Batch(Generic[Item, Result]):
 
 
 class BatchWaiter(Protocol):
-    """What a ticket needs of its barrier."""
+    """The part of a barrier that a ticket uses."""
 
     def wait_for(self, batch: Batch[Any, Any], timeout: float | None) -> bool: ...
 
@@ -85,7 +87,7 @@ class BatchWaiter(Protocol):
 
 
 class Ticket(Generic[Result]):
-    """The promise of an item's result: in which batch the item is, and how it fared."""
+    """The promise of an item's result: the batch that contains it, and the outcome."""
 
     __slots__ = ("_barrier", "_index", "batch")
 
@@ -99,10 +101,10 @@ class Ticket(Generic[Result]):
         return self.batch.is_done
 
     def wait(self, timeout: float | None = None) -> Result:
-        """The item's result once it is durable, or the error it failed with.
+        """Returns the item's result once it is durable, or raises the error it failed with.
 
-        `OutcomeUnknown` if others take longer than `timeout` seconds: the item stays queued. Who
-        waits may be the one that commits, and that is not cut short.
+        Raises `OutcomeUnknown` after `timeout` seconds; the item stays queued. A caller that leads
+        the commit itself is not interrupted by the time-out.
         """
         if not self._barrier.wait_for(self.batch, timeout):
             raise OutcomeUnknown(
@@ -111,14 +113,15 @@ class Ticket(Generic[Result]):
         return self.batch.result(self._index)
 
     def result(self) -> Result:
-        """As `wait`, of a ticket that `is_done`."""
+        """Returns the result of a ticket that `is_done`."""
         assert self.is_done, "the result is not there yet"
         return self.batch.result(self._index)
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call once the item's batch is done (now, if it is), in whatever thread that is.
+        """Calls the callback once the item's batch is done (now, if it is), in whatever thread that
+        is.
 
-        Asking once per batch is enough: `ticket.batch` tells which tickets share one. The
-        callback must be quick, for others wait behind it.
+        One callback per batch is enough: `ticket.batch` shows which tickets share one. It must be
+        quick, because other callers wait for it.
         """
         self._barrier.when_done(self.batch, callback)

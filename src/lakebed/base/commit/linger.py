@@ -1,8 +1,8 @@
-"""How long items that nobody waits for wait for company.
+"""How long items that no caller waits for are held back so that a batch can form.
 
-A fixed time, or an adaptive one: nothing at all while the sink is idle, so that a lone item does
-not wait for others that never come; under load about as long as a commit takes, so that the next
-one finds a batch. Never more than the ceiling.
+The delay is fixed or adaptive. An adaptive delay is zero while the sink is idle, so that a lone
+item does not wait for others, and about one commit's duration under load, so that the next commit
+finds a batch. It never exceeds the maximum.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _WEIGHT = 4  # of what was known, against the newest
 
 
 class Linger:
-    """Told of each commit by the barrier's leader; reading it needs no lock."""
+    """The barrier's leader reports each commit to it; reading needs no lock."""
 
     def __init__(self, *, delay_ms_max: int, is_adaptive: bool = True) -> None:
         self._delay_ns_max = delay_ms_max * NS_PER_MS
@@ -26,7 +26,7 @@ class Linger:
         self._usual_ns += (duration_ns - self._usual_ns) // _WEIGHT
 
     def delay_ns(self, now_ns: int) -> int:
-        """What an item that came now would wait."""
+        """Returns the delay of an item that is submitted now."""
         if not self._is_adaptive:
             return self._delay_ns_max
         if self._ended_ns is None or now_ns - self._ended_ns > self._delay_ns_max:

@@ -1,7 +1,8 @@
-"""The reserve of free disk space, kept so that a full disk is met by us and not by SQLite.
+"""The reserve of free disk space, which makes the engines refuse writes before SQLite meets a full
+disk.
 
-Below it writes are refused; as it is looked up again whenever they are, they come back by
-themselves. While there is plenty, one look serves for a small part of the reserve.
+Writes below the reserve are refused. The free space is checked again at each refused write, so
+writing resumes by itself. While there is plenty of space, one check is enough for many writes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ _GRANTED_PART = 16
 
 
 class SpaceReserve:
-    """`reserve_bytes` of the folder's file system that ordinary writes leave alone.
+    """Keeps `reserve_bytes` of the folder's file system free of ordinary writes.
 
-    But for a sixteenth of it, which may be used without looking. For one thread at a time.
+    Up to a sixteenth of it may be used without checking again. For one thread at a time.
     """
 
     def __init__(self, disk: Disk, folder: PathLike, *, reserve_bytes: int) -> None:
@@ -26,7 +27,7 @@ class SpaceReserve:
         self._granted_bytes = 0  # may be written before the next look
 
     def check(self, needed_bytes: int) -> None:
-        """`NoSpace` if writing that much would go below the reserve."""
+        """Raises `NoSpace` if writing that much would use the reserve."""
         if needed_bytes <= self._granted_bytes:
             self._granted_bytes -= needed_bytes
             return

@@ -1,9 +1,8 @@
 """The sink that appends bytes to the end of one file.
 
-Invariant: every byte below `durable_end` is durable; what lies behind it was promised to nobody
-who asked for durability. A write that found the disk full leaves nothing behind: its remains are
-wiped and the wipe is synced before its callers hear of the failure, so that a record they were
-refused cannot reappear behind later ones.
+Invariant: every byte below `durable_end` is durable, and no byte after it was acknowledged as
+durable. A write that meets a full disk leaves nothing: its partial bytes are wiped and the wipe is
+synced before the callers get the error, so that a refused record cannot reappear after later ones.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from lakebed.base.layout import Buffer
 
 
 class FileTail:
-    """Commits pieces of bytes; the result of each is the offset where it starts."""
+    """Commits byte strings. The result of each is its start offset."""
 
     def __init__(self, file: File, *, end: int) -> None:
         self._file = file
@@ -30,22 +29,22 @@ class FileTail:
 
     @property
     def end(self) -> int:
-        """Behind the last byte written."""
+        """The position after the last byte written."""
         return self._end
 
     @property
     def durable_end(self) -> int:
-        """Behind the last byte synced."""
+        """The position after the last byte synced."""
         return self._durable_end
 
     def commit(self, items: Sequence[Buffer]) -> list[int]:
-        """Append them and sync."""
+        """Appends the items and syncs."""
         starts = self._append(items, sync=True)
         self._durable_end = self._end
         return starts
 
     def write(self, items: Sequence[Buffer]) -> list[int]:
-        """Append them: durable with the next `commit` or `sync`."""
+        """Appends the items. They are durable after the next `commit` or `sync`."""
         return self._append(items, sync=False)
 
     def sync(self) -> None:
@@ -75,7 +74,9 @@ class FileTail:
         return starts
 
     def _wipe(self, end: int) -> None:
-        """Undo a write in part: what it appended is cut, what it overwrote were zeros."""
+        """Undoes a partial write: appended bytes are cut off, overwritten bytes were zeros and
+        become zeros again.
+        """
         if self._file.size() > self._size:
             self._file.truncate(self._size)
         length = max(0, min(end, self._size) - self._end)

@@ -1,12 +1,12 @@
-"""The disk, behind one narrow protocol: every engine touches it through here and nowhere else.
+"""The disk, through one narrow protocol. Engines reach files only through this package.
 
-- `protocol`: `Disk`, `File`, `Lock`: what an engine may ask of a disk, and what each promises;
-  `ReadableDisk`, `ReadableFile`: the part of it that readers need;
-- `real`: the operating system's; `lakebed.base.simulation.disk` is the other implementation;
-- `durable`: what is built from those calls and used everywhere: `replace_atomically` and its kin;
+- `protocol`: `Disk`, `File` and `Lock`, the calls an engine may use and what each promises;
+  `ReadableDisk` and `ReadableFile`, the part that readers need;
+- `real`: the operating system's disk; `lakebed.base.simulation.disk` is the other implementation;
+- `durable`: operations built from those calls, such as `replace_atomically`;
 - `notice`: a small file for other processes, overwritten in place;
-- `writing`: the one loop that writes all of a buffer;
-- `fork_guard`: what must not outlive a fork.
+- `writing`: the loop that writes all of a buffer;
+- `fork_guard`: what must not survive a fork.
 """
 
 from lakebed.base.files.durable import (

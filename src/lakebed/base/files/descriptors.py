@@ -1,12 +1,11 @@
-"""The file descriptors of this process: how many there may be, and who has to do with fewer.
+"""The file descriptors of this process: how many are allowed, and how they are shared out.
 
-The limit (`RLIMIT_NOFILE`) is one for everything in the process, so what it is shared out to is
-too. Files that are open and not in use are parked when there are too many: their descriptors are
-closed, and opened again by the next use (`real.RealFile`). Connections are bounded by their server,
-to `connection_share`.
+The limit (`RLIMIT_NOFILE`) covers everything in the process, so the shares are process-wide too.
+When too many files are open, idle ones are parked: their descriptors are closed, and reopened at
+the next use (`real.RealFile`). A server bounds its connections by `connection_share`.
 
-Raising the limit is for a program that is ours, as a node: code of another program may rely on
-its descriptors being small numbers (`select`).
+Only a program of ours, such as a node, may raise the limit: code in other programs may rely on
+small descriptor numbers (`select`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from weakref import ReferenceType
 from lakebed.base.errors import LakebedError
 from lakebed.base.files import fork_guard
 
-LOW_LIMIT: Final = 4096  # below it whoever runs a node is warned
+LOW_LIMIT: Final = 4096  # below it a node logs a warning
 FILES_MAX: Final = 16_384
 _RESERVED: Final = 64  # for SQLite, event loops, listeners, locks, the folder that is synced
 _UNLIMITED: Final = 1 << 20
@@ -38,35 +37,38 @@ def soft_limit() -> int:
 
 
 def raise_soft_limit() -> None:
-    """To the hard one, if that is allowed."""
+    """Raises the soft limit to the hard limit, if that is allowed."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def file_share() -> int:
-    """So many files stay open, unless more than that are in use at once."""
+    """Returns how many files stay open, unless more are in use at once."""
     return max(8, min(FILES_MAX, (soft_limit() - _RESERVED) // 4))
 
 
 def connection_share() -> int:
-    """So many connections may there be: one that is sent a file has two descriptors."""
+    """Returns how many connections are allowed. One that is being sent a file uses two
+    descriptors.
+    """
     return max(8, (soft_limit() - _RESERVED - file_share()) // 2)
 
 
 class Parkable(Protocol):
-    """An open file that can do without its descriptor while it is not used."""
+    """An open file that can give up its descriptor while it is idle."""
 
     def park(self, *, is_urgent: bool) -> bool:
-        """Close the descriptor, unless it is in use; not even if it was of late and nothing is
-        urgent. Never waits. Whether it was closed."""
+        """Closes the descriptor unless it is in use; if `is_urgent` is false, recently used
+        files are spared too. Never waits. Returns whether it was closed.
+        """
 
     def keep(self) -> None:
-        """Have a descriptor from now on, for the name is about to be another file's or none."""
+        """Holds a descriptor from now on, because the file is about to lose its name."""
 
 
 class Descriptors:
-    """Thread-safe. Knows the files, and keeps none of them from being collected."""
+    """Tracks open files without keeping them alive. Thread-safe."""
 
     def __init__(self) -> None:
         self._start()
@@ -80,29 +82,33 @@ class Descriptors:
         fork_guard.hold(self)
 
     def drop(self) -> None:
-        """In a forked child: files opened before the fork are refused."""
+        """Forgets all files in a forked child, where files opened before the fork are refused."""
         self._start()
 
     @property
     def open_count(self) -> int:
-        """Of known files, those that are not parked."""
+        """The number of tracked files that are not parked."""
         return self._open_count
 
     def open(self, path: str, flags: int, mode: int = 0) -> int:
-        """`os.open`, with room made for it. Closed by `os.close`, and `note_closed`."""
+        """Calls `os.open`, parking other files if no descriptor is left. Close with `os.close`
+        and `note_closed`.
+        """
         if self._open_count >= file_share():
             self.make_room()
-        found = self.with_room(lambda: os.open(path, flags, mode))
+        descriptor = self.with_room(lambda: os.open(path, flags, mode))
         with self._mutex:
             self._open_count += 1
-        return found
+        return descriptor
 
     def note_closed(self) -> None:
         with self._mutex:
             self._open_count -= 1
 
     def with_room(self, call: Callable[[], Result]) -> Result:
-        """What it gives; once more, with room made for it, if there was no descriptor."""
+        """Calls the function; if it fails for lack of descriptors, parks files and calls it once
+        more.
+        """
         try:
             return call()
         except OSError as error:
@@ -116,7 +122,6 @@ class Descriptors:
             self._by_path.setdefault(path, []).append(file)
 
     def remove(self, file: ReferenceType[Parkable]) -> None:
-        """Idempotent."""
         with self._mutex:
             path = self._files.pop(file, None)
             if path is not None:
@@ -126,28 +131,28 @@ class Descriptors:
                     del self._by_path[path]
 
     def keep(self, path: str) -> None:
-        """Before the name is given to another file, or removed."""
+        """Call before the name is removed or given to another file."""
         if path in self._by_path:
             with self._mutex:
-                found = list(self._by_path.get(path, ()))
-            for reference in found:
+                references = list(self._by_path.get(path, ()))
+            for reference in references:
                 file = reference()
                 if file is not None:
-                    with contextlib.suppress(LakebedError):  # told by its next use
+                    with contextlib.suppress(LakebedError):  # reported by its next use
                         file.keep()
 
     def make_room(self) -> int:
-        """Park some files, those first that were not used of late; how many it were."""
+        """Parks some files, idle ones first. Returns how many."""
         with self._mutex:
             known = list(self._files)
-        wanted = max(1, file_share() // 8)
+        target = max(1, file_share() // 8)
         parked = 0
         for is_urgent in (False, True):
             for reference in known:
                 file = reference()
                 if file is not None and file.park(is_urgent=is_urgent):
                     parked += 1
-                    if parked == wanted:
+                    if parked == target:
                         return parked
         return parked
 

@@ -1,8 +1,8 @@
-"""What the engines do with a disk again and again, once.
+"""Durable file operations that all engines use.
 
-All of it is crash-safe: whatever the moment of a crash, what is found afterwards is the old
-state or the new one. A temporary file left behind by a crash ends in `.tmp`, is never read, and
-is removed by `remove_temporaries` when its folder's owner opens it.
+All of them are crash-safe: whenever a crash happens, the old state or the new one is found
+afterwards. A temporary file left by a crash ends in `.tmp`, is never read, and is removed by
+`remove_temporaries` when its folder's owner opens it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from lakebed.base.layout import Buffer
 
 
 def replace_atomically(disk: Disk, path: PathLike, data: Buffer) -> None:
-    """Make `path` hold `data`: durable when it returns; old or new, never a mix, if it does not.
+    """Replaces the contents of `path` with `data`. Durable when it returns.
 
-    If it raises, the file holds the old bytes or the new ones; a `SyncFailed` leaves it open
-    which of the two a power cut would leave.
+    If it raises, the file holds the old bytes or the new ones, never a mix. After `SyncFailed` it
+    is not known which of the two a power cut would leave.
     """
     build_atomically(disk, path, lambda file: file.write_and_sync(0, [data]))
 
@@ -36,7 +36,7 @@ def replace_atomically(disk: Disk, path: PathLike, data: Buffer) -> None:
 def build_atomically(disk: Disk, path: PathLike, build: Callable[[File], None]) -> None:
     """As `replace_atomically`, for what is too large to hold: `build` writes it and syncs it.
 
-    `build` is given a new, empty file beside `path`, and leaves it with all of its bytes durable.
+    `build` gets a new, empty file in the same folder and must make all of its bytes durable.
     Whatever it raises, `path` stays as it was.
     """
     temporary = disk.temporary_name(path)
@@ -61,10 +61,10 @@ def read_file(disk: ReadableDisk, path: PathLike, *, size_max: int) -> bytes:
 
 
 def make_folders(disk: Disk, path: PathLike) -> None:
-    """Create a folder with all above it, durably. Fine if it is there, or comes meanwhile.
+    """Creates a folder and all folders above it, durably. Existing folders are fine.
 
-    Every folder above is synced, also where nothing was missing: whoever made them may have
-    crashed before that sync. Those this process may not read were made by somebody else.
+    Every folder above is synced, even if it existed: its creator may have crashed before that sync.
+    Folders that this process may not read belong to others and are left alone.
     """
     path = os.fspath(path)
     parent = os.path.dirname(path) or "."
@@ -86,7 +86,7 @@ def make_folders(disk: Disk, path: PathLike) -> None:
 
 
 def remove_temporaries(disk: Disk, folder: PathLike) -> list[str]:
-    """Remove what interrupted replacements left behind; the names removed."""
+    """Removes what interrupted replacements left, and returns the names removed."""
     removed = [name for name in disk.names(folder) if name.endswith(TEMPORARY_SUFFIX)]
     for name in removed:
         with contextlib.suppress(NotFound):

@@ -1,8 +1,8 @@
-"""The segments a reader has open: a bounded number, the least recently used closed first.
+"""The segments that a reader keeps open: a bounded number, the least recently used closed first.
 
-Invariant: not more than `count_max` are kept; one that is in use when its turn comes is closed by
-its last user, so no read ever meets a closed file. Bytes that were handed out are not affected:
-a view keeps them alive. Their descriptors are bounded for the whole process: see `descriptors`.
+Invariant: at most `count_max` are kept. A segment that is in use when it is evicted is closed by
+its last user, so no read meets a closed file. Bytes that were returned stay valid, because their
+view keeps them alive. Descriptors are bounded for the whole process; see `descriptors`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Handle(Generic[Reading]):
 
 
 class Lease(Generic[Reading]):
-    """An open segment that is not closed before the lease ends."""
+    """An open segment that stays open until the lease ends."""
 
     __slots__ = ("_give_back", "_handle")
 
@@ -51,10 +51,10 @@ class Lease(Generic[Reading]):
 
 
 class Handles(Generic[Info, Reading]):
-    """Thread-safe. Opening and closing files is done outside the lock.
+    """Thread-safe. Files are opened and closed outside the lock.
 
-    `key_of` tells which segments are served by one open file: one that was sealed since, say, is
-    opened anew.
+    `key_of` maps a segment to the key of its open file. A segment whose key changes, for example
+    because it was sealed, is opened again.
     """
 
     def __init__(
@@ -76,18 +76,18 @@ class Handles(Generic[Info, Reading]):
         return len(self._kept)
 
     def lease(self, info: Info) -> Lease[Reading]:
-        """The open segment, to be used in a `with`. `NotFound` if its file is gone."""
+        """Returns the open segment, for use in a `with`. Raises `NotFound` if its file is gone."""
         return Lease(self._take(info) or self._open(info), self._give_back)
 
     def close(self) -> None:
-        """Idempotent. Leases that are under way end as usual."""
+        """Idempotent. Leases in progress end normally."""
         with self._mutex:
             self._is_closed = True
             idle = self._evict(0)
         _close_all(idle)
 
     def _give_back(self, handle: _Handle[Reading]) -> None:
-        """The end of a lease."""
+        """Ends a lease."""
         with self._mutex:
             handle.lease_count -= 1
             is_last = handle.is_evicted and not handle.lease_count
@@ -120,7 +120,9 @@ class Handles(Generic[Info, Reading]):
         return fresh
 
     def _evict(self, count_max: int) -> list[_Handle[Reading]]:
-        """Let go of all above `count_max`; those nobody uses, to be closed. Holds _mutex."""
+        """Evicts all above `count_max` and returns the unused ones to be closed. Requires the
+        mutex.
+        """
         idle = []
         while len(self._kept) > count_max:
             _, handle = self._kept.popitem(last=False)

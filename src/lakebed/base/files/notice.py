@@ -1,7 +1,7 @@
-"""A small file that tells other processes how things stand, overwritten in place.
+"""A small file that publishes state to other processes and is overwritten in place.
 
-It is not synced: after a power loss it may say what it said before. So it is advice, and one that
-is missing or damaged is none.
+It is not synced, so after a power loss it may hold an older state. Readers treat it as a hint; a
+missing or damaged notice is no hint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Told = TypeVar("Told")
 
 
 class Notice:
-    """The writer's handle. What is told fits a sector: it is written whole or not at all."""
+    """The writer's handle. The content fits one sector, so it is written whole or not at all."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -28,20 +28,24 @@ class Notice:
         self._file: File | None = None
 
     def start(self, data: bytes) -> None:
-        """Replace what an earlier writer left, durably; from here on it is overwritten in place."""
+        """Durably replaces the file of an earlier writer. From then on it is overwritten in
+        place.
+        """
         replace_atomically(self._disk, self._path, data)
         self._file = self._disk.open(self._path, writable=True)
 
     def publish(self, data: bytes) -> None:
-        """Tell the other processes. A failure only keeps the news from them."""
+        """Publishes the state. If it fails, other processes keep seeing the previous state."""
         assert self._file is not None
         try:
             self._file.pwrite(0, data)
         except LakebedError as error:
-            _log.warning("%s could not be told to other processes: %s", self._path, error)
+            _log.warning("%s could not be published to other processes: %s", self._path, error)
 
     def close(self) -> None:
-        """Make the last one durable: after a clean end it is exact, also behind a reboot."""
+        """Makes the last state durable, so that it is exact after a clean shutdown, even after a
+        reboot.
+        """
         if self._file is not None:
             file, self._file = self._file, None
             try:
@@ -54,7 +58,9 @@ class Notice:
 def read_notice(
     disk: Disk, path: str, *, size: int, decode: Callable[[Buffer], Told]
 ) -> Told | None:
-    """What it says, or None if it is missing or damaged. One of a newer version is an error."""
+    """Returns the published state, or None if it is missing or damaged. A newer version is an
+    error.
+    """
     try:
         return decode(read_file(disk, path, size_max=size))
     except NotFound:

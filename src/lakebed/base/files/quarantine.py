@@ -1,4 +1,4 @@
-"""Where bytes go that are not what they must be, before anything is done about them."""
+"""The quarantine, where damaged bytes are saved before a repair changes anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.base.layout import Buffer
 
 
 def save_in_quarantine(disk: Disk, folder: PathLike, name: str, data: Buffer) -> str:
-    """Save them, durably; where. The same name for the same bytes, however often it is tried."""
+    """Saves the bytes durably and returns the path. The same bytes get the same name each time."""
     make_folders(disk, folder)
     target = os.path.join(os.fspath(folder), name)
     replace_atomically(disk, target, data)

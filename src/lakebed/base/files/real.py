@@ -1,7 +1,7 @@
 """The operating system's disk.
 
-Writing and syncing go through two functions handed in by `lakebed.kernels.disk`, so that a
-write with its sync is one call without the interpreter lock; the base itself has no kernels.
+Writes and syncs go through two functions that `lakebed.kernels.disk` passes in, so that a write
+with its sync is one call without the interpreter lock. The base itself imports no kernels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
 from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 
-_FILE_MODE = 0o600  # nobody's to read but the owner's
+_FILE_MODE = 0o600  # readable by the owner only
 _FOLDER_MODE = 0o700
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
@@ -52,7 +52,9 @@ class ZeroFill(Protocol):
 
 
 class Writers(NamedTuple):
-    """The two calls that do not return until all is written, or say which errno ended them."""
+    """The two write calls. Each returns when everything is written, or with the errno that ended
+    it.
+    """
 
     write_and_sync: WriteAndSync
     zero_fill: ZeroFill
@@ -69,7 +71,7 @@ def _translated(operation: str, path: str) -> Iterator[None]:
 
 
 def _sync_file_system(fd: int) -> None:
-    """`syncfs`, which Python does not have; the call is made without the interpreter lock."""
+    """Calls `syncfs`, which Python does not offer, without the interpreter lock."""
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).syncfs(fd):
@@ -80,9 +82,9 @@ def _sync_file_system(fd: int) -> None:
 class RealFile:
     """An open file of the operating system.
 
-    Its descriptor may be closed while it is not used, and is opened again by the next use. Bytes
-    that were not synced are before that: whether they reached the device must be known to this
-    handle, for nobody else is told.
+    Its descriptor may be closed while it is idle and is opened again at the next use. Unsynced
+    bytes are synced before that, because the kernel reports a failed write-back only to descriptors
+    that were open at the time.
     """
 
     __slots__ = (
@@ -104,7 +106,7 @@ class RealFile:
     )
 
     def __init__(self, fd: int, path: str, writers: Writers, *, flags: int = os.O_RDONLY) -> None:
-        """`fd` is of `DESCRIPTORS.open`; with the `flags` the file is opened again."""
+        """`fd` comes from `DESCRIPTORS.open`; `flags` are used to open the file again."""
         self._fd = fd
         self._path = path
         self._writers = writers
@@ -115,7 +117,7 @@ class RealFile:
         self._identity = (facts.st_dev, facts.st_ino)
         self._lock = threading.Lock()
         self._use_count = 0  # guarded by _lock, as `_fd` and what follows
-        self._was_used = True  # since somebody wanted to park it
+        self._was_used = True  # since the last attempt to park it
         self._is_dirty = False  # has bytes that were not synced
         self._is_kept = False  # never to be parked
         self._is_closed = False
@@ -176,7 +178,7 @@ class RealFile:
             self._end()
 
     def declare_sealed(self) -> None:
-        """Nothing: nobody keeps others from changing it."""
+        """Does nothing: the operating system cannot enforce it."""
 
     def descriptor(self) -> int:
         self.keep()
@@ -265,7 +267,7 @@ class RealFile:
             self._use_count -= 1
 
     def _opened_again(self) -> int:
-        """With the lock."""
+        """Requires the lock."""
         if self._is_closed:
             raise Closed(f"{self._path}: the file is closed")
         try:
@@ -273,13 +275,15 @@ class RealFile:
                 fd = DESCRIPTORS.open(self._path, self._flags)
         except NotFound:
             if self._flags & os.O_RDWR:
-                raise DiskError("open", self._path, why="somebody removed it") from None
+                raise DiskError(
+                    "open", self._path, why="the file was removed while it was open"
+                ) from None
             raise
         facts = os.fstat(fd)
         if (facts.st_dev, facts.st_ino) != self._identity:
             os.close(fd)
             DESCRIPTORS.note_closed()
-            raise DiskError("open", self._path, why="another file has its name by now")
+            raise DiskError("open", self._path, why="the file was replaced while it was open")
         return fd
 
     def _write(self, offset: int, chunks: Sequence[Buffer], *, sync: bool) -> None:
@@ -325,8 +329,6 @@ class RealLock:
 
 
 class RealDisk:
-    """The operating system's file systems."""
-
     def __init__(self, writers: Writers) -> None:
         self._writers = writers
         # Random, for process numbers come back: the file of a crashed namesake may still lie there.
@@ -383,7 +385,7 @@ class RealDisk:
         self._sync(folder, os.fsync)
 
     def sync_tree(self, folder: PathLike) -> None:
-        """All of the folder's file system, in fact: that is what the kernel has a call for."""
+        """Syncs the whole file system of the folder, for which the kernel has a call."""
         self._sync(folder, _sync_file_system)
 
     @staticmethod
@@ -405,7 +407,7 @@ class RealDisk:
         try:
             with _translated("lock", path):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # For whoever is refused: who holds it. The lock itself is the kernel's.
+                # Shown to openers that are refused. The lock itself is the kernel's.
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except BaseException as error:
@@ -435,7 +437,7 @@ class RealDisk:
     def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
         path = os.fspath(path)
         with _translated(operation, path):
-            # Non-blocking: opening a pipe that somebody put in the way must not wait for ever.
+            # Non-blocking: opening a pipe in the file's place must not wait for ever.
             flags |= os.O_NONBLOCK
             fd = DESCRIPTORS.open(path, flags, _FILE_MODE)
             if not stat.S_ISREG(os.fstat(fd).st_mode):

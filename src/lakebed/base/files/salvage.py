@@ -1,4 +1,4 @@
-"""Reading a file that may have bad sectors: everything that can be read, and what cannot."""
+"""Reads files that may have bad sectors: everything that can be read, and a list of what cannot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE_BYTES = 4 * KIB  # what a bad sector takes with it
 
 
 class Unreadable(NamedTuple):
-    """Bytes `[start, end)` that the device did not give."""
+    """Bytes `[start, end)` that the device could not read."""
 
     start: int
     end: int
@@ -26,15 +26,17 @@ class Unreadable(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """The bytes of a file; zeros stand where they could not be read."""
+    """The bytes of a file, with zeros where they could not be read."""
 
     data: memoryview
     unreadable: tuple[Unreadable, ...]
 
 
 class SalvagedBytes:
-    """A `ByteSource` of such a file, for whoever judges or repairs it; `unreadable` is what could
-    not be read so far. Not for readers: zeros are not what was written."""
+    """A `ByteSource` of such a file, for verification and repair. `unreadable` lists what could
+    not be read so far. Ordinary readers must not use it, because the zeros are not what was
+    written.
+    """
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -62,7 +64,7 @@ class SalvagedBytes:
 
 
 def read_around(file: ReadableFile, size: int) -> Salvaged:
-    """The first `size` bytes of the file, as far as it has them."""
+    """Returns the first `size` bytes of the file, as far as they exist."""
     pieces: list[bytes] = []
     pages: list[Unreadable] = []
     for start in range(0, size, _READ_BYTES):
@@ -77,7 +79,7 @@ def read_around(file: ReadableFile, size: int) -> Salvaged:
 
 
 def _read_pages(file: ReadableFile, start: int, end: int) -> tuple[bytes, list[Unreadable]]:
-    """Page by page; those that cannot be read."""
+    """Reads page by page, and returns the pages that cannot be read."""
     pieces: list[bytes] = []
     pages: list[Unreadable] = []
     for page in range(start, end, PAGE_BYTES):
@@ -91,7 +93,7 @@ def _read_pages(file: ReadableFile, start: int, end: int) -> tuple[bytes, list[U
 
 
 def _merged(pages: Iterable[Unreadable]) -> tuple[Unreadable, ...]:
-    """One for each stretch of pages, which are in order."""
+    """Merges adjacent pages, which are in order, into ranges."""
     stretches: list[Unreadable] = []
     for page in pages:
         if stretches and stretches[-1].end == page.start:

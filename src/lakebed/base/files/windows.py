@@ -1,7 +1,7 @@
-"""The bytes of a file that records are read from, window by window.
+"""The bytes of a segment file, read window by window.
 
-Files are read and never mapped: a bad sector, or a file that somebody cut, is an error of the read
-and of nothing else. Under a map it would be a signal that ends the process.
+Files are read and never mapped: a bad sector or a truncated file fails that one read. With a memory
+map it would be a signal that ends the process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lakebed.base.files.protocol import File
 
 
 class Window(NamedTuple):
-    """Bytes of a file, from `offset` on."""
+    """Bytes of a file, starting at `offset`."""
 
     buffer: memoryview
     offset: int
@@ -25,13 +25,13 @@ class ByteSource(Protocol):
     def size(self) -> int: ...
 
     def window(self, start: int, end: int) -> Window:
-        """Bytes that contain `[start, end)`, as far as the file has them."""
+        """Returns bytes that contain `[start, end)`, as far as the file has them."""
 
     def close(self) -> None: ...
 
 
 class FileBytes:
-    """A file on disk; what is asked for is read."""
+    """A file on disk, read on demand."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -49,7 +49,7 @@ class FileBytes:
 
 
 def open_source(file: File, *, is_sealed: bool) -> FileBytes:
-    """The bytes of a file just opened, which belongs to what is returned."""
+    """Wraps a file that was just opened. The result owns the file."""
     if is_sealed:
         file.declare_sealed()
     return FileBytes(file)

@@ -1,19 +1,19 @@
-"""The loop that puts bytes into a file at an offset, and then syncs it once.
+"""The loop that writes bytes to a file at an offset and then syncs once.
 
-The loop decides; a function that is handed in acts. So the real disk, a simulated one and the
-compiled kernel (which has the same loop in C) agree on what is written, in which order, and what
-is repeated:
+The loop decides, and a function that is passed in acts. So the real disk, a simulated disk and the
+compiled kernel (which has the same loop in C) agree on what is written, in which order, and what is
+retried:
 
-- a call writes at most `WRITE_BYTES_MAX`; a short write goes on where it stopped;
-- chunks under `GATHER_BYTES` are copied together, so that many small ones are one call; larger
-  ones, and a chunk with no neighbour, are written from where they stand;
-- EINTR is repeated, and EAGAIN up to `AGAIN_COUNT_MAX` times in a row: those calls reached no
-  device. Any other error ends the write, and so does a call that writes nothing (EIO);
-- the sync follows only a complete write. Only EINTR repeats it: after any other error the kernel
+- a call writes at most `WRITE_BYTES_MAX`; a short write continues where it stopped;
+- chunks under `GATHER_BYTES` are joined, so that many small ones take one call; larger chunks, and
+  a chunk with no neighbour, are written without a copy;
+- EINTR is retried, and EAGAIN up to `AGAIN_COUNT_MAX` times in a row, because those calls reached
+  no device. Any other error ends the write, and so does a call that writes nothing (EIO);
+- the sync follows only a complete write. Only EINTR retries it: after any other error the kernel
   may have dropped the pages, and a second sync would "succeed" without them.
 
-Errors of the disk are returned, not raised: the caller knows the file and what it covered.
-What may be lost: after an outcome that is not `ok`, any part of the range may have been written.
+Disk errors are returned, not raised: the caller knows the file and what the write covered. What may
+be lost: after an outcome that is not `ok`, any part of the range may have been written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AGAIN_COUNT_MAX = 1000
 FILE_OFFSET_MAX = (1 << 63) - 1
 
 WriteOnce = Callable[[int, memoryview], int]
-"""Writes some bytes of the view at the offset, and says how many; raises `OSError`."""
+"""Writes some bytes of the view at the offset and returns how many; raises `OSError`."""
 
 SyncOnce = Callable[[], None]
 """Makes the written bytes durable; raises `OSError`."""
@@ -42,7 +42,7 @@ _ZEROS = bytes(WRITE_BYTES_MAX)
 
 
 class WriteOutcome(NamedTuple):
-    """What a write, and the sync behind it, came to. An errno of 0 is success (or: not tried)."""
+    """The outcome of a write and the sync after it. An errno of 0 means success, or not tried."""
 
     written: int
     write_errno: int
@@ -60,7 +60,7 @@ def write_all(
     *,
     sync_once: SyncOnce | None = None,
 ) -> WriteOutcome:
-    """Write the chunks one behind the other at `offset`, then sync if `sync_once` is given."""
+    """Writes the chunks one after another at `offset`, then syncs if `sync_once` is given."""
     views = byte_views(chunks, "chunk")
     check_range(offset, sum(map(len, views)))
     outcome = _write_pieces(write_once, offset, _pieces(views))
@@ -70,7 +70,7 @@ def write_all(
 
 
 def zero_all(write_once: WriteOnce, offset: int, length: int) -> WriteOutcome:
-    """Write `length` zero bytes at `offset`; no sync."""
+    """Writes `length` zero bytes at `offset`, without a sync."""
     check_range(offset, length)
     zeros = memoryview(_ZEROS)
     full_count, rest = divmod(length, WRITE_BYTES_MAX)
@@ -79,7 +79,9 @@ def zero_all(write_once: WriteOnce, offset: int, length: int) -> WriteOutcome:
 
 
 def byte_views(values: Iterable[ReadableBuffer], what: str) -> list[memoryview]:
-    """A flat view of each value's bytes; `InputError` names the first that has none."""
+    """Returns a flat view of each value's bytes. Raises `InputError` for the first that has
+    none.
+    """
     try:
         items = tuple(values)
     except TypeError:
@@ -88,7 +90,7 @@ def byte_views(values: Iterable[ReadableBuffer], what: str) -> list[memoryview]:
 
 
 def byte_view(value: ReadableBuffer, what: str) -> memoryview:
-    """A flat view of the bytes of `value`, which must be bytes-like and contiguous."""
+    """Returns a flat view of the bytes of `value`, which must be bytes-like and contiguous."""
     try:
         view = memoryview(value)
     except (TypeError, BufferError, ValueError):
@@ -101,17 +103,17 @@ def byte_view(value: ReadableBuffer, what: str) -> memoryview:
 
 
 def check_range(offset: int, length: int) -> None:
-    """Raise `InputError` unless `[offset, offset + length)` can be a range of a file."""
+    """Raises `InputError` unless `[offset, offset + length)` can be a range of a file."""
     if offset < 0:
         raise InputError(f"offset is {offset}, it must not be negative")
     if length < 0:
         raise InputError(f"length is {length}, it must not be negative")
     if offset + length > FILE_OFFSET_MAX:
-        raise InputError(f"{length} bytes at offset {offset} end behind the largest file offset")
+        raise InputError(f"{length} bytes at offset {offset} end after the largest file offset")
 
 
 def _pieces(views: list[memoryview]) -> Iterator[memoryview]:
-    """What single calls are to write, in order: gathered small chunks, slices of large ones."""
+    """Yields what single calls write, in order: joined small chunks and slices of large ones."""
     scratch = bytearray(min(sum(map(len, views)), WRITE_BYTES_MAX))
     gathered = memoryview(scratch)
     used = 0
@@ -144,7 +146,7 @@ def _write_pieces(write_once: WriteOnce, offset: int, pieces: Iterable[memoryvie
 
 
 def _write(write_once: WriteOnce, offset: int, piece: memoryview) -> tuple[int, int]:
-    """One successful call: the bytes it wrote and 0, or 0 and the error's number."""
+    """Makes one successful call. Returns the byte count and 0, or 0 and the errno."""
     again_count = 0
     while True:
         try:

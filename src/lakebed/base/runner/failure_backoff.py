@@ -1,7 +1,8 @@
-"""Background work that is tried again when it fails: its last error, and the delays between tries.
+"""The state of background work that is retried when it fails: its last error, and the delay until
+the next try.
 
-An error is logged once, and again only when another takes its place; the delay doubles with every
-failure and starts over after a success.
+An error is logged once, and again only when a different one replaces it. The delay doubles with
+every failure and starts over after a success.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class FailureBackoff:
-    """Of one piece of work, in the thread that does it; `error` may be read by any."""
+    """Belongs to one piece of work and is used by its thread; any thread may read `error`."""
 
     def __init__(self, *, task: str, of: object) -> None:
         self._facts: dict[str, Any] = {"task": task, "of": of}
@@ -32,7 +33,7 @@ class FailureBackoff:
         self.error: Exception | None = None
 
     def failed(self, error: Exception) -> int:
-        """Keep it; the ns until the work is tried again."""
+        """Records the error and returns the ns until the next try."""
         self.error = error
         longest_ns = RETRY_NS_MAX if isinstance(error, RetryError) else FAULT_RETRY_NS_MAX
         self._delay_ns = min(2 * self._delay_ns or RETRY_NS_FIRST, longest_ns)

@@ -1,4 +1,4 @@
-"""Things that are opened by key: each once, whichever thread needs it first."""
+"""A registry of objects that are opened by key, each once, by whichever thread needs it first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OpenRegistry(Generic[Key, Thing]):
     """Thread-safe. `open_one` is called without a lock, because it may take long."""
 
     def __init__(self, open_one: Callable[[Key], Thing], *, name: str, runner: Runner) -> None:
-        """`name` is for error messages."""
+        """`name` appears in error messages."""
         self._open_one = open_one
         self._name = name
         self._runner = runner
@@ -43,7 +43,9 @@ class OpenRegistry(Generic[Key, Thing]):
         self._is_closed = False
 
     def get(self, key: Key) -> Thing:
-        """The thing with that key. A failure is not remembered: the next call tries again."""
+        """Returns the object with that key, opening it if necessary. A failure is not
+        remembered: the next call tries again.
+        """
         with self._mutex:
             if self._is_closed:
                 raise Closed(f"{self._name}: closed")
@@ -64,29 +66,29 @@ class OpenRegistry(Generic[Key, Thing]):
         return entry.thing
 
     def get_all(self, keys: Iterable[Key]) -> list[Thing]:
-        """The things with those keys, a few of them opened at the same time."""
-        wanted = list(keys)
+        """Returns the objects with those keys, opening a few of them at the same time."""
+        all_keys = list(keys)
         opened = self.opened()
-        if all(key in opened for key in wanted):
-            return [opened[key] for key in wanted]
+        if all(key in opened for key in all_keys):
+            return [opened[key] for key in all_keys]
         failures: dict[Key, Exception] = {}
-        work = self._opening(wanted, on_failure=failures.__setitem__)
-        others = [self._runner.compute(work) for _ in range(min(AT_ONCE, len(wanted)) - 1)]
+        work = self._opening(all_keys, on_failure=failures.__setitem__)
+        others = [self._runner.compute(work) for _ in range(min(AT_ONCE, len(all_keys)) - 1)]
         try:
             work()
         finally:
             for computation in others:
                 computation.result()
-        for key in wanted:
+        for key in all_keys:
             if key in failures:
                 raise failures[key]
-        return [self.get(key) for key in wanted]
+        return [self.get(key) for key in all_keys]
 
     def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
-        """One of those keys that `get` does not wait long for; waits until there is one.
+        """Waits for one of those keys that `get` returns without a long wait.
 
-        The first whose thing is open; or one that no thread is opening, for the caller to open.
-        None if there was none in time.
+        That is the first whose object is open, or one that no thread is opening, which the caller
+        then opens. Returns None on time-out.
         """
         clock = self._runner.clock
         until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
@@ -110,34 +112,36 @@ class OpenRegistry(Generic[Key, Thing]):
                 return None
 
     def start_all(self, keys: Iterable[Key]) -> None:
-        """Open the things with those keys in the background. A failure is logged."""
+        """Opens the objects with those keys in the background. A failure is logged."""
         opened = self.opened()
-        wanted = [key for key in keys if key not in opened]
+        missing = [key for key in keys if key not in opened]
         with self._mutex:
-            self._scheduled.update(wanted)
-        work = self._opening(wanted, on_failure=self._log_failure)
+            self._scheduled.update(missing)
+        work = self._opening(missing, on_failure=self._log_failure)
         try:
-            for _ in range(min(AT_ONCE, len(wanted))):
+            for _ in range(min(AT_ONCE, len(missing))):
                 self._runner.compute(work)
         except BaseException:
-            self._unschedule(wanted)
+            self._unschedule(missing)
             raise
 
     def opened(self) -> dict[Key, Thing]:
-        """What is open now, by key."""
+        """Returns the open objects by key."""
         with self._mutex:
             entries = dict(self._entries)
         return {key: entry.thing for key, entry in entries.items() if entry.thing is not None}
 
     def forget(self, key: Key, thing: Thing) -> None:
-        """The next call opens the key anew, unless it has another thing by now."""
+        """Makes the next call open the key again, unless it has another object by now."""
         with self._mutex:
             entry = self._entries.get(key)
             if entry is not None and entry.thing is thing:
                 del self._entries[key]
 
     def close(self) -> list[Thing]:
-        """Open nothing more; what is open, or was being opened, for the caller to close."""
+        """Stops opening. Returns the objects that are open, or were being opened, for the caller
+        to close.
+        """
         with self._mutex:
             self._is_closed = True
             entries, self._entries = self._entries, {}
@@ -149,7 +153,7 @@ class OpenRegistry(Generic[Key, Thing]):
     def _opening(
         self, keys: Iterable[Key], *, on_failure: Callable[[Key, Exception], None]
     ) -> Callable[[], None]:
-        """Opens those keys, shared between all threads that call it."""
+        """Returns a function that opens those keys, shared between all threads that call it."""
         left = deque(keys)  # taking from it is atomic
 
         def work() -> None:
@@ -168,7 +172,9 @@ class OpenRegistry(Generic[Key, Thing]):
         return work
 
     def _unschedule(self, keys: Iterable[Key]) -> None:
-        """Leave them to the next caller that needs them, and wake the waiters of `first_open`."""
+        """Leaves the keys to the next caller that needs them, and wakes the waiters of
+        `first_open`.
+        """
         with self._mutex:
             self._scheduled.difference_update(keys)
             waiters, self._waiters = self._waiters, []

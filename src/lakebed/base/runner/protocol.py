@@ -1,7 +1,7 @@
-"""What an engine may ask of whoever runs it.
+"""What an engine may ask of its runner.
 
-An engine starts no thread and waits on no condition of its own: it hands `step` functions to a
-runner, and takes its locks and events from it. So one seed can replay a whole run.
+An engine starts no thread and waits on no condition of its own: it passes `step` functions to a
+runner and takes its locks and events from it. So one seed can replay a whole run.
 """
 
 from __future__ import annotations
@@ -25,31 +25,33 @@ class Mutex(AbstractContextManager[object, None], Protocol):
 
 
 class Event(Protocol):
-    """Set once and for all; `threading.Event` without `clear`."""
+    """Set once and for all, like `threading.Event` without `clear`."""
 
     def is_set(self) -> bool: ...
 
     def set(self) -> None: ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether it was set before that many seconds had passed."""
+        """Returns whether it was set within that many seconds."""
 
 
 class Task(Protocol):
     """A step that a runner repeats."""
 
     def wake(self) -> None:
-        """Run the step soon: if it is running now, once more. Cheap, and never waits."""
+        """Runs the step soon, once more if it is running now. Cheap; never waits."""
 
     def stop(self) -> None:
-        """No step runs after this returns. Not to be called by the step itself. Idempotent."""
+        """Ends the task: no step runs after this returns. The step itself must not call it.
+        Idempotent.
+        """
 
 
 class Computation(Protocol):
-    """Work that was handed to another core."""
+    """Work that runs on another thread."""
 
     def result(self) -> object:
-        """Wait for its end; what it raised is raised here."""
+        """Waits for the end; raises what the work raised."""
 
 
 class Runner(Protocol):
@@ -61,14 +63,17 @@ class Runner(Protocol):
     def event(self) -> Event: ...
 
     def spawn(self, name: str, step: Step) -> Task:
-        """Run `step` now and whenever it asks for it. One that raises is not run again."""
+        """Runs `step` now and whenever it asks for it. A step that raises is not run again."""
 
     def compute(self, work: Callable[[], object]) -> Computation:
-        """Do a piece of work while the caller goes on: computing, or I/O, that waits for no other
-        piece of work."""
+        """Runs a piece of work while the caller continues. It may compute or do I/O, but must
+        not wait for another piece of work.
+        """
 
     def sleep_ns(self, duration_ns: int) -> None:
-        """Wait, or return early because the runner is closed."""
+        """Waits, or returns early because the runner is closed."""
 
     def close(self) -> None:
-        """Stop every task and wait for it; raise the first error a step ended with. Idempotent."""
+        """Stops every task and waits for it; raises the first error that a step ended with.
+        Idempotent.
+        """

@@ -1,7 +1,7 @@
-"""A task that runs the steps of many things: of those that have something to do.
+"""A task that runs the steps of many objects, visiting only those that have work.
 
-A step that raises stops nothing but itself: the error is logged once, kept until a later step of
-the same thing succeeds, and the step is run again with growing delays.
+A step that raises stops only itself: the error is logged once, kept until a later step of the same
+object succeeds, and the step is retried with growing delays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Thing = TypeVar("Thing")
 
 
 class StepDriver(Generic[Thing]):
-    """Thread-safe. A thing's step runs once at a time."""
+    """Thread-safe. The step of an object never runs twice at the same time."""
 
     def __init__(self, name: str, runner: Runner, step: Callable[[Thing], int | None]) -> None:
         self._name = name
@@ -25,19 +25,21 @@ class StepDriver(Generic[Thing]):
         self._mutex = runner.mutex()
         self._due_ns: dict[Thing, int] = {}  # guarded by _mutex; 0 is at once
         self._running: Thing | None = None  # guarded by _mutex, as is the next
-        self._ended: Event | None = None  # set, for those who wait, when its step has ended
+        self._ended: Event | None = None  # set for waiting callers when its step has ended
         self._failing: dict[Thing, FailureBackoff] = {}  # guarded by _mutex
         self._runner = runner
         self._task = runner.spawn(name, self._step)
 
     def add(self, thing: Thing) -> None:
-        """Run its step soon."""
+        """Schedules the object's step to run soon."""
         with self._mutex:
             self._due_ns[thing] = 0
         self._task.wake()
 
     def remove(self, thing: Thing) -> None:
-        """Its step does not run after this returns. Not to be called by the step itself."""
+        """Removes the object; its step does not run after this returns. The step itself must not
+        call it.
+        """
         while True:
             with self._mutex:
                 self._due_ns.pop(thing, None)
@@ -48,7 +50,7 @@ class StepDriver(Generic[Thing]):
             ended.wait()
 
     def failures(self) -> dict[Thing, Exception]:
-        """The things whose last step raised, and what."""
+        """Returns the objects whose last step raised, with the error."""
         with self._mutex:
             errors = [(thing, failing.error) for thing, failing in self._failing.items()]
         return {thing: error for thing, error in errors if error is not None}

@@ -1,7 +1,7 @@
 """The runner of a real process: one named thread per task.
 
-The threads are daemons, so a program that forgot `close()` still ends: nothing is lost by that,
-since nothing is acknowledged before it is durable.
+The threads are daemons, so a program that forgot `close()` still ends. Nothing is lost by that,
+because nothing is acknowledged before it is durable.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ _SLICE_S = 0.25
 
 
 def _computing_count() -> int:
-    """Some of them may wait for the disk."""
+    """More than one thread per core, because some of the work waits for the disk."""
     return 4 + 2 * (os.cpu_count() or 1)
 
 
 class OnceEvent:
-    """An event that is set once; `threading.Event` costs five times as much to make and set.
+    """An event that is set once. Creating and setting a `threading.Event` costs five times as much.
 
-    Appending to and popping from a list are atomic, so it needs no lock: a waiter looks at the
-    flag again after it has put itself on the list, and `set` empties the list after the flag.
+    It needs no lock, because appending to and popping from a list are atomic: a waiter checks the
+    flag again after it has put itself on the list, and `set` empties the list after it has set the
+    flag.
     """
 
     __slots__ = ("_is_set", "_waiters")
@@ -68,8 +69,9 @@ class OnceEvent:
 
 
 def _acquire_in_slices(waiter: threading.Lock, timeout: float | None) -> None:
-    """A signal that comes just before the main thread blocks is handled only when it wakes: so
-    it wakes now and then, or an interrupt could be lost."""
+    """Waits in slices: a signal that arrives just before the main thread blocks is handled only
+    when the thread wakes, so without slices an interrupt could be lost.
+    """
     left = math.inf if timeout is None else max(timeout, 0)
     while not waiter.acquire(timeout=min(left, _SLICE_S)):
         left -= _SLICE_S
@@ -78,7 +80,7 @@ def _acquire_in_slices(waiter: threading.Lock, timeout: float | None) -> None:
 
 
 class ThreadTask:
-    """A step on a thread of its own."""
+    """A step on its own thread."""
 
     def __init__(self, name: str, step: Step) -> None:
         self.error: BaseException | None = None
@@ -110,7 +112,7 @@ class ThreadTask:
 
 
 class ThreadRunner:
-    """Runs tasks on threads; its locks are `threading`'s own."""
+    """Runs tasks on threads; its locks are those of `threading`."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()

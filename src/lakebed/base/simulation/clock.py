@@ -6,7 +6,9 @@ _START_WALL_NS = 1_700_000_000_000_000_000
 
 
 class SimulatedClock:
-    """Moved by the scheduler when everybody waits, or by a test; `skew` moves the wall alone."""
+    """Moved by the scheduler when all threads wait, or by a test. `skew` moves the wall clock
+    alone.
+    """
 
     def __init__(self) -> None:
         self._now_ns = 0
@@ -22,5 +24,5 @@ class SimulatedClock:
         self._now_ns += max(duration_ns, 0)
 
     def skew(self, difference_ns: int) -> None:
-        """The wall clock jumps; it may go back."""
+        """Steps the wall clock, forward or back."""
         self._skew_ns += difference_ns

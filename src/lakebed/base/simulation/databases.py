@@ -1,26 +1,26 @@
-"""SQLite on the simulated disk: its files lose power, fill up and fail as all others do.
+"""SQLite on the simulated disk: its files lose power, fill up and fail like all others.
 
     databases = SimulatedDatabases(world.disk)
     connection = databases.connect("/store/meta.db")
 
-Every byte of the database, its WAL and its rollback journal lives on the simulated disk, under
-its own path. Only what dies with a process is real: locks and shared memory, which SQLite keeps
-on empty scratch files, one folder of them for each life of the disk.
+Every byte of the database, its WAL and its rollback journal is on the simulated disk, under its own
+path. Only what dies with a process is real: locks and shared memory, which SQLite keeps on empty
+scratch files in one folder per life of the disk.
 
-- A write, cut, sync or delete of SQLite's is a step of the disk: a crash can be placed there.
-- Folders are synced when SQLite on Linux does it, and no more often: at the first sync of a new
-  journal or WAL (a failure there goes unnoticed, as it does in SQLite), and at deletes that ask
-  for it. After a failed sync the file goes on taking writes, as a descriptor does.
-- Emptying a file is atomic and durable: SQLite empties a WAL without a sync, and some of its old
-  frames alone, back after a power loss, would undo what had been committed behind them.
-- Faults become the codes that SQLite on Linux would return: IOERR_FSYNC, FULL and the like.
-- SQLite is not overtaken: another simulated thread goes on before a statement, never inside.
-  Whoever finds a lock taken is told so at once (BUSY), whatever the time-out: nobody could
-  release it while SQLite waits.
-- A connection belongs to a life of the disk. A crash comes out of the call that met it, and of
-  every use of the connection from then on; what SQLite still does to unwind reaches no file.
+- A write, truncation, sync or delete by SQLite is a step of the disk: a crash can be placed there.
+- Folders are synced when SQLite on Linux syncs them: at the first sync of a new journal or WAL (a
+  failure there goes unnoticed, as it does in SQLite), and at deletes that request it. After a
+  failed sync the file still accepts writes, as a descriptor does.
+- Emptying a file is atomic and durable: SQLite empties a WAL without a sync, and a few old frames
+  that came back after a power loss would undo later commits.
+- Faults become the codes that SQLite on Linux would return, such as IOERR_FSYNC and FULL.
+- Another simulated thread may run before a statement, never inside it. A lock that is taken is
+  reported at once (BUSY), whatever the time-out, because no thread could release it while SQLite
+  waits.
+- A connection belongs to one life of the disk. A crash is raised by the call that met it and by
+  every later use of the connection; SQLite's own unwinding reaches no file.
 
-Temporary tables and the like are real temporary files: no crash can lose them.
+Temporary tables are real temporary files: no crash can lose them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _numbers = itertools.count(1)  # SQLite knows file systems by name, one space fo
 class SimulatedDatabases:
     """Opens the databases of one simulated disk, in each of its lives.
 
-    One for a disk: connections of two of them would not see one another's locks.
+    Use one per disk: connections of two would not see each other's locks.
     """
 
     def __init__(self, disk: SimulatedDisk) -> None:
@@ -69,7 +69,7 @@ class SimulatedDatabases:
         self._over: list[_Files] = []  # of earlier lives
 
     def connect(self, path: str | os.PathLike[str]) -> apsw.Connection:
-        """A connection to the database there, made if it is missing; see `Connection`."""
+        """Opens a connection to the database at `path`, creating it if it is missing."""
         if self._files is not None and self._files.is_over:
             self._files.remove_scratch()
             self._over.append(self._files)
@@ -82,7 +82,7 @@ class SimulatedDatabases:
         return connection
 
     def close(self) -> None:
-        """Remove the scratch files; connections that are still open must not be used again."""
+        """Removes the scratch files. Connections that are still open must not be used again."""
         if self._files is not None:
             self._files.remove_scratch()
             self._over.append(self._files)
@@ -93,7 +93,7 @@ class SimulatedDatabases:
 
 
 class Connection(apsw.Connection):
-    """A connection of one life of a simulated disk."""
+    """A connection that belongs to one life of a simulated disk."""
 
     def __init__(self, files: _Files, path: str) -> None:
         self.files = files
@@ -125,7 +125,7 @@ class Connection(apsw.Connection):
             return super().__exit__(*error)
 
     def close(self, force: bool = False) -> None:
-        """SQLite's close reports no failed operation on files, and so neither does this."""
+        """Reports no failed file operation, because closing in SQLite does not either."""
         if self.files.is_over:
             super().close(force)
             self.files.check("a connection")
@@ -134,7 +134,7 @@ class Connection(apsw.Connection):
 
 
 class Cursor(apsw.Cursor):
-    """Runs statements; connections do so through one as well."""
+    """Runs statements. Connections use a cursor too."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         assert isinstance(connection, Connection)
@@ -166,10 +166,10 @@ class Cursor(apsw.Cursor):
 
 
 class _Files(apsw.VFS):
-    """The file system that SQLite sees, for one life of the disk.
+    """The file system that SQLite sees during one life of the disk.
 
-    Once that life is over it says that all is well and does nothing: SQLite calls it while it
-    unwinds, and when a forgotten connection is collected, where nobody could be told.
+    After that life it reports success and does nothing: SQLite calls it while it unwinds and when a
+    forgotten connection is collected, where an error could not be raised.
     """
 
     def __init__(self, disk: SimulatedDisk) -> None:
@@ -191,15 +191,16 @@ class _Files(apsw.VFS):
             raise SimulatedCrash(f"{what} from before the crash was used")
 
     def close_connections(self) -> None:
-        """Those of a life that is over. Left to the end of the program, they would call Python
-        when there is none any more."""
+        """Closes the connections of a life that is over. At the end of the program they would
+        call into an interpreter that is gone.
+        """
         if self.is_over:
             for connection in list(self.connections):
                 apsw.Connection.close(connection, True)
 
     @contextlib.contextmanager
     def call(self, label: str) -> Iterator[None]:
-        """One call into SQLite, before which another thread may go on."""
+        """Makes one call into SQLite; another thread may run before it."""
         self.check("a connection")
         if self.disk.scheduler is not None:
             self.disk.scheduler.pause(f"sqlite {label}")
@@ -208,7 +209,7 @@ class _Files(apsw.VFS):
 
     @contextlib.contextmanager
     def undisturbed_call(self) -> Iterator[None]:
-        """One call into SQLite; whatever becomes of it, a crash inside is a crash outside."""
+        """Makes one call into SQLite. A crash inside it is raised as a crash."""
         self.check("a connection")
         try:
             yield
@@ -219,7 +220,7 @@ class _Files(apsw.VFS):
 
     @contextlib.contextmanager
     def operation(self, code: int) -> Iterator[None]:
-        """What a callback does with the disk; `code` is what a failure is to SQLite."""
+        """Runs a disk operation of a callback; `code` is what SQLite gets if it fails."""
         try:
             with self.disk.undisturbed():
                 yield

@@ -1,15 +1,15 @@
-"""The simulated disk: the `Disk` protocol on memory, with everything a real one may do wrong.
+"""The simulated disk: the `Disk` protocol in memory, with the faults of real disks.
 
-- Unsynced bytes may be lost, kept or torn at sectors (`node`); entries of unsynced folders too
-  (`folders`).
-- `restart(Crash.KILL)`: the process died, the page cache survives. `restart(Crash.POWER)`: it
-  does not, and what of it reached the device is drawn from the seed.
-- Writes stop short, fail, or find the disk full; syncs, renames and closes fail (`faults`).
-- A crash can be placed at any step: the operation there is not carried out, except that a write
-  may have been carried out in part.
+- Unsynced bytes may be lost, kept or torn at sectors (`node`), and so may entries of unsynced
+  folders (`folders`).
+- `restart(Crash.KILL)`: the process died and the page cache survives. `restart(Crash.POWER)`: the
+  page cache is lost, and what of it had reached the device is drawn from the seed.
+- Writes stop short, fail, or meet a full disk; syncs, renames and closes fail (`faults`).
+- A crash can be placed at any step. The operation there does not happen, except that a write may
+  have happened in part.
 
-Handles belong to a life of the disk: after a crash every use of an old one crashes again, so the
-code that is being unwound cannot change what survived.
+Handles belong to one life of the disk: after a crash every use of an old handle crashes again, so
+that code which is being unwound cannot change what survived.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Crash(Enum):
 
 
 class SimulatedDisk:
-    """Starts empty but for the folder "/". Relative paths are taken from there."""
+    """Starts empty, with the folder "/". Relative paths start there."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class SimulatedDisk:
     # What a test does to it.
 
     def restart(self, crash: Crash, *, survivors: int = 0) -> None:
-        """Come back after a crash, in place.
+        """Restarts the disk after a crash, in place.
 
-        After a power loss, survivors 0 keeps only what was synced and 1 keeps everything;
-        any other number is a draw from the seed: of bytes by sector, of entries one by one or,
-        for even numbers, in the order they were made.
+        After a power loss, `survivors` 0 keeps only what was synced and 1 keeps everything. Any
+        other number is a draw from the seed: of bytes by sector, and of entries one by one or, for
+        even numbers, in the order they were made.
         """
         self._life += 1
         self._crashed = False
@@ -100,7 +100,9 @@ class SimulatedDisk:
                 node.sealed = False
 
     def copy(self, random: Random, *, scheduler: Scheduler | None = None) -> SimulatedDisk:
-        """A disk of its own in the same state, without handles, locks and planned faults."""
+        """Returns an independent disk in the same state, without handles, locks and planned
+        faults.
+        """
         twin = SimulatedDisk(random, scheduler=scheduler, capacity_bytes=self.capacity_bytes)
         twin._tree = self._tree.copy()
         twin._temporaries = self._temporaries
@@ -108,7 +110,7 @@ class SimulatedDisk:
         return twin
 
     def flip_bit(self, path: PathLike, *, offset: int, bit: int = 0) -> None:
-        """Damage bytes that were synced."""
+        """Damages bytes that were synced."""
         self._node(path).flip_bit(offset, bit)
 
     # What an engine does with it.
@@ -185,7 +187,7 @@ class SimulatedDisk:
         self._tree.sync(self._folder(folder))
 
     def sync_tree(self, folder: PathLike) -> None:
-        """Nothing but what is below the folder: nobody counts on what a real one syncs beside."""
+        """Syncs only what is below the folder, although a real disk may sync more."""
         self.step("fsync", folder)
         fault = self.faults.due("fsync")
         entries = self._tree.entries(below=self._folder(folder))
@@ -233,12 +235,12 @@ class SimulatedDisk:
 
     @property
     def is_down(self) -> bool:
-        """Whether a crash has come, and no restart yet."""
+        """Whether a crash has happened and no restart yet."""
         return self._crashed or (self.scheduler is not None and self.scheduler.crash is not None)
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Operations inside are steps as all are, but not places to be overtaken."""
+        """Runs the operations inside as ordinary steps, without switching to other threads."""
         before, self._undisturbed = self._undisturbed, True
         try:
             yield
@@ -250,14 +252,16 @@ class SimulatedDisk:
         return sum(len(node.blocks) for node in nodes) * BLOCK_BYTES
 
     def look(self, operation: str, path: PathLike) -> None:
-        """An operation that changes nothing: a place to be overtaken, and to fail."""
+        """Marks an operation that changes nothing: other threads may run here, and it may fail."""
         self._pause(operation, path)
         self._fail_if_due(operation, path)
 
     def step(
         self, operation: str, path: PathLike, *, before_crash: Callable[[], None] | None = None
     ) -> None:
-        """An operation that changes something: counted, traced, and where crashes happen."""
+        """Marks an operation that changes something: it is counted and traced, and crashes
+        happen here.
+        """
         self._pause(operation, path)
         if self.steps == self.faults.crash_at_step:
             if before_crash is not None:
@@ -267,7 +271,7 @@ class SimulatedDisk:
         self.steps += 1
 
     def begin(self, operation: str, path: PathLike) -> None:
-        """A step that fails if it is its turn to."""
+        """Runs a step, which fails if a fault is planned for it."""
         self.step(operation, path)
         self._fail_if_due(operation, path)
 
@@ -345,7 +349,7 @@ def _parts_of(path: str) -> tuple[str, ...]:
 
 
 def _until_first_loss(keep: Keep) -> Keep:
-    """Keep a prefix: once one is lost, so are all behind it."""
+    """Keeps a prefix: after the first lost entry, all later ones are lost too."""
     lost = False
 
     def prefix(versions: int) -> int:

@@ -1,7 +1,7 @@
-"""What is to go wrong on a simulated disk, and when.
+"""The faults planned for a simulated disk.
 
-Operations are counted twice: every one that changes something is a *step*, the unit in which
-crashes are placed; and each kind of operation has a count of its own, for "the second fsync".
+Operations are counted twice: every operation that changes something is a *step*, the unit in which
+crashes are placed, and each kind of operation has its own count, for "the second fsync".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CHANGES = frozenset({"create", "pwrite", "truncate", "mkdir", "rmdir", "rename"
 
 
 class AfterFailedSync(Enum):
-    """What a file shows after its sync failed; none of it need be on the device."""
+    """What a file shows after its sync failed. None of it need be on the device."""
 
     KEPT = "the pages stay readable, and clean: the next sync succeeds without them"
     REVERTED = "the pages are read back from the device"
@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 
 @dataclass
 class Faults:
-    """A plan; by itself it does nothing wrong."""
+    """A plan of faults, empty by default."""
 
     crash_at_step: int | None = None
     short_writes: bool = False  # a write may stop early, as write(2) may
@@ -45,11 +45,11 @@ class Faults:
         code: int = errno.EIO,
         after: AfterFailedSync = AfterFailedSync.KEPT,
     ) -> None:
-        """Let the nth operation of that kind from now on (1 is the next) fail with `code`."""
+        """Makes the nth operation of that kind from now on (1 is the next) fail with `code`."""
         self._planned[operation, self._counts[operation] + nth] = Fault(code, after)
 
     def due(self, operation: str) -> Fault | None:
-        """Count one operation; the fault planned for it."""
+        """Counts one operation and returns the fault planned for it."""
         self._counts[operation] += 1
         if self.read_only and operation in _CHANGES:
             return Fault(errno.EROFS, AfterFailedSync.KEPT)

@@ -1,7 +1,8 @@
-"""The simulated folder tree: entries that are lost unless their folder was synced.
+"""The simulated folder tree, whose entries are lost in a power cut unless their folder was synced.
 
 Each change of entries (create, rename, unlink …) is one atomic unit, pending until one of the
-folders it touches is synced. A power loss keeps any of the pending ones, or a prefix of them.
+folders it touches is synced. A power loss keeps any subset of the pending units, or a prefix of
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Entry = Node | Folder
 
 
 class Change(NamedTuple):
-    """One name of one folder gets another entry, or none."""
+    """The new entry of one name in one folder, or its removal."""
 
     folder: Folder
     name: str
@@ -29,7 +30,7 @@ class Change(NamedTuple):
 
 
 class Tree:
-    """All the folders of a disk, and the changes to them that are not durable yet."""
+    """All folders of a disk, and the changes to them that are not durable yet."""
 
     def __init__(self) -> None:
         self.root = Folder()
@@ -44,13 +45,13 @@ class Tree:
         return entry
 
     def apply(self, *changes: Change) -> None:
-        """One atomic unit, visible at once."""
+        """Applies one atomic unit, visible at once."""
         for change in changes:
             _put(change.folder.cached, change)
         self._pending.append(list(changes))
 
     def sync(self, folder: Folder) -> None:
-        """Make every pending unit that touches `folder` durable, whole, in order."""
+        """Makes every pending unit that touches `folder` durable, in order."""
         later: list[list[Change]] = []
         for unit in self._pending:
             if any(change.folder is folder for change in unit):
@@ -62,7 +63,7 @@ class Tree:
         self._pending = later
 
     def lose_power(self, keep_unit: Keep, keep_bytes: Keep) -> None:
-        """Only what is durable, and what of the rest survives, is left."""
+        """Keeps only what is durable and the surviving part of the rest."""
         for unit in self._pending:
             if keep_unit(2):
                 for change in unit:
@@ -75,7 +76,7 @@ class Tree:
                 entry.lose_power(keep_bytes)
 
     def entries(self, *, durable: bool = False, below: Folder | None = None) -> list[Entry]:
-        """Everything that can be reached, from the root or from one folder."""
+        """Returns everything that can be reached from the root or from one folder."""
         found: list[Entry] = []
         todo: list[Entry] = [below or self.root]
         while todo:
@@ -87,7 +88,7 @@ class Tree:
         return found
 
     def copy(self) -> Tree:
-        """A tree of its own, pending changes included."""
+        """Returns an independent tree, including pending changes."""
         twins: dict[int, Entry] = {}
 
         def twin(entry: Entry) -> Entry:
@@ -123,7 +124,9 @@ def _put(entries: dict[str, Entry], change: Change) -> None:
 
 
 def _forget(units: list[list[Change]], newer: Change) -> None:
-    """An older pending change of the same name must not undo the newer one that is durable."""
+    """Drops an older pending change of the same name, which must not undo the newer, durable
+    one.
+    """
     for unit in units:
         unit[:] = [
             change

@@ -1,8 +1,8 @@
-"""One simulated file: what the page cache shows, and what the device would still have.
+"""One simulated file: the contents of the page cache, and what the device would still have.
 
-Between two syncs every 512-byte sector that was written exists in several versions: the one on
-the device and each one written since. A power loss keeps any of them, sector by sector, and any
-of the lengths the file has had; bytes that were never written there read as zero.
+Between two syncs every 512-byte sector that was written has several versions: the one on the device
+and each one written since. A power loss keeps any of them, sector by sector, and any of the lengths
+the file has had. Bytes that were never written read as zero.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Node:
         if end > len(self.cached):
             self.cached.extend(bytes(end - len(self.cached)))
         # After a sync that failed the device may be shorter than the page cache: pages that are
-        # written behind its end lengthen it when they reach it.
+        # written after its end lengthen it when they reach it.
         if end > (self._sizes[-1] if self._sizes else len(self.device)):
             self._sizes.append(end)
         self.cached[offset:end] = data
@@ -51,10 +51,10 @@ class Node:
         self._write_back(keep_everything)
 
     def fail_sync(self, keep: Keep, *, revert: bool) -> None:
-        """A sync that failed: some sectors reached the device, and the rest never will.
+        """Simulates a failed sync: some sectors reach the device, and the rest never will.
 
-        The kernel marks the pages clean all the same. It may go on showing what was written
-        (`revert` false) or read the device's bytes back: both have been seen.
+        The kernel marks the pages clean all the same. It may keep showing what was written
+        (`revert` false) or read back the device's bytes; both happen in practice.
         """
         self._write_back(keep)
         if revert:
@@ -66,7 +66,7 @@ class Node:
         self.sealed = False
 
     def flip_bit(self, offset: int, bit: int) -> None:
-        """Damage that no sync repairs."""
+        """Damages bytes in a way that no sync repairs."""
         for content in (self.cached, self.device):
             if offset < len(content):
                 content[offset] ^= 1 << bit
@@ -85,17 +85,17 @@ class Node:
             self._versions.setdefault(sector, []).append(content)
 
     def _note_cut(self, size: int) -> None:
-        """What a cut removes reads as zero if the file grows again."""
+        """Records that bytes removed by a cut read as zero if the file grows again."""
         for sector in range(size // SECTOR_BYTES, -(-len(self.cached) // SECTOR_BYTES)):
             start = sector * SECTOR_BYTES
             content = bytes(self.cached[start : max(start, size)])
             self._versions.setdefault(sector, []).append(content)
 
     def _write_back(self, keep: Keep) -> None:
-        """Bring the chosen versions to the device; after that all of them are forgotten.
+        """Brings the chosen versions to the device, then forgets all versions.
 
-        Only what was written since the last sync is brought: a page that an earlier, failed
-        sync marked clean is never written again.
+        Only what was written since the last sync is brought: a page that an earlier, failed sync
+        marked clean is never written again.
         """
         sizes = [len(self.device), *self._sizes]
         size = sizes[keep(len(sizes))]

@@ -1,4 +1,6 @@
-"""An open file of a simulated disk: reads, writes that stop short or fail, syncs, mappings."""
+"""An open file of a simulated disk, whose writes may stop short or fail and whose syncs may
+fail.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class SealedFileChanged(AssertionError):
-    """A file that readers take for sealed was changed or cut.
+    """A file that was declared sealed was changed or cut.
 
-    The same bytes may be written again: recovery does, where they were not confirmed.
+    Writing the same bytes again is allowed: recovery does so where they were not confirmed.
     """
 
 
 class SimulatedFile(AbstractContextManager["SimulatedFile"]):
-    """An open file of one life of a simulated disk."""
+    """An open file that belongs to one life of a simulated disk."""
 
     def __init__(self, disk: SimulatedDisk, node: Node, path: str, *, writable: bool) -> None:
         self._disk = disk
@@ -77,15 +79,17 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self._node.truncate(size)
 
     def empty(self) -> None:
-        """Cut to nothing, atomically and durably, as a file system with a journal would.
+        """Truncates to nothing, atomically and durably, as a journaling file system would.
 
-        After `truncate` a power loss may bring back any of the sectors, and leave out others.
+        After `truncate` a power loss may bring back any of the sectors and leave out others.
         """
         self.truncate(0)
         self._node.sync()
 
     def reopened(self) -> SimulatedFile:
-        """Another handle on the same file, which does not know of failures of this one."""
+        """Returns another handle on the same file, which is not poisoned by failures of this
+        one.
+        """
         self._check("open")
         return SimulatedFile(self._disk, self._node, self._path, writable=self._writable)
 
@@ -119,7 +123,9 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
             raise simulated_error(outcome.write_errno, "write", self._path)
 
     def _write_once(self, offset: int, data: memoryview) -> int:
-        """One write(2): may stop short, and may be cut anywhere by a crash or an error."""
+        """Simulates one write(2), which may stop short and may be cut anywhere by a crash or an
+        error.
+        """
         disk = self._disk
         part = data[: disk.random.randrange(len(data) + 1)]
         disk.step("pwrite", self._path, before_crash=lambda: self._node.write(offset, part))
@@ -148,7 +154,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         raise OSError(fault.code, os.strerror(fault.code))
 
     def _room(self, offset: int, length: int) -> int:
-        """How many of the bytes fit: blocks that the file has already cost nothing."""
+        """Returns how many of the bytes fit. Blocks that the file already has cost nothing."""
         if self._disk.capacity_bytes >= UNBOUNDED_BYTES:
             return length
         free = self._disk.capacity_bytes - self._disk.used_bytes()

@@ -1,11 +1,11 @@
-"""The deterministic runner: threads as greenlets, their order drawn from a seed.
+"""The deterministic runner: threads are greenlets, and a seed decides their order.
 
-One greenlet runs at a time, and another can take over only where a thread could be overtaken
-*and it matters*: at a lock, an event, a sleep and every disk operation. There the scheduler
-draws who goes on. Time passes only when everybody waits: then it jumps to the next deadline.
+One greenlet runs at a time. Another can take over only where a thread switch *matters*: at a lock,
+an event, a sleep and every disk operation. There the scheduler draws which one continues. Time
+passes only when all threads wait: then it jumps to the next deadline.
 
-The code that drives a simulation (a test) is not scheduled itself: when it waits for an event or
-a lock, the others are run until it need not wait any longer.
+The code that drives a simulation (a test) is not scheduled itself: when it waits for an event or a
+lock, the others run until it no longer has to wait.
 
 A `SimulatedCrash` in any greenlet ends them all, as a crash ends all threads.
 """
@@ -37,26 +37,26 @@ _alive: WeakSet[Scheduler] = WeakSet()
 
 @contextmanager
 def killing_all() -> Iterator[None]:
-    """Kills, in the end, every scheduler that was made within.
+    """Kills, at the end, every scheduler that was created inside.
 
-    A greenlet that is suspended is collected by nobody if what it holds leads back to it, and a
-    whole world stays with it.
+    A suspended greenlet is never collected if what it holds refers back to it, and it keeps a whole
+    world alive.
     """
     first = next(_numbers)
     try:
         yield
     finally:
-        made = [one for one in list(_alive) if one.number > first]
-        for scheduler in sorted(made, key=lambda one: one.number):
+        newer = [scheduler for scheduler in list(_alive) if scheduler.number > first]
+        for scheduler in sorted(newer, key=lambda scheduler: scheduler.number):
             scheduler.kill_all()
 
 
 class SimulatedCrash(BaseException):
-    """The machine or the process is gone; not an `Exception`, so that nobody handles it."""
+    """The machine or the process is gone. Not an `Exception`, so that no code handles it."""
 
 
 class Deadlock(AssertionError):
-    """Everybody waits, and no deadline will wake anyone."""
+    """All threads wait, and no deadline will wake any."""
 
 
 class _Strand:
@@ -103,7 +103,7 @@ class Call(Generic[Result]):
 
 
 class SimulatedTask:
-    """A step, repeated by the scheduler."""
+    """A step that the scheduler repeats."""
 
     def __init__(self, name: str, step: Step, scheduler: Scheduler) -> None:
         self.error: Exception | None = None
@@ -218,24 +218,24 @@ class Scheduler:
         return task
 
     def call(self, name: str, function: Callable[[], Result]) -> Call[Result]:
-        """Start a caller: `function`, once, as a thread of its own. See `run`."""
+        """Starts `function` once as a simulated thread. See `run`."""
         call: Call[Result] = Call()
         self._calls.append(call)  # type: ignore[arg-type]
         self.start(name, lambda: call.settle(function))
         return call
 
     def run(self) -> None:
-        """Run everybody until every caller has ended."""
+        """Runs all threads until every caller has ended."""
         condition = lambda: all(call.done for call in self._calls)  # noqa: E731
         self.wait_until(condition, timeout_ns=None, name="the callers to end")
 
     def settle(self) -> None:
-        """Run everybody until all of them wait; no time passes."""
+        """Runs all threads until they all wait. No time passes."""
         while self._promote():
             self._resume()
 
     def advance(self, duration_ns: int) -> None:
-        """Let that much time pass, running whoever's deadline comes."""
+        """Lets that much time pass, running the threads whose deadlines come."""
         until = self._clock.monotonic_ns() + duration_ns
         self.settle()
         while self._deadlines and self._deadlines[0][0] <= until:
@@ -244,7 +244,7 @@ class Scheduler:
         self._clock.advance(until - self._clock.monotonic_ns())
 
     def compute(self, work: Callable[[], object]) -> Future[object]:
-        """At once: there is one core."""
+        """Runs the work at once: there is one core."""
         done: Future[object] = Future()
         done.set_result(work())
         return done
@@ -262,7 +262,7 @@ class Scheduler:
                 raise task.error
 
     def failures(self) -> list[Exception]:
-        """What tasks ended with; `close` would raise the first."""
+        """Returns the errors that tasks ended with. `close` would raise the first."""
         return [task.error for task in self._tasks if task.error is not None]
 
     def start(self, name: str, body: Callable[[], None]) -> None:
@@ -271,7 +271,7 @@ class Scheduler:
         self._ready.append(strand)
 
     def pause(self, label: str) -> None:
-        """A place where another may go on first. No-op for the code that drives the simulation."""
+        """Lets another thread run first. Does nothing for the code that drives the simulation."""
         self._check_alive()
         strand = self._strands.get(getcurrent())
         if strand is not None:
@@ -282,7 +282,7 @@ class Scheduler:
     def wait_until(
         self, condition: Callable[[], bool], *, timeout_ns: int | None, name: str
     ) -> bool:
-        """Wait for `condition`, which somebody else makes true; False if the time-out passed."""
+        """Waits for `condition`, which another thread makes true. Returns False on time-out."""
         self._check_alive()
         deadline = None if timeout_ns is None else self._clock.monotonic_ns() + max(timeout_ns, 0)
         strand = self._strands.get(getcurrent())
@@ -299,11 +299,11 @@ class Scheduler:
         return True
 
     def halt(self, crash: SimulatedCrash) -> None:
-        """The machine is gone: whoever still runs is unwound, and nobody else runs again."""
+        """Ends the machine: running threads are unwound, and no other thread runs again."""
         self.crash = crash
 
     def kill_all(self) -> None:
-        """End every simulated thread where it stands; nothing runs on this scheduler again."""
+        """Ends every simulated thread where it is; nothing runs on this scheduler again."""
         self.crash = self.crash or SimulatedCrash("the process was killed")
         strands, self._strands = self._strands, {}
         self._ready, self._waiting, self._deadlines = [], {}, []
@@ -312,10 +312,10 @@ class Scheduler:
                 strand.greenlet.throw(GreenletExit)
 
     def _check_alive(self) -> None:
-        """Code that is unwound by a crash must neither wait nor go on.
+        """Raises in code that is being unwound by a crash, which must neither wait nor continue.
 
-        It is told by an error of its own: one that is raised again inside the handling of itself
-        can make a ring of contexts, which `ExitStack` would follow for ever.
+        Each raise is a new error: an error raised again inside its own handling can form a ring of
+        contexts, which `ExitStack` would follow for ever.
         """
         if self.crash is not None:
             raise SimulatedCrash(str(self.crash))
@@ -336,7 +336,9 @@ class Scheduler:
         return True
 
     def _promote(self) -> bool:
-        """Move whoever need not wait any longer to the ready list; whether anyone is there."""
+        """Moves threads that no longer have to wait to the ready list. Returns whether any is
+        ready.
+        """
         for strand in [strand for strand, condition in self._waiting.items() if condition()]:
             self._make_ready(strand)
         return bool(self._ready)
@@ -364,5 +366,5 @@ class Scheduler:
             raise self.crash
 
     def _who_waits(self, name: str) -> str:
-        who = ", ".join(f"{strand.name} for {strand.waits_for}" for strand in self._waiting)
-        return f"the driver waits for {name}; also waiting: {who or 'nobody'}"
+        others = ", ".join(f"{strand.name} for {strand.waits_for}" for strand in self._waiting)
+        return f"the driver waits for {name}; also waiting: {others or 'none'}"

@@ -1,4 +1,4 @@
-"""Run a scenario with a crash at every I/O step in turn, and look at what survived.
+"""Runs a scenario with a crash at every I/O step in turn, and checks what survived.
 
     class Appends:
         def run(self, world): ...      # act, and note what was acknowledged
@@ -6,9 +6,9 @@
 
     sweep(Appends, seeds=range(4))
 
-For each seed the scenario runs once without a crash, which counts its steps; then once for each
-step and each way of crashing there. Long traces are sampled (`cases_max`). What fails is reported
-as one case, `seed:step:crash:survivors`, which `LAKEBED_CASE` in the environment runs alone.
+For each seed the scenario runs once without a crash, which counts its steps, and then once for each
+step and each way of crashing there. Long traces are sampled (`cases_max`). A failure is reported as
+one case, `seed:step:crash:survivors`; set `LAKEBED_CASE` to it to run that case alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CASE_VARIABLE = "LAKEBED_CASE"
 
 
 class Scenario(Protocol):
-    """One run: made anew for each case, so it may keep what was acknowledged."""
+    """One run. A new one is made for each case, so it may keep what was acknowledged."""
 
     def run(self, world: World) -> None: ...
 
@@ -36,7 +36,7 @@ class Scenario(Protocol):
 
 
 class Case(NamedTuple):
-    """One crash: where, of which kind, and which draw of what survives."""
+    """One crash: where it happens, of which kind, and which draw of survivors."""
 
     seed: int
     step: int
@@ -58,7 +58,7 @@ class Case(NamedTuple):
 
 
 class CaseFailed(AssertionError):
-    """A scenario's check failed; the cause is its own error."""
+    """A scenario's check failed; the cause is the check's own error."""
 
 
 def sweep(
@@ -68,10 +68,12 @@ def sweep(
     survivors: Iterable[int] = range(4),
     cases_max: int = 4000,
 ) -> int:
-    """How many crashes were tried; `CaseFailed` at the first that did not turn out well."""
-    asked = os.environ.get(CASE_VARIABLE)
-    if asked:
-        run_case(make, Case.parse(asked))
+    """Returns how many crashes were tried. Raises `CaseFailed` at the first that fails its
+    check.
+    """
+    case_text = os.environ.get(CASE_VARIABLE)
+    if case_text:
+        run_case(make, Case.parse(case_text))
         return 1
     with killing_all():
         cases = list(_cases(make, seeds, tuple(survivors)))
@@ -102,7 +104,7 @@ def _cases(
     for seed in seeds:
         world = World(seed)
         _run(make(), world)
-        # The step behind the last one: a crash when all is done.
+        # The step after the last one: a crash when all is done.
         for step in range(world.disk.steps + 1):
             yield Case(seed, step, Crash.KILL, 0)
             for draw in survivors:

@@ -10,7 +10,7 @@ from lakebed.base.simulation.scheduler import Scheduler
 
 
 class World:
-    """What an engine under test is given. The same seed gives the same run."""
+    """The machine that an engine under test gets. The same seed gives the same run."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -26,7 +26,7 @@ class World:
         return self.runner.trace
 
     def restart(self, crash: Crash, *, survivors: int = 0) -> None:
-        """The process (or the machine) dies here and starts again, with what survived."""
+        """Ends the process (or the machine) and starts it again with what survived."""
         self.runner.kill_all()
         self.disk.restart(crash, survivors=survivors)
         self.disk.steps = 0
@@ -35,7 +35,7 @@ class World:
         self.disk.trace = self.runner.trace
 
     def copy(self) -> World:
-        """Another machine with the same disk, whose fate may differ from here on."""
+        """Returns another machine with the same disk, which may then develop differently."""
         twin = World(self.seed)
         twin.clock.advance(self.clock.monotonic_ns())
         twin.disk = self.disk.copy(Random(f"disk {self.seed} copy"), scheduler=twin.runner)

@@ -1,8 +1,8 @@
-"""Zero-filling files ahead of need, so that syncs into them are short: who, when and how much.
+"""Zero-filling of segment files ahead of need, which makes syncs into them shorter.
 
-- `decision`: whether it is worth it now, from values alone;
+- `decision`: whether it pays now, as a pure function;
 - `flush_share`: how busy a log is;
-- `spare_budget`: how much all of a store may take for it.
+- `spare_budget`: how many bytes all logs of a store may use for it.
 """
 
 from lakebed.base.zero_fill.decision import FillDecision, Load, decide_fill

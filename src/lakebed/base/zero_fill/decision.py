@@ -1,8 +1,8 @@
-"""Whether a spare segment is zero-filled now: decided here, from values alone.
+"""Decides, as a pure function, whether a spare segment is zero-filled now.
 
-Zero-filling shortens every sync into the segment, but all its bytes are written twice. So it is
-done for busy logs only; at once where flushes are small, for those gain the most, and else in the
-pauses of the log: while it is saturated, the second write would slow down the first.
+Zero-filling shortens every sync into the segment, but writes all its bytes twice. So only busy logs
+do it: at once if their flushes are small, because those gain the most, and otherwise while the log
+pauses, because a second write would slow down a saturated log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SATURATED_SHARE = 0.5
 
 
 class Load(NamedTuple):
-    """How a log was used."""
+    """The recent use of a log."""
 
     bytes_per_s: int  # since its active segment was begun
     flush_bytes: int  # of a flush, on average
@@ -38,7 +38,9 @@ class FillDecision(Enum):
 
 
 def decide_fill(load: Load, *, has_begun: bool) -> FillDecision:
-    """What to do with a spare; one that was begun is finished, even if the log is idle now."""
+    """Decides what to do with a spare. One that was begun is finished, even if the log is idle
+    now.
+    """
     if not load.is_busy and not has_begun:
         return FillDecision.NO
     if load.flush_bytes <= SMALL_FLUSH_BYTES:

@@ -1,7 +1,7 @@
-"""Which share of the last moments a log spent in flushes: 1 is as fast as it can.
+"""Measures the share of recent time that a log spent in flushes: 1 means saturated.
 
-Measured by looking at the clock and at the time that the barrier counts anyway, whenever somebody
-asks: an append pays nothing for it.
+It is computed on demand from the clock and the barrier's own flush timer, so an append pays nothing
+for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.counters import Histogram
 
 WINDOW_NS = 50 * NS_PER_MS
-_WINDOW_MAX_NS = 4 * WINDOW_NS  # what lies further back says nothing of now
+_WINDOW_MAX_NS = 4 * WINDOW_NS  # older measurements are not current
 
 
 class FlushShare:
@@ -24,7 +24,9 @@ class FlushShare:
         self._flushed_ns = 0  # in flushes, when it was looked at
 
     def measure(self) -> float | None:
-        """The share of the last window; None if nobody looked at its beginning."""
+        """Returns the share of the last window, or None if there was no measurement at its
+        beginning.
+        """
         now_ns = self._clock.monotonic_ns()
         elapsed_ns = now_ns - self._looked_at_ns
         if elapsed_ns >= WINDOW_NS:

@@ -1,8 +1,8 @@
-"""How many bytes the spare segments of all logs of a manager may take together.
+"""The number of bytes that the spare segments of all logs of a manager may use together.
 
-A spare counts with its full length from when it is begun until it becomes a segment or is
-removed. Busy logs come first: once one of them was refused, the others begin none and give back
-what they have.
+A spare counts with its full length from the start of its creation until it becomes a segment or is
+removed. Busy logs come first: once one of them is refused, the others start no spares and give
+theirs back.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from lakebed.base.runner import Mutex
 
 
 class SpareBudget:
-    """Thread-safe."""
-
     def __init__(
         self, *, bytes_max: int, mutex: Mutex, on_short: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_short` is called when `is_short` becomes true: others may have spares to give."""
+        """`on_short` is called when `is_short` becomes true, so that other logs can give up
+        spares.
+        """
         self._bytes_max = bytes_max
         self._on_short = on_short
         self._mutex = mutex
@@ -31,11 +31,13 @@ class SpareBudget:
 
     @property
     def is_short(self) -> bool:
-        """A busy log was refused, and none was served since."""
+        """Whether a busy log was refused and none was served since."""
         return self._is_short
 
     def take(self, size: int, *, is_busy: bool) -> bool:
-        """Whether that much was free and wanted by nobody more; if so, it is taken."""
+        """Takes that much if it is free and no busier log needs it. Returns whether it was
+        taken.
+        """
         with self._mutex:
             has_room = self._used_bytes + size <= self._bytes_max
             was_short = self._is_short

@@ -1,4 +1,4 @@
-"""Counts that must agree: what was asked for or acknowledged, and what was found."""
+"""Pairs of counts that must agree: expected and found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tally(NamedTuple):
 
     present: int  # of them
     repeated: int  # copies beyond the first
-    strange: int  # ids that nobody acknowledged
+    strange: int  # ids that were never acknowledged
 
 
 def tally(ids: Iterable[int], *, acknowledged_count: int) -> Tally:

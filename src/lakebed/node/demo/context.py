@@ -1,4 +1,4 @@
-"""What the stations share: where they work, whom they tell, and what they found."""
+"""The state of one demo run, shared by its stations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DemoContext:
     scale: Scale
     seed: int
     checks: list[Check] = field(default_factory=list)
-    rates: dict[str, int] = field(default_factory=dict)  # by what is counted, a second
+    rates: dict[str, int] = field(default_factory=dict)  # per second, by what is counted
     left_out: list[str] = field(default_factory=list)
 
     @property
@@ -35,7 +35,7 @@ class DemoContext:
 
     def leave_out(self, station: str, why: str) -> None:
         self.left_out.append(f"{station}: {why}")
-        self.report(station, f"not shown: {why}")
+        self.report(station, f"skipped: {why}")
 
     def check(self, what: str, *, expected: int, found: int) -> None:
         self.checks.append(Check(what, expected, found))
@@ -47,7 +47,7 @@ class DemoContext:
         return max(self.now_ns() - began_ns, 1) / NS_PER_S
 
     def rate(self, what: str, count: int, began_ns: int) -> int:
-        """Of so many since then; kept for the summary."""
+        """Returns the rate of `count` since `began_ns`, and keeps it for the summary."""
         self.rates[what] = round(count / self.seconds_since(began_ns))
         return self.rates[what]
 

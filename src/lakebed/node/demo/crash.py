@@ -1,7 +1,7 @@
-"""The node is killed while a producer goes on, and started again; nothing acknowledged is lost.
+"""Kills the node under a running producer and restarts it; nothing acknowledged is lost.
 
-The producer does not know: its client sends what was not acknowledged again until somebody answers,
-and the node stores it once.
+The producer's client resends what was not acknowledged until the node responds, and the node stores
+it once.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from lakebed.node.demo.events import Production
     from lakebed.node.demo.node_process import NodeProcess
 
-BATCH_COUNT: Final = 500  # few, so that the kill comes in the middle of something
+BATCH_COUNT: Final = 500  # small, so that the kill interrupts a batch
 
 _LOOK_NS: Final = 5 * NS_PER_MS
 _WAIT_S: Final = 120.0
 
 
 class Outage(NamedTuple):
-    """When the node was gone, and when the producer was acknowledged something again."""
+    """When the node was killed and back, and when the producer got its next acknowledgement."""
 
     killed_ns: int
     back_ns: int
@@ -34,7 +34,7 @@ class Outage(NamedTuple):
 
 
 def crash(context: DemoContext, node: NodeProcess, producing: Production) -> Outage:
-    """Kill, start again, and look for every event that was acknowledged."""
+    """Kills the node, restarts it, and checks every event that was acknowledged."""
     ledger, more = producing.ledger, context.scale.more_events
     context.watcher.begin("kill -9", unit="events")
     ledger.moments.append(Moment(context.now_ns(), ledger.event_count))
@@ -49,43 +49,43 @@ def crash(context: DemoContext, node: NodeProcess, producing: Production) -> Out
         back_ns = context.now_ns()
         producer.wait_for(acknowledged_count + more)
     finally:
-        producer.ends = True  # who closes the client ends what it waits for
+        producer.ends = True  # closing the client ends its pending call
     task.stop()
     producer.raise_error()
     outage = Outage(killed_ns, back_ns, first_from(ledger.moments, back_ns))
     context.report(
         "killed",
-        f"the node, with -9, when {acknowledged_count:,} events were acknowledged; it served again "
-        f"after {(back_ns - killed_ns) / NS_PER_S:.1f} s, and the producer, who did not notice, "
-        f"went on after {(outage.acknowledged_ns - killed_ns) / NS_PER_S:.1f} s "
-        f"to {ledger.event_count:,}",
+        f"the node with kill -9, after {acknowledged_count:,} acknowledged events; it was back "
+        f"after {(back_ns - killed_ns) / NS_PER_S:.1f} s, and the producer, which retried, "
+        f"continued after {(outage.acknowledged_ns - killed_ns) / NS_PER_S:.1f} s "
+        f"up to {ledger.event_count:,} events",
     )
     look_for_all(context, producing)
     return outage
 
 
 def first_from(moments: Sequence[Moment], at_ns: int) -> int:
-    """The first of them that is not earlier; there must be one."""
+    """Returns the first moment at or after `at_ns`; there must be one."""
     return next(moment.at_ns for moment in moments if moment.at_ns >= at_ns)
 
 
 def look_for_all(context: DemoContext, producing: Production) -> None:
-    """Every event that was acknowledged is there, by its id, and no other."""
+    """Checks that the topic has exactly the acknowledged events, by id."""
     count = producing.ledger.event_count
-    context.watcher.begin("look for all ids", unit="events")
+    context.watcher.begin("check all ids", unit="events")
     found = tally(ids_in(producing.topic), acknowledged_count=count)
-    context.check("acknowledged events there, by id", expected=count, found=found.present)
+    context.check("acknowledged events found, by id", expected=count, found=found.present)
     context.check("events stored twice", expected=0, found=found.repeated)
-    context.check("events nobody acknowledged", expected=0, found=found.strange)
+    context.check("events never acknowledged", expected=0, found=found.strange)
     context.report(
         "found",
-        f"{found.present:,} of {count:,} acknowledged events by their ids, "
-        f"{found.repeated} of them twice",
+        f"{found.present:,} of {count:,} acknowledged events by id, "
+        f"{found.repeated} of them stored twice",
     )
 
 
 class _Producer:
-    """Goes on in a thread of its own until it is told to end, or fails."""
+    """Produces in a thread of its own until it is stopped or fails."""
 
     def __init__(self, context: DemoContext, producing: Production) -> None:
         self._ground = context
@@ -103,7 +103,7 @@ class _Producer:
         return 0
 
     def wait_for(self, event_count: int) -> None:
-        """Until so many events were acknowledged."""
+        """Waits until this many events were acknowledged."""
         context, ledger = self._ground, self._producing.ledger
         until_ns = context.now_ns() + round(_WAIT_S * NS_PER_S)
         while ledger.event_count < event_count:

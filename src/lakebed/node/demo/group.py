@@ -1,4 +1,4 @@
-"""A consumer group: leases messages and settles them; one is given back, and comes again."""
+"""A consumer group leases messages and acks them; one is returned and delivered again."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Place = tuple[int, int]  # partition and offset
 
 
 class SettledMessages(NamedTuple):
-    """What a group did."""
+    """The messages that a group settled."""
 
     places: frozenset[Place]
     given_back: Place
-    came_again: int  # how often that one was delivered after it was given back
-    repeated: int  # settled messages that were delivered again: there may be none
+    came_again: int  # deliveries of that message after it was returned
+    repeated: int  # settled messages that were delivered again: must be 0
 
 
 def settle(
     context: DemoContext, topic: RemoteTopic | StoreTopic, *, event_count: int
 ) -> SettledMessages:
-    """As many as the scale says, or a few more; of `event_count` in the topic."""
+    """Settles at least as many messages as the scale requires, of `event_count` in the topic."""
     context.watcher.begin("consume", total=context.scale.settled, unit="messages")
     began_ns = context.now_ns()
     group = topic.group(GROUP)
@@ -44,11 +44,11 @@ def settle(
     rate = context.rate("messages consumed", count, began_ns)
     left = sum(group.lag().values())
     context.check("messages settled by the group", expected=count, found=event_count - left)
-    context.check("a message given back came again", expected=1, found=done.came_again)
+    context.check("returned message delivered again", expected=1, found=done.came_again)
     context.report(
         "consumed",
         f"{count:,} messages leased and acked by a group, {rate:,} messages/s; "
-        "one was given back, and came again",
+        "one was returned and delivered again",
     )
     return done
 
@@ -56,13 +56,13 @@ def settle(
 def lease_again(
     context: DemoContext, topic: RemoteTopic | StoreTopic, settled: SettledMessages
 ) -> None:
-    """After a restart: what is delivered then was not settled before."""
+    """Checks that messages delivered after a restart were not settled before."""
     done = _next(topic.group(GROUP), settled)
     context.check("settled messages delivered again", expected=0, found=done.repeated)
 
 
 def _first(group: RemoteGroup | Group) -> SettledMessages:
-    """The consumer fails at one message, and gives it back."""
+    """Leases the first messages; the consumer fails at one and returns it."""
     messages = group.lease(max_messages=LEASE_COUNT)
     failing, *rest = messages
     group.nack(failing)

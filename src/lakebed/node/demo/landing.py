@@ -1,6 +1,6 @@
 """The topic as a Delta table: landed by Spark on the node's own S3, and queried with SQL.
 
-What Spark and its Java say goes to a file of the scratch folder.
+The output of Spark and Java goes to a file in the scratch folder.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Lake:
         report = land(self.spark, config, context.watcher)
         dead = report.facts["dead_letters"]
         assert isinstance(dead, int), "a count"
-        context.check(f"events that are no row of the table{when}", expected=0, found=dead)
+        context.check(f"events not written to the table{when}", expected=0, found=dead)
         return report.row_count
 
     def query(self) -> QueryResult:
@@ -122,7 +122,7 @@ def land_and_query(context: DemoContext, lake: Lake, ledger: Ledger) -> None:
     orders = found.counts["order"]
     context.report(
         "queried",
-        f"by SQL in {context.seconds_since(began_ns):.1f} s: {found.rows:,} rows, "
+        f"with SQL in {context.seconds_since(began_ns):.1f} s: {found.rows:,} rows, "
         f"{orders:,} of them orders worth {found.amounts['order'] / 100:,.2f}",
     )
 
@@ -138,15 +138,15 @@ def land_the_rest(context: DemoContext, lake: Lake, ledger: Ledger, *, landed_co
     context.check("ids in the table", expected=ledger.event_count, found=found.ids)
     compare(context, found, ledger, when=AFTER)
     context.report(
-        "landed", f"the other {rows:,} rows; SQL finds {found.rows:,}, and as many different ids"
+        "landed", f"the remaining {rows:,} rows; SQL counts {found.rows:,}, each with its own id"
     )
 
 
 def compare(context: DemoContext, found: QueryResult, ledger: Ledger, *, when: str) -> None:
     """Rows, cents, and both by kind."""
-    context.check(f"rows that SQL counts{when}", expected=ledger.event_count, found=found.rows)
+    context.check(f"rows counted by SQL{when}", expected=ledger.event_count, found=found.rows)
     context.check(
-        f"cents that SQL adds up{when}",
+        f"cents summed by SQL{when}",
         expected=ledger.amounts.total(),
         found=found.amounts.total(),
     )
@@ -154,7 +154,9 @@ def compare(context: DemoContext, found: QueryResult, ledger: Ledger, *, when: s
         found.counts[kind] == count and found.amounts[kind] == ledger.amounts[kind]
         for kind, count in ledger.counts.items()
     )
-    context.check(f"kinds that agree by SQL{when}", expected=len(ledger.counts), found=kinds)
+    context.check(
+        f"kinds with the same totals in SQL{when}", expected=len(ledger.counts), found=kinds
+    )
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class ReadyLine(msgspec.Struct, frozen=True):
 
 
 class NodeProcess:
-    """Not thread-safe. `told` is what it said at its first start."""
+    """A node in a process of its own. `ready_line` is its first output. Not thread-safe."""
 
     def __init__(
         self, root: Path, *, folder: Path, runner: Runner, environment: Mapping[str, str]
@@ -86,13 +86,13 @@ class NodeProcess:
                 start_new_session=True,
             )
         try:
-            told = self._ready(self._process, printed, log)
+            ready_line = self._ready(self._process, printed, log)
         except BaseException:  # whoever waits may be interrupted: it may not stay behind
             self.kill()
             raise
-        self._ports = (_port(told.s3), _port(told.http))
+        self._ports = (_port(ready_line.s3), _port(ready_line.http))
         if self._starts == 1:
-            self.ready_line = told
+            self.ready_line = ready_line
 
     def kill(self) -> None:
         """By SIGKILL: it can do nothing about it."""
@@ -134,9 +134,9 @@ class NodeProcess:
         until_ns = clock.monotonic_ns() + round(START_S * NS_PER_S)
         while True:
             has_ended = process.poll() is not None
-            told = ready_line_in(_read(printed))
-            if told is not None and not has_ended:
-                return told
+            ready_line = ready_line_in(_read(printed))
+            if ready_line is not None and not has_ended:
+                return ready_line
             if has_ended:
                 why = log_tail(_read(log))
                 raise NodeFailed(f"the node did not start (exit {process.returncode}): {why}")
@@ -154,7 +154,7 @@ class NodeProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
-        except BaseException:  # somebody has no patience: it may not stay behind
+        except BaseException:  # interrupted: the process must not stay
             process.kill()
             process.wait()
             raise

@@ -24,7 +24,7 @@ LOG = "demo"
 
 
 class Acknowledged(NamedTuple):
-    """A batch that was flushed before somebody was told so."""
+    """A batch whose flush was acknowledged."""
 
     caller: int
     batch: int

@@ -1,4 +1,4 @@
-"""A log that goes through all three tiers: appended, sealed, uploaded, evicted, and read back."""
+"""Moves a log through all three tiers: append, seal, upload, evict, read back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LOG: Final = "trail"
 SETTINGS: Final = (
-    '# Small, so that a small log has several segments.\n[aof]\nsegment_bytes = "4MiB"\n'
+    '# Small segments, so that a small log has several.\n[aof]\nsegment_bytes = "4MiB"\n'
 )
 TIERS: Final = (0, 1, 2)
 
@@ -64,20 +64,21 @@ def roll(context: DemoContext, store: RemoteStore) -> list[TierSizes]:
         held.append(_tier_sizes(step, log))
     places = [place for place in log.tiers.residency() if place.is_sealed]
     cold = sum(place.tiers == (2,) for place in places)
-    context.check("log segments in Tier 2 alone", expected=len(places), found=cold)
+    context.check("log segments in Tier 2 only", expected=len(places), found=cold)
     found = _read(context, log, count)
     context.check("log records read back from Tier 2", expected=count, found=found)
+    segments = "1 segment" if len(places) == 1 else f"{len(places)} segments"
     context.report(
         "tiers",
-        f"{count:,} records appended at {rate:,}/s, segments: {len(places)}; "
-        f"{mib(held[0].tier0_bytes)} in Tier 0 became {mib(held[-1].tier2_bytes)} in Tier 2 alone; "
+        f"{count:,} records appended at {rate:,}/s, in {segments}; "
+        f"{mib(held[0].tier0_bytes)} in Tier 0 became {mib(held[-1].tier2_bytes)} in Tier 2 only; "
         f"{found:,} read back from there",
     )
     return held
 
 
 def payload(number: int) -> bytes:
-    """That says which record it is."""
+    """A payload that identifies its record."""
     return (b"record %d of a trail, step %d " % (number, number % 97)).ljust(_PAYLOAD_BYTES, b".")
 
 

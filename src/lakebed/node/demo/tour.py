@@ -63,7 +63,7 @@ def run(
 
 
 class _Tour:
-    """One walk, and what is told of it."""
+    """One run of all stations, and its results."""
 
     def __init__(self, context: DemoContext, *, is_kept: bool) -> None:
         self._ground = context
@@ -127,7 +127,7 @@ class _Tour:
             context.root, folder=context.folder, runner=context.runner, environment=os.environ
         )
         stack.enter_context(node)
-        kind = "compiled" if kernels.COMPILED else "reference (slow: no compiler was there)"
+        kind = "compiled" if kernels.COMPILED else "reference (slow: no compiler was found)"
         context.report(
             "node",
             f"S3 on {node.ready_line.s3}, HTTP API on {node.ready_line.http}, {kind} kernels",
@@ -190,9 +190,12 @@ class _Tour:
 
 
 def _client(node: NodeProcess) -> RemoteStore:
-    told = node.ready_line
+    ready_line = node.ready_line
     store = connect(
-        told.http, access_key=told.access_key, secret_key=told.secret_key, retry_s=RETRY_S
+        ready_line.http,
+        access_key=ready_line.access_key,
+        secret_key=ready_line.secret_key,
+        retry_s=RETRY_S,
     )
     assert isinstance(store, RemoteStore), "of a URL"
     return store
@@ -214,7 +217,7 @@ def _folder(scratch: Path | None) -> Iterator[Path]:
 
 
 def _new_plot() -> Path:
-    """It stays: nobody asked for the folder, but everybody is told where this is."""
+    """A plot outside the scratch folder, which stays when that is removed."""
     descriptor, name = tempfile.mkstemp(prefix="lakebed-demo-", suffix=".png")
     os.close(descriptor)
     return Path(name)

@@ -1,4 +1,4 @@
-"""Every checksum of the store: its logs in all tiers, its topics, its objects."""
+"""Verifies every checksum of the store: logs in all tiers, topics, objects."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 def verify(context: DemoContext, *, event_count: int) -> None:
-    """As `lakebed verify` does; nobody has the store open."""
+    """Runs `lakebed verify` on the closed store."""
     context.watcher.begin("verify", unit="bytes")
     report = verify_store(context.root, progress=lambda done, _: context.watcher.advance(done))
     judge(context, report, event_count=event_count)
 
 
 def judge(context: DemoContext, report: StoreReport, *, event_count: int) -> None:
-    damages = report.problem_count + len(report.unchecked)
-    damages += sum(log.unreached is not None for log in report.logs)
+    problems = report.problem_count + len(report.unchecked)
+    problems += sum(log.unreached is not None for log in report.logs)
     messages = sum(topic.report.records for topic in report.topics if topic.name == TOPIC)
     records = sum(log.report.records for log in report.logs if log.name == LOG)
-    context.check("damages found by verify", expected=0, found=damages)
+    context.check("problems found by verify", expected=0, found=problems)
     context.check("messages with good checksums", expected=event_count, found=messages)
     context.check("log records with good checksums", expected=context.scale.records, found=records)
-    if damages:
-        for line in report_lines(report)[:damages]:
-            context.report("damage", line)
+    if problems:
+        for line in report_lines(report)[:problems]:
+            context.report("problem", line)
     context.report(
         "verified",
         f"every checksum of {messages:,} messages, {records:,} log records and "
         f"{report.objects.versions:,} objects of {mib(report.objects.bytes)}: "
-        f"{damages or 'no'} damage",
+        f"{problems or 'no'} problems",
     )

@@ -1,7 +1,7 @@
-"""Who asks, and whether the bytes are theirs: SigV4 in headers, in queries, and along a body.
+"""Authentication of S3 requests with SigV4: in headers, in presigned URLs, and in chunked bodies.
 
-- `authenticator` decides; `claims` is what a request says of who signed it, `sigv4` the arithmetic;
-- `chunked` decodes bodies that are signed, or only framed, chunk by chunk;
-- `key_ring` knows the secrets, `first_credentials` where the first ones come from;
-- `replays` and `inflight` bound what one key can do; `redaction` is for logs.
+- `authenticator` accepts or refuses a request; `claims` reads its signature, `sigv4` computes it.
+- `chunked` decodes bodies that are sent, and maybe signed, in chunks.
+- `first_credentials` finds or creates the first credentials; `seglake.key_ring` caches keys.
+- `replays` detects repeated signatures; `redaction` hides secrets in logged queries.
 """

@@ -1,10 +1,10 @@
-"""Decides who asks: every request is signed by a key that is known, or refused as AWS would.
+"""Authenticates requests: each must be signed by a known key, or is refused as AWS would.
 
-The order of the questions: is there one claim, is it for this service, region and time, is its key
-known, does it cover what it must, and last, in constant time, does the signature match. Nothing of
-the body is looked at: what was said about it goes on in the identity's `payload`.
+The checks, in order: the request has exactly one signature; service, region and time are right; the
+key is known; all required headers are signed; and last, in constant time, the signature matches.
+The body is not read here: the identity's `payload` holds what the request announced about it.
 
-It runs in the loop's thread and never waits, but for the first look at a key that is not cached.
+It runs in the event loop's thread and never waits, except to read a key that is not cached.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REGION_ALIASES = {"us": "us-east-1", "US": "us-east-1"}
 
 
 class Authenticator:
-    """In one thread."""
+    """Authenticates the requests of one endpoint. For one thread."""
 
     def __init__(self, keys: KeyRing, *, config: EndpointConfig, clock: Clock) -> None:
         self._keys = keys
@@ -52,7 +52,7 @@ class Authenticator:
         return 0 if self._replays is None else self._replays.detected
 
     def authenticate(self, request: Request) -> Identity:
-        """Whoever signed it; `S3Error` if nobody we know did, or not as it must be."""
+        """Returns the signer of the request; raises `S3Error` if the signature is not valid."""
         pairs = sigv4.query_pairs(request.raw_query)
         claim = _claim(request, pairs)
         now_s = self._clock.wall_ns() // NS_PER_S
@@ -66,8 +66,8 @@ class Authenticator:
                 details=[("AWSAccessKeyId", claim.access_key)],
             )
         _check_coverage(claim, request)
-        said = _said_of_payload(claim, request)
-        payload = self._verify(claim, key, request, pairs, said)
+        announced = _announced_payload(claim, request)
+        payload = self._verify(claim, key, request, pairs, announced)
         self._check_payload(payload, request)
         if self._replays is not None and not claim.is_presigned:
             self._replays.check(claim.signature, access_key=claim.access_key)
@@ -93,7 +93,7 @@ class Authenticator:
                 f"the region {shown(claim.region)} is wrong; expecting '{self._region}'",
                 details=[("Region", self._region)],
             )
-            # Who asks with HEAD sees no document.
+            # A HEAD request gets no error document, so the region is also sent in a header.
             error.headers = [("x-amz-bucket-region", self._region)]
             raise error
 
@@ -103,7 +103,7 @@ class Authenticator:
         key: KnownKey,
         request: Request,
         pairs: list[Pair],
-        said: str,
+        announced: str,
     ) -> Payload:
         scope = sigv4.scope_text(claim.date, claim.region)
         signing_key = self._signing_keys.key(key.secret, date=claim.date, region=claim.region)
@@ -116,7 +116,7 @@ class Authenticator:
             pairs,
             values or [""] * len(claim.signed.names),
             claim.signed,
-            said,
+            announced,
         )
         if values is None or not sigv4.is_signed_as(
             parts,
@@ -126,13 +126,13 @@ class Authenticator:
             scope=scope,
         ):
             raise _mismatch(claim, parts, scope)
-        return _payload(said, claim, signing_key=signing_key, scope=scope)
+        return _payload(announced, claim, signing_key=signing_key, scope=scope)
 
     def _check_payload(self, payload: Payload, request: Request) -> None:
         if self._takes_unsigned or request.body.length == 0:
             return
         if payload.kind is not PayloadKind.SIGNED and payload.kind not in _CHUNKS_ARE_SIGNED:
-            raise S3Error("AccessDenied", "Bodies whose bytes are not signed are not allowed here.")
+            raise S3Error("AccessDenied", "Requests with an unsigned body are not allowed here.")
 
 
 def _claim(request: Request, pairs: list[Pair]) -> Claim:
@@ -187,7 +187,7 @@ def _check_time(claim: Claim, now_s: int) -> None:
 
 
 def _check_coverage(claim: Claim, request: Request) -> None:
-    """What must be signed is: who is asked, when, and every header that S3 acts on."""
+    """Checks that the host, the date and every `x-amz-` header are signed."""
     signed = claim.signed.lookup
     missing = [
         name for name in request.headers if name not in signed and name.startswith(_SIGNED_PREFIX)
@@ -207,27 +207,27 @@ def _check_coverage(claim: Claim, request: Request) -> None:
         raise malformed("SignedHeaders names a header more than once.")
 
 
-def _said_of_payload(claim: Claim, request: Request) -> str:
-    """`x-amz-content-sha256`, as it was signed."""
-    said = claim.payload or request.headers.get(_CONTENT_SHA256)
-    if said is None:
+def _announced_payload(claim: Claim, request: Request) -> str:
+    """Returns the value of `x-amz-content-sha256` that was signed."""
+    announced = claim.payload or request.headers.get(_CONTENT_SHA256)
+    if announced is None:
         if not claim.is_presigned:
             message = f"Missing required header for this request: {_CONTENT_SHA256}"
             raise S3Error("InvalidRequest", message)
         return PayloadKind.UNSIGNED.value
-    if said not in _KINDS and not _SHA256.fullmatch(said):
+    if announced not in _KINDS and not _SHA256.fullmatch(announced):
         raise S3Error(
             "InvalidArgument",
             f"{_CONTENT_SHA256} must be {', '.join(_KINDS)}, or a valid sha256 value.",
-            details=[("ArgumentName", _CONTENT_SHA256), ("ArgumentValue", said)],
+            details=[("ArgumentName", _CONTENT_SHA256), ("ArgumentValue", announced)],
         )
-    return said
+    return announced
 
 
-def _payload(said: str, claim: Claim, *, signing_key: bytes, scope: str) -> Payload:
-    kind = _KINDS.get(said)
+def _payload(announced: str, claim: Claim, *, signing_key: bytes, scope: str) -> Payload:
+    kind = _KINDS.get(announced)
     if kind is None:
-        return Payload(kind=PayloadKind.SIGNED, sha256=said.lower())
+        return Payload(kind=PayloadKind.SIGNED, sha256=announced.lower())
     if kind is PayloadKind.UNSIGNED:
         return _UNSIGNED
     if kind not in _CHUNKS_ARE_SIGNED:
@@ -242,7 +242,7 @@ def _payload(said: str, claim: Claim, *, signing_key: bytes, scope: str) -> Payl
 
 
 def _mismatch(claim: Claim, parts: sigv4.Parts, scope: str) -> S3Error:
-    """With all that a client needs to find out why."""
+    """Returns the error, with all details that a client needs to find its mistake."""
     canonical = parts.re_encoded
     text = sigv4.string_to_sign(canonical, timestamp=claim.timestamp, scope=scope)
     return S3Error(

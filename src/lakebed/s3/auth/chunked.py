@@ -1,16 +1,16 @@
-"""`aws-chunked`: a body in chunks that say their lengths, and in two modes are signed one by one.
+"""Decodes `aws-chunked` bodies: chunks with lengths, and in two modes with signatures.
 
     body    := chunk* last trailer*
     chunk   := length-in-hex [";chunk-signature=" signature] CRLF data CRLF
     last    := "0" [";chunk-signature=" signature] CRLF
     trailer := name ":" value CRLF                 the last being x-amz-trailer-signature, if signed
 
-A signature goes on from the one before it, the first from that of the request. Bytes are handed on
-before the signature of their chunk is known to be right: whoever stores them does so for good only
-after `finish`, which returns only if every signature, the length and the trailers were right.
+Each chunk signature covers the one before it, the first covers that of the request. Bytes are
+returned before the signature of their chunk is checked, so the caller must not commit them before
+`finish` returns, which checks every signature, the length and the trailers.
 
-Clients end the lines of trailers in different ways, and put empty ones between them: those count
-for nothing. What does not fit the grammar otherwise is refused.
+Clients end trailer lines in different ways and add empty lines between them; both are accepted. Any
+other deviation from the grammar is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakebed.s3.errors import S3Error
 
 HEADER_BYTES_MAX = 256
 TRAILER_BYTES_MAX = 8 * 1024
-CHUNK_BYTES_MIN = 8 * 1024  # of signed ones, but the last that has data
+CHUNK_BYTES_MIN = 8 * 1024  # of a signed chunk, except the last one with data
 
 _SIGNED = (PayloadKind.CHUNKS_SIGNED, PayloadKind.CHUNKS_SIGNED_TRAILER)
 _WITH_TRAILER = (PayloadKind.CHUNKS_SIGNED_TRAILER, PayloadKind.CHUNKS_UNSIGNED_TRAILER)
@@ -48,7 +48,7 @@ class _Part(Enum):
 
 
 class ChunkedDecoder:
-    """Fed in order with all of a body, in pieces of any size; then finished. In one thread."""
+    """Decodes one body: call `feed` with all pieces in order, then `finish`. For one thread."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class ChunkedDecoder:
         decoded_length: int | None,
         trailer_names: Collection[str] = (),
     ) -> None:
-        """`trailer_names` are those that were announced, in any case."""
-        assert payload.kind.is_chunked, "not a body in chunks"
+        """`trailer_names` are the announced trailers, in upper or lower case."""
+        assert payload.kind.is_chunked, "not a chunked body"
         self._payload = payload
         self._is_signed = payload.kind in _SIGNED
         self._header = _SIGNED_HEADER if self._is_signed else _PLAIN_HEADER
@@ -68,17 +68,17 @@ class ChunkedDecoder:
                 "InvalidRequest", f"Trailers were announced, but the body is {payload.kind.value}."
             )
         self._length = decoded_length
-        self._decoded = 0  # bytes of all chunks whose headers were seen
+        self._decoded = 0  # data bytes of all chunks whose headers were read
         self._part = _Part.HEADER
-        self._pending = bytearray()  # of a header, the end of a chunk, or the trailers
-        self._left = 0  # of the chunk's data
-        self._is_short = False  # the chunk must be the last that has data
+        self._pending = bytearray()  # incomplete header, chunk end or trailers
+        self._left = 0  # data bytes of the chunk that are still to come
+        self._is_short = False  # whether the chunk must be the last one with data
         self._sha256 = sha256()
-        self._claimed = b""  # the signature of the chunk
+        self._claimed = b""  # the signature in the chunk's header
         self._previous = payload.seed_signature
 
     def feed(self, data: bytes | bytearray) -> list[memoryview]:
-        """The decoded bytes that came with it, as views of it. After an error nothing is right."""
+        """Returns the decoded bytes of a piece as views of it; unusable after an error."""
         try:
             return self._decode(data)
         except S3Error:
@@ -86,7 +86,7 @@ class ChunkedDecoder:
             raise
 
     def _decode(self, data: bytes | bytearray) -> list[memoryview]:
-        found: list[memoryview] = []
+        pieces: list[memoryview] = []
         view = memoryview(data)
         position, end = 0, len(data)
         while position < end:
@@ -94,7 +94,7 @@ class ChunkedDecoder:
                 piece = view[position : position + self._left]
                 position += len(piece)
                 self._take_data(piece)
-                found.append(piece)
+                pieces.append(piece)
             elif self._part is _Part.HEADER:
                 position = self._take_header(data, position)
             elif self._part is _Part.DATA_END:
@@ -103,11 +103,11 @@ class ChunkedDecoder:
                 self._take_trailers(view[position:])
                 position = end
             else:
-                raise _malformed("it was refused already")
-        return found
+                raise _malformed("an earlier piece was refused")
+        return pieces
 
     def finish(self) -> Mapping[str, str]:
-        """The trailers, by their names in lower case. Nothing comes any more."""
+        """Checks the end of the body and returns the trailers by name, in lower case."""
         if self._part is not _Part.TRAILERS:
             raise _incomplete("The request body terminated unexpectedly")
         if self._length is not None and self._decoded != self._length:
@@ -127,10 +127,10 @@ class ChunkedDecoder:
     # The parts of a body.
 
     def _take_header(self, data: bytes | bytearray, position: int) -> int:
-        """Where it goes on behind the header, or behind the data if that ends inside it."""
+        """Reads a header; returns the position after it, or the end of `data` if it is cut."""
         pending = self._pending
         if pending:
-            # Rare: a piece ended inside the header. One byte may be all that is missing.
+            # Rare: the piece before ended inside the header.
             taken = data[position : position + HEADER_BYTES_MAX]
             line: bytes | bytearray = pending + taken
             start, first = len(pending), 0
@@ -138,8 +138,8 @@ class ChunkedDecoder:
             line, start, first = data, 0, position
         stop = line.find(_CRLF, first, first + HEADER_BYTES_MAX)
         if stop < 0:
-            rest = len(data) - position
-            if rest + start >= HEADER_BYTES_MAX:
+            available = len(data) - position
+            if available + start >= HEADER_BYTES_MAX:
                 raise _malformed("the header of a chunk is too long")
             pending += data[position:]
             return len(data)
@@ -154,7 +154,7 @@ class ChunkedDecoder:
         return position + after - start
 
     def _begin(self, size: int, claimed: bytes) -> None:
-        """A chunk, whose header was read."""
+        """Starts a chunk after its header was read."""
         self._claimed = claimed
         if size == 0:
             self._end_chunk()
@@ -204,12 +204,12 @@ class ChunkedDecoder:
             self._part = _Part.HEADER
         return min(stop, len(data))
 
-    def _take_trailers(self, rest: memoryview) -> None:
-        if len(self._pending) + len(rest) > TRAILER_BYTES_MAX:
+    def _take_trailers(self, piece: memoryview) -> None:
+        if len(self._pending) + len(piece) > TRAILER_BYTES_MAX:
             raise _malformed_trailer()
-        self._pending += rest
+        self._pending += piece
 
-    # What is checked.
+    # Checks.
 
     def _parsed_trailers(self) -> dict[str, str]:
         trailers: dict[str, str] = {}
@@ -219,7 +219,7 @@ class ChunkedDecoder:
                 continue
             match = _TRAILER.fullmatch(line)
             name = "" if match is None else match[1].lower()
-            # The signature covers what stands before it.
+            # No trailer may follow the signature, because the signature would not cover it.
             if match is None or name in trailers or _TRAILER_SIGNATURE in trailers:
                 raise _malformed_trailer()
             trailers[name] = match[2]

@@ -1,6 +1,6 @@
-"""What a request claims about who signed it: read from its header or its query, checked in form.
+"""Reads a request's signature and signer from its `Authorization` header or query.
 
-Whether it is true is decided by the authenticator.
+Only the syntax is checked here; the authenticator verifies the claim.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _EXPECTED = f'expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/{SCOPE_END}"'
 
 
 class Claim(NamedTuple):
-    """`payload` is what the query says of the body: "" if nothing, as always in a header."""
+    """A signature with its signer and scope, not yet verified.
+
+    `payload` is the query's value of `X-Amz-Content-Sha256`, "" if there is none.
+    """
 
     access_key: str
     date: str
@@ -47,7 +50,7 @@ class Claim(NamedTuple):
     signature: str
     timestamp: str
     time_s: int
-    expires_s: int | None  # of a presigned one
+    expires_s: int | None  # None unless it is presigned
     payload: str
 
     @property
@@ -66,7 +69,7 @@ class Credential(NamedTuple):
 
 
 def claim_in_header(authorization: str, headers: Mapping[str, str]) -> Claim:
-    """Of a request that has an `Authorization`."""
+    """Reads the claim of a request with an `Authorization` header."""
     usual = _USUAL.fullmatch(authorization)
     if usual is not None:
         access_key, date, region, service, signed, signature = usual.groups()
@@ -78,12 +81,12 @@ def claim_in_header(authorization: str, headers: Mapping[str, str]) -> Claim:
 
 
 def _unusual(authorization: str) -> tuple[Credential, str, str]:
-    """Parts in another order or otherwise set; or what is wrong with them."""
-    scheme, _, rest = authorization.strip(" ").partition(" ")
+    """Reads a header with another order or spacing; raises if it is malformed."""
+    scheme, _, components = authorization.strip(" ").partition(" ")
     if scheme != ALGORITHM:
         raise _refused_scheme(scheme, authorization)
     parts: dict[str, str] = {}
-    for part in rest.split(","):
+    for part in components.split(","):
         name, equals, value = part.strip(" ").partition("=")
         if not equals or name in parts or name not in ("Credential", "SignedHeaders", "Signature"):
             raise header_malformed(f"the authorization component {shown(part)} is malformed.")
@@ -119,14 +122,17 @@ def _header_time(headers: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _timestamp_of_date(text: str) -> str:
-    """As it is signed; "" if it is no date. Some send `Date` in the form of `x-amz-date`."""
+    """Returns a `Date` header as a timestamp, or "" if it is not a date.
+
+    Some clients send `Date` in the format of `x-amz-date`.
+    """
     if _TIMESTAMP.fullmatch(text):
         return text
     try:
-        found = parsedate_tz(text)
-        if found is None:
+        date = parsedate_tz(text)
+        if date is None:
             return ""
-        return strftime(_TIMESTAMP_FORMAT, gmtime(calendar.timegm(found[:9]) - (found[9] or 0)))
+        return strftime(_TIMESTAMP_FORMAT, gmtime(calendar.timegm(date[:9]) - (date[9] or 0)))
     except (ValueError, OverflowError, TypeError, OSError, IndexError):
         return ""
 
@@ -135,35 +141,35 @@ def _timestamp_of_date(text: str) -> str:
 
 
 def auth_parameters(pairs: Sequence[Pair]) -> dict[str, str]:
-    """Those that are about signing, decoded; empty if the query does not sign the request."""
-    found: dict[str, str] = {}
+    """Returns the decoded signature parameters; empty if the query does not sign the request."""
+    parameters: dict[str, str] = {}
     is_version_2 = False
     for name, value in pairs:
         if "%" in name or "+" in name:
             name = decoded(name)
         if name == _PAYLOAD_HEADER:
-            name = _PAYLOAD  # some clients carry the header over as it is
+            name = _PAYLOAD  # some clients copy the header's name in lower case
         if name in _OURS:
-            if name in found:
-                raise query_malformed(f"{name} is given more than once.")
-            found[name] = decoded(value)
+            if name in parameters:
+                raise query_malformed(f"{name} occurs more than once.")
+            parameters[name] = decoded(value)
         elif name in _VERSION_2:
             is_version_2 = True
-    if not any(name in found for name in (_ALGORITHM, _CREDENTIAL, _SIGNATURE)):
+    if not any(name in parameters for name in (_ALGORITHM, _CREDENTIAL, _SIGNATURE)):
         if is_version_2:
             raise unsupported_mechanism()
-        if _TOKEN not in found:
+        if _TOKEN not in parameters:
             return {}
-    return found
+    return parameters
 
 
 def is_signature(name: str) -> bool:
-    """Whether that parameter of a query is the signature, which does not sign itself."""
+    """Whether a query parameter is the signature, which is not part of the signed query."""
     return name == _SIGNATURE or ("%" in name and decoded(name) == _SIGNATURE)
 
 
 def claim_in_query(parameters: Mapping[str, str]) -> Claim:
-    """Of a request whose query has any of the `auth_parameters`."""
+    """Reads the claim of a request whose query has any of the `auth_parameters`."""
     if _TOKEN in parameters:
         raise invalid_token()
     if any(not parameters.get(name) for name in _REQUIRED):
@@ -223,7 +229,7 @@ def _credential(text: str) -> Credential | None:
 
 @lru_cache(maxsize=256)
 def seconds_of(timestamp: str) -> int | None:
-    """Since 1970; None if it is not `yyyyMMddTHHmmssZ`."""
+    """Returns the Unix time of a `yyyyMMddTHHmmssZ` timestamp; None if it has another format."""
     if not _TIMESTAMP.fullmatch(timestamp):
         return None
     try:

@@ -1,7 +1,7 @@
-"""The first credentials: from the environment, or made once for a store that has no keys.
+"""The first credentials: from the environment, or created once for a store without keys.
 
-Those of the environment are never stored. Those that were made are a key of the store like others,
-but exempt from limits; they are told by whoever gets them with `is_new`, and never again.
+Credentials from the environment are never stored. Created credentials are a key of the store like
+others, but exempt from request limits; their secret is returned only once, with `is_new` set.
 """
 
 from __future__ import annotations
@@ -23,25 +23,28 @@ _SECRET_CHARACTERS_MIN, _SECRET_CHARACTERS_MAX = 8, 256
 
 
 class FirstCredentials(NamedTuple):
-    """`credentials` are for the key ring; None if the store's keys have to do."""
+    """The credentials to accept besides the store's keys; None if there are none."""
 
     credentials: Credentials | None
-    is_new: bool  # to be told now, or never
+    is_new: bool  # just created: the caller must show the secret now
 
 
 def first_credentials(environment: Mapping[str, str], keys: AccessKeys) -> FirstCredentials:
-    """Made, if the environment has none and the store has no key."""
-    given = given_credentials(environment)
-    if given is not None:
-        return FirstCredentials(given, is_new=False)
+    """Returns the credentials of the environment, or creates some if the store has no key."""
+    configured = given_credentials(environment)
+    if configured is not None:
+        return FirstCredentials(configured, is_new=False)
     if keys.list():
         return FirstCredentials(None, is_new=False)
-    made = keys.create(label=_LABEL, policy=ROOT_POLICY)
-    return FirstCredentials(Credentials(made.info.access_key, made.secret), is_new=True)
+    created = keys.create(label=_LABEL, policy=ROOT_POLICY)
+    return FirstCredentials(Credentials(created.info.access_key, created.secret), is_new=True)
 
 
 def given_credentials(environment: Mapping[str, str]) -> Credentials | None:
-    """An empty variable is unset; one without the other is a mistake."""
+    """Returns the credentials of the environment, or None if both variables are unset or empty.
+
+    Raises `BadConfig` if only one is set.
+    """
     access_key = environment.get(ACCESS_KEY_VARIABLE, "")
     secret = environment.get(SECRET_KEY_VARIABLE, "")
     return _checked(access_key, secret) if access_key or secret else None
@@ -50,13 +53,17 @@ def given_credentials(environment: Mapping[str, str]) -> Credentials | None:
 def _checked(access_key: str, secret: str) -> Credentials:
     if not access_key or not secret:
         missing = SECRET_KEY_VARIABLE if access_key else ACCESS_KEY_VARIABLE
-        raise BadConfig(f"{missing} is not set: {ACCESS_KEY_VARIABLE} and it belong together")
+        raise BadConfig(
+            f"{missing} is not set: set both {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}"
+        )
     if not _ACCESS_KEY.fullmatch(access_key):
         raise BadConfig(
             f"{ACCESS_KEY_VARIABLE}: expected 3 to 128 letters, digits or any of . _ @ + ~ -"
         )
-    is_fit = secret.isascii() and secret.isprintable() and secret.strip() == secret
-    if not (is_fit and _SECRET_CHARACTERS_MIN <= len(secret) <= _SECRET_CHARACTERS_MAX):
+    has_valid_characters = secret.isascii() and secret.isprintable() and secret.strip() == secret
+    if not (
+        has_valid_characters and _SECRET_CHARACTERS_MIN <= len(secret) <= _SECRET_CHARACTERS_MAX
+    ):
         raise BadConfig(
             f"{SECRET_KEY_VARIABLE}: expected {_SECRET_CHARACTERS_MIN} to "
             f"{_SECRET_CHARACTERS_MAX} printable ASCII characters, no space at either end"

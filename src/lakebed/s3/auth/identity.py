@@ -1,4 +1,4 @@
-"""Who asks, and what they say about the body."""
+"""The authenticated signer of a request, and what the request announced about its body."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class PayloadKind(Enum):
-    """By `x-amz-content-sha256`."""
+    """How a body is sent and signed, from the header `x-amz-content-sha256`."""
 
     SIGNED = "a SHA-256 of the body, to be checked"
     UNSIGNED = "UNSIGNED-PAYLOAD"
@@ -22,11 +22,11 @@ class PayloadKind(Enum):
 
 
 class Payload(NamedTuple):
-    """What was said about the body when the request was signed."""
+    """The signed announcement of a request's body."""
 
     kind: PayloadKind
-    sha256: str = ""  # in hex, of a signed one
-    signing_key: bytes = b""  # of signed chunks, with what their signatures go on from
+    sha256: str = ""  # in hex, if the kind is SIGNED
+    signing_key: bytes = b""  # of signed chunks, like the fields that follow
     seed_signature: str = ""
     date: str = ""
     scope: str = ""
@@ -35,5 +35,5 @@ class Payload(NamedTuple):
 class Identity(NamedTuple):
     access_key: str
     payload: Payload
-    inflight_max: int | None = None  # so many requests at a time; None: as many as any key
-    is_exempt: bool = False  # from the limit of one access key: the first credentials are
+    inflight_max: int | None = None  # the key's own request limit; None: the endpoint's limit
+    is_exempt: bool = False  # from request limits, as the first credentials are

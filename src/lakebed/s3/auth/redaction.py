@@ -1,4 +1,4 @@
-"""What a log may show of a query: not what would let its reader ask in another's name."""
+"""Hides the values in a logged query that would let a reader of the log reuse its signature."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _HIDDEN = rb"\1***"
 
 
 def redacted(raw_query: bytes) -> str:
-    """The query for a log: printable, with the values hidden that sign it or say who signed.
+    """Returns the query as printable text, without the values of signatures and access keys.
 
-    A value whose name is written with escapes is hidden whatever the name is.
+    A value is also hidden if the name of its parameter contains percent escapes.
     """
     shown = _ENCODED_NAME.sub(_HIDDEN, _SECRET.sub(_HIDDEN, raw_query))
     return _UNPRINTABLE.sub(_escaped, shown).decode("ascii")

@@ -1,9 +1,9 @@
-"""Signatures that were seen of late: the same one again may be a request that somebody replays.
+"""Detects replayed requests by remembering recent signatures.
 
-Bounded: the oldest are forgotten first, when their time is over or there are too many. A client
-that repeats a request within the second it was signed in repeats the signature too, so that a
-replay is only logged unless blocking is asked for. URLs that were presigned are made to be used
-repeatedly and are not looked at.
+The memory is bounded: signatures are dropped when they expire, and the oldest when there are too
+many. A client that retries within the second it signed in sends the same signature, so a repeated
+signature is only logged unless blocking is configured. Presigned URLs are meant to be used
+repeatedly and are not checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class Replays:
-    """In one thread."""
+    """The recent signatures of one endpoint. For one thread."""
 
     def __init__(self, config: EndpointConfig, *, clock: Clock) -> None:
         self._clock = clock
@@ -27,23 +27,23 @@ class Replays:
         self._blocks = config.replay_block
         self._count_max = config.replay_cache_max
         self.detected = 0
-        self._seen_ns: OrderedDict[str, int] = OrderedDict()  # by signature, the oldest first
+        self._seen_ns: OrderedDict[str, int] = OrderedDict()  # by signature, oldest first
 
     def __len__(self) -> int:
         return len(self._seen_ns)
 
     def check(self, signature: str, *, access_key: str) -> None:
-        """Of a request whose signature is right. Refused if it is a replay and they are blocked."""
+        """Records a verified signature; refuses a repeated one if blocking is configured."""
         now_ns = self._clock.monotonic_ns()
-        seen = self._seen_ns
-        while seen and next(iter(seen.values())) <= now_ns - self._ttl_ns:
-            seen.popitem(last=False)
-        if signature in seen:
+        received_ns = self._seen_ns
+        while received_ns and next(iter(received_ns.values())) <= now_ns - self._ttl_ns:
+            received_ns.popitem(last=False)
+        if signature in received_ns:
             self.detected += 1
-            _log.warning("a request of %s came again with the same signature", access_key)
+            _log.warning("access key %s: a request repeats an earlier signature", access_key)
             if self._blocks:
                 raise S3Error("AccessDenied", "A request with this signature was already received.")
             return
-        seen[signature] = now_ns
-        if len(seen) > self._count_max:
-            seen.popitem(last=False)
+        received_ns[signature] = now_ns
+        if len(received_ns) > self._count_max:
+            received_ns.popitem(last=False)

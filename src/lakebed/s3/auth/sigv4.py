@@ -1,16 +1,16 @@
-"""Signature version 4, as S3 wants it: the canonical request, the signing key, the signature.
+"""AWS signature version 4 for S3: the canonical request, the signing key and the signature.
 
-Nothing here knows of requests, clocks or keys in a store: text in, text out.
+All functions work on text only and need no request, clock or store.
 
-Clients do not agree on how a path, a query and white space look in what they sign. The form that
-nearly all of them sign is tried first, and costs nothing: path and query as they were sent. The
-other forms are equal in meaning to what was sent, so whatever verifies was signed for just that:
+Clients differ in how they encode path, query and white space in the text they sign. The form that
+nearly all use, path and query as they were sent, is tried first and costs nothing extra. The other
+forms are equivalent to the request as sent, so a match always means that this request was signed:
 
-- path: `%XX` decoded and encoded again with S3's unreserved characters, `%2F` kept or a slash;
-- query: decoded, `+` being a space, and encoded again; empty pairs left out;
-- header values: with runs of white space as one space, or as they were sent.
+- path: percent-decoded and encoded again as S3 does, with `%2F` kept or turned into a slash;
+- query: decoded, with `+` as a space, and encoded again; empty pairs are left out;
+- header values: with runs of white space reduced to one space, or as sent.
 
-Text stands for bytes one to one (Latin-1), so that what is no UTF-8 can be signed as well.
+Each character of the text stands for one byte (Latin-1), so bytes that are not UTF-8 can be signed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ENCODED_SLASH = re.compile(rb"%2[Ff]")
 
 
 class SignedHeaders(NamedTuple):
-    """The names, as the client lists them, and the same to look one up in."""
+    """The names of the signed headers: as sent, in order, and as a set."""
 
     text: str
     names: tuple[str, ...]
@@ -45,13 +45,13 @@ class SignedHeaders(NamedTuple):
 
 @lru_cache(maxsize=256)
 def signed_headers(text: str) -> SignedHeaders:
-    """By the list with semicolons; a client always sends the same few."""
+    """Splits the list at semicolons. Cached, because clients send the same few lists."""
     names = tuple(text.split(";"))
     return SignedHeaders(text, names, frozenset(names))
 
 
 class Parts(NamedTuple):
-    """What a signature is of. `pairs` is the query, without the signature itself."""
+    """The parts of a request that are signed. `pairs` is the query without the signature."""
 
     method: str
     path: str
@@ -61,13 +61,13 @@ class Parts(NamedTuple):
     payload: str
 
     def forms(self) -> Iterator[bytes]:
-        """All canonical requests it may have been signed as, each once, the usual one first."""
+        """Yields each possible canonical request once, the usual form first."""
         yield self._with(self.path or "/", _joined(self.pairs), self._headers(is_collapsed=True))
         yield from self._other_forms()
 
     @property
     def re_encoded(self) -> bytes:
-        """The canonical request as the documentation has it: what a client is told of."""
+        """The canonical request as AWS documents it, for error messages."""
         path = _re_encoded_path(self.path, keeps_slashes=False)
         return self._with(path, _re_encoded_query(self.pairs), self._headers(is_collapsed=True))
 
@@ -82,7 +82,7 @@ class Parts(NamedTuple):
     def _headers(self, *, is_collapsed: bool = False) -> str:
         lines = "\n".join(map(":".join, zip(self.signed.names, self.values, strict=True))) + "\n"
         if "  " not in lines and "\t" not in lines and ": " not in lines and " \n" not in lines:
-            return lines  # as nearly always: there is nothing to trim
+            return lines  # the usual case: there is nothing to trim
         trim = trimmed if is_collapsed else _stripped
         pairs = zip(self.signed.names, self.values, strict=True)
         return "".join([f"{name}:{trim(value)}\n" for name, value in pairs])
@@ -95,7 +95,7 @@ class Parts(NamedTuple):
 def is_signed_as(
     parts: Parts, given: str, *, signing_key: bytes, timestamp: str, scope: str
 ) -> bool:
-    """Whether the signature is that of any of the forms; compared in constant time."""
+    """Whether the signature matches any of the forms, compared in constant time."""
     given_bytes = given.encode("utf-8", "replace")
     for form in parts.forms():
         text = string_to_sign(form, timestamp=timestamp, scope=scope)
@@ -107,33 +107,33 @@ def is_signed_as(
 def header_values(
     names: Sequence[str], headers: Mapping[str, str], fields: Sequence[tuple[bytes, bytes]]
 ) -> list[str] | None:
-    """Of the signed headers; None if one of them did not come."""
+    """Returns the values of the signed headers; None if one of them is missing."""
     try:
         values = [headers[name] for name in names]
     except KeyError:
         return None
     if not "".join(values).isascii():
-        return [_as_it_came(name, fields) for name in names]
+        return [_as_sent(name, fields) for name in names]
     return values
 
 
 def query_pairs(raw_query: bytes) -> list[Pair]:
-    """Names and values, not decoded."""
+    """Returns names and values without decoding them."""
     if not raw_query:
         return []
-    found = (pair.partition("=") for pair in raw_query.decode("latin-1").split("&"))
-    return [(name, value) for name, _, value in found]
+    pairs = (pair.partition("=") for pair in raw_query.decode("latin-1").split("&"))
+    return [(name, value) for name, _, value in pairs]
 
 
 def decoded(text: str) -> str:
-    """A name or value of a query, `+` being a space."""
+    """Percent-decodes a name or value of a query; `+` becomes a space."""
     if "%" not in text and "+" not in text:
         return text
     return unquote_to_bytes(text.replace("+", " ").encode("latin-1")).decode("latin-1")
 
 
 def trimmed(value: str) -> str:
-    """Without white space around it, and single spaces inside."""
+    """Removes white space at both ends and reduces runs of it to one space."""
     if "  " in value or "\t" in value:
         value = _BLANKS.sub(" ", value)
     return value.strip(" ")
@@ -163,32 +163,32 @@ def signing_key(secret: str, *, date: str, region: str) -> bytes:
 
 
 class SigningKeys:
-    """Those made of late. In one thread."""
+    """A cache of derived signing keys. For one thread."""
 
     def __init__(self, count_max: int = 1024) -> None:
         self._count_max = count_max
         self._keys: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
 
     def key(self, secret: str, *, date: str, region: str) -> bytes:
-        place = (secret, date, region)
-        found = self._keys.get(place)
-        if found is None:
-            found = self._keys[place] = signing_key(secret, date=date, region=region)
+        cache_key = (secret, date, region)
+        derived = self._keys.get(cache_key)
+        if derived is None:
+            derived = self._keys[cache_key] = signing_key(secret, date=date, region=region)
             if len(self._keys) > self._count_max:
                 self._keys.popitem(last=False)
         else:
-            self._keys.move_to_end(place)
-        return found
+            self._keys.move_to_end(cache_key)
+        return derived
 
 
-def _as_it_came(name: str, fields: Sequence[tuple[bytes, bytes]]) -> str:
-    wanted = name.encode("latin-1", "replace")
-    values = [value.strip(b" \t") for field, value in fields if field.lower() == wanted]
+def _as_sent(name: str, fields: Sequence[tuple[bytes, bytes]]) -> str:
+    raw_name = name.encode("latin-1", "replace")
+    values = [value.strip(b" \t") for field, value in fields if field.lower() == raw_name]
     return b",".join(values).decode("latin-1")
 
 
 def _joined(pairs: Sequence[Pair]) -> str:
-    """By name, then by value."""
+    """Joins the pairs, sorted by name and value."""
     if not pairs:
         return ""
     return "&".join([f"{name}={value}" for name, value in sorted(pairs)])

@@ -36,7 +36,7 @@ class DeleteBucket(OnBucket): ...
 async def create_bucket(
     service: Service, operation: CreateBucket, request: Request, identity: Identity
 ) -> Response:
-    """Succeeds for a bucket that exists, unless another versioning is requested."""
+    """Creates the bucket; succeeds if it exists, unless another versioning is requested."""
     versioning = _requested_versioning(request)
     data = await read_message(request, identity, bytes_max=SMALL_BYTES_MAX)
     _check_location(parse_location(data), region=service.config.region)
@@ -78,13 +78,15 @@ def _requested_versioning(request: Request) -> Versioning | None:
         return None
     if value not in _VERSIONINGS:
         raise invalid_argument(
-            "A bucket is created enabled or unversioned", name=_VERSIONING_HEADER, value=value
+            "The versioning of a new bucket must be enabled or unversioned",
+            name=_VERSIONING_HEADER,
+            value=value,
         )
     return _VERSIONINGS[value]
 
 
 def _check_location(location: str, *, region: str) -> None:
-    """There is one region here, and it need not be named."""
+    """Refuses every region except the configured one."""
     if location in ("", region) or (location == "us" and region == _FIRST_REGION):
         return
     raise S3Error(

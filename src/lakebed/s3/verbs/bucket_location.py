@@ -13,7 +13,7 @@ from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnBucket, Place, Verb
 from lakebed.s3.xml_text import document, escaped
 
-_FIRST_REGION: Final = "us-east-1"  # has no name in the document, as on AWS
+_FIRST_REGION: Final = "us-east-1"  # left empty in the document, as on AWS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

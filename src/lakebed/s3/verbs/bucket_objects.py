@@ -1,6 +1,6 @@
 """ListObjects and ListObjectsV2: `GET /bucket`, with or without `list-type`.
 
-A page may take milliseconds, so it is looked up and written in another thread, as in all listings.
+A page may take milliseconds, so it is read and formatted in another thread, as in all listings.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ListObjectsV2(Listing):
 
     @classmethod
     def read(cls, address: Address, query: Query, /) -> Operation:
-        """`list-type=1` is the first version after all."""
+        """Reads a request with `list-type`; `list-type=1` means ListObjects."""
         list_type = query.text("list-type")
         if list_type in ("", "1"):
             return ListObjects.read(address, query)
@@ -96,7 +96,7 @@ async def list_objects(
 async def list_objects_v2(
     service: Service, operation: ListObjectsV2, _request: Request, _identity: Identity
 ) -> Response:
-    """A continuation token wins over `start-after`: it comes from a later page."""
+    """Lists objects. A continuation token takes precedence over `start-after`."""
     token, scope = operation.continuation_token, f"objects of {operation.bucket}"
     after = operation.start_after if token is None else tokens.marker_of(token, scope=scope)
 

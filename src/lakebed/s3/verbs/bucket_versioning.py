@@ -31,7 +31,7 @@ class PutBucketVersioning(OnBucket): ...
 def get_bucket_versioning(
     service: Service, operation: GetBucketVersioning, _request: Request, _identity: Identity
 ) -> Response:
-    """A bucket that was never versioned has an empty configuration."""
+    """Returns the versioning status; empty for a bucket that was never versioned."""
     versioning = service.lake.buckets.get(operation.bucket).versioning
     status = _STATUS_TEXTS.get(versioning)
     parts = [] if status is None else [element("Status", status)]

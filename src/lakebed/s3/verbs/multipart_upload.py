@@ -37,7 +37,7 @@ COMPLETE_BYTES_MAX: Final = 8 * MIB
 
 _OBJECT_SIZE: Final = "x-amz-mp-object-size"
 _DIGITS_MAX: Final = 18
-_STARTED_DIGITS: Final = 12  # of an upload's id: when it began, in ms
+_STARTED_DIGITS: Final = 12  # digits of an upload id that encode its start time in ms
 _CHECKSUMS: Final = {f"Checksum{algorithm.value}": algorithm for algorithm in Algorithm}
 
 
@@ -110,7 +110,7 @@ async def abort_multipart_upload(
     service: Service, operation: AbortMultipartUpload, _request: Request, _identity: Identity
 ) -> Response:
     uploads = service.lake.uploads
-    await service.commit(uploads.abortion(operation.bucket, operation.key, operation.upload_id))
+    await service.commit(uploads.cancellation(operation.bucket, operation.key, operation.upload_id))
     return Response(204)
 
 
@@ -119,7 +119,7 @@ def parse_completion(data: bytes) -> list[NamedPart]:
     root = parse(data, root="CompleteMultipartUpload", bytes_max=COMPLETE_BYTES_MAX)
     root.only("Part")
     if not 1 <= len(root.children) <= PART_NUMBER_MAX:
-        raise malformed(f"{len(root.children)} parts: there are 1 to {PART_NUMBER_MAX}")
+        raise malformed(f"the request has {len(root.children)} parts, not 1 to {PART_NUMBER_MAX}")
     return [_part(node) for node in root.children]
 
 
@@ -127,15 +127,17 @@ def _part(node: Node) -> NamedPart:
     node.only("PartNumber", "ETag", *_CHECKSUMS)
     number, etag = (node.optional("PartNumber") or "").strip(), node.optional("ETag")
     if not (number.isascii() and number.isdigit() and len(number) <= 5) or etag is None:
-        raise malformed("a part has a number and an ETag")
-    given = [
+        raise malformed("a part needs a PartNumber and an ETag")
+    sent_checksums = [
         Checksum(algorithm, value.strip(), is_composite=False)
         for name, algorithm in _CHECKSUMS.items()
         if (value := node.optional(name))
     ]
-    if len(given) > 1:
-        raise malformed("a part has one checksum")
-    return NamedPart(int(number), etag.strip().strip('"'), given[0] if given else None)
+    if len(sent_checksums) > 1:
+        raise malformed("a part must have at most one checksum")
+    return NamedPart(
+        int(number), etag.strip().strip('"'), sent_checksums[0] if sent_checksums else None
+    )
 
 
 def upload_document(upload: UploadInfo) -> bytes:
@@ -150,7 +152,7 @@ def upload_document(upload: UploadInfo) -> bytes:
 
 
 def object_document(info: ObjectInfo, *, location: str) -> bytes:
-    """`location` is the URL of the new object."""
+    """Describes the new object in XML; `location` is its URL."""
     return document(
         "CompleteMultipartUploadResult",
         [
@@ -172,10 +174,10 @@ async def _complete(
     try:
         return await service.commit(await service.run(prepare))
     except NoSuchUpload:
-        found = await service.run(partial(_completed_before, service, operation, parts))
-        if found is None:
+        completed = await service.run(partial(_completed_before, service, operation, parts))
+        if completed is None:
             raise
-        return found
+        return completed
     except PartTooSmall as error:
         raise S3Error(
             "EntityTooSmall",
@@ -188,17 +190,17 @@ async def _complete(
         ) from error
     except BadSize as error:
         raise S3Error(
-            "InvalidRequest", f"The value of {_OBJECT_SIZE} is another than what was computed."
+            "InvalidRequest", f"The value of {_OBJECT_SIZE} does not match the size of the object."
         ) from error
 
 
 def _completed_before(
     service: Service, operation: CompleteMultipartUpload, parts: Sequence[NamedPart]
 ) -> ObjectInfo | None:
-    """Returns the object if this upload was completed and the response was lost.
+    """Returns the object if this upload was completed before and the response was lost.
 
-    The store forgets an upload with its end. But if the object is newer than the upload and is
-    made of the very parts that are named, then it is as the client wants it.
+    The store does not remember completed uploads. But if the object is newer than the upload and
+    consists of the listed parts, it is what the client asked for.
     """
     try:
         started_ms = int(operation.upload_id[:_STARTED_DIGITS], 16)
@@ -206,12 +208,12 @@ def _completed_before(
         info = service.lake.objects.head(operation.bucket, operation.key)
     except (ValueError, NotFound):
         return None
-    is_it = info.etag == etag and info.modified_ms >= started_ms
-    return info if is_it and len(info.part_sizes) == len(parts) else None
+    is_match = info.etag == etag and info.modified_ms >= started_ms
+    return info if is_match and len(info.part_sizes) == len(parts) else None
 
 
 async def _body_of(request: Request, identity: Identity) -> bytes:
-    """Checks `Content-MD5` alone: the checksums in the headers are the object's."""
+    """Reads the body and checks only `Content-MD5`: checksum headers are of the object."""
     body = UploadBody(request, identity)
     if body.length > COMPLETE_BYTES_MAX:
         raise S3Error("MaxMessageLengthExceeded", "Your request was too big.")

@@ -1,8 +1,8 @@
 """GetObjectAttributes: `GET /bucket/key?attributes`.
 
-As on AWS the ETag has no quotes, an object that was not uploaded in parts has no `ObjectParts`, and
-the parts are listed only if the checksum is composite. A completed object keeps the sizes of its
-parts and not their checksums, so the list has none.
+As on AWS, the ETag has no quotes, an object that was not uploaded in parts has no `ObjectParts`,
+and parts are listed only if the checksum is composite. The store keeps the sizes of an object's
+parts but not their checksums, so listed parts have no checksum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DIGITS_MAX: Final = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectAttributes(OnVersion):
-    """Parts are listed without their checksums, and only if that of the object is composite."""
+    """Parts are listed without checksums, and only if the object's checksum is composite."""
 
 
 class _Page(NamedTuple):
@@ -77,13 +77,15 @@ def _requested_names(headers: Mapping[str, str]) -> frozenset[str]:
 def _requested_page(headers: Mapping[str, str]) -> _Page:
     """Ignores a bad number of parts, as AWS does.
 
-    A bad marker is refused: with the first page again a client would never end.
+    A bad marker is refused: returning the first page again would make a client loop forever.
     """
     max_parts = _number(headers.get(_MAX_PARTS, "")) or LISTED_MAX
-    given = headers.get(_MARKER, "0")
-    marker = _number(given)
+    marker_text = headers.get(_MARKER, "0")
+    marker = _number(marker_text)
     if marker is None:
-        raise invalid_argument("A part number marker is a number", name=_MARKER, value=given)
+        raise invalid_argument(
+            "A part number marker must be a number", name=_MARKER, value=marker_text
+        )
     return _Page(marker, min(max_parts, LISTED_MAX))
 
 

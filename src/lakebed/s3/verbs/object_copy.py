@@ -1,7 +1,7 @@
-"""CopyObject and UploadPartCopy: a `PUT` with `x-amz-copy-source`, inside the store.
+"""CopyObject and UploadPartCopy: a `PUT` with `x-amz-copy-source`.
 
-A copy of an object shares its chunks and costs nothing, so its size is not limited to the 5 GiB
-that AWS has for it. A copied part is read and written.
+A copy of an object shares the chunks of its source, so the 5 GiB limit of AWS does not apply. A
+copied part is read and written again.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ async def copy_object(
 
     def answer(copied: ObjectInfo) -> tuple[HeaderList, bytes]:
         version_id = shown_version(service, copied)
-        found = [] if version_id is None else [("x-amz-version-id", version_id)]
-        return _with_source(found, source_id), object_document(copied)
+        version_headers = [] if version_id is None else [("x-amz-version-id", version_id)]
+        return _with_source(version_headers, source_id), object_document(copied)
 
     return await respond_with_keepalive(request, work(), answer)
 
@@ -120,11 +120,11 @@ def source_of(headers: Mapping[str, str]) -> Source:
     if not mark:
         path, version = value, ""
     try:
-        place = decoded(path.removeprefix("/").encode("latin-1"))
+        name = decoded(path.removeprefix("/").encode("latin-1"))
         version_id = decoded(version.encode("latin-1")) if mark else None
     except (S3Error, UnicodeEncodeError):
         raise _bad_source("Copy Source must be the URL-encoded name of an object", value) from None
-    bucket, _, key = place.removeprefix("/").partition("/")
+    bucket, _, key = name.removeprefix("/").partition("/")
     if not bucket or not key:
         raise _bad_source(
             "Copy Source must mention the source bucket and key: sourcebucket/sourcekey", value
@@ -160,7 +160,10 @@ def _directive(headers: Mapping[str, str], name: str) -> str:
 
 
 def _check_change(operation: CopyObject, source: Source) -> None:
-    """Refuses a copy of an object onto itself that changes nothing; of an older version it does."""
+    """Refuses a copy of an object onto itself that changes nothing.
+
+    Copying an older version onto the object is allowed, because it changes the object.
+    """
     if source == (operation.bucket, operation.key, None):
         raise S3Error(
             "InvalidRequest",

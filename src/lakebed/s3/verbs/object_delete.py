@@ -23,9 +23,9 @@ class DeleteObject(OnVersion): ...
 async def delete_object(
     service: Service, operation: DeleteObject, request: Request, _identity: Identity
 ) -> Response:
-    """Succeeds for an object that does not exist."""
-    doomed = ObjectToDelete(operation.key, operation.version_id, _condition(request))
-    deleted = await service.commit(service.lake.objects.deletion(operation.bucket, doomed))
+    """Deletes the object; succeeds if it does not exist."""
+    target = ObjectToDelete(operation.key, operation.version_id, _condition(request))
+    deleted = await service.commit(service.lake.objects.deletion(operation.bucket, target))
     headers = []
     if deleted.is_marker:
         headers.append(("x-amz-delete-marker", "true"))

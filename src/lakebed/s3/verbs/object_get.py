@@ -1,9 +1,9 @@
 """GetObject and HeadObject: `GET` and `HEAD` of `/bucket/key`.
 
-A small object is answered at once, in the loop's thread. A larger one is read chunk by chunk in
-another thread (`edge.read_ahead`), each verified by the store before a byte of it leaves. A damaged
-chunk is an error while nothing was sent; later the connection is cut, since the length was sent
-already.
+A small object is returned at once, in the event loop's thread. A larger one is read chunk by chunk
+in another thread (`edge.read_ahead`); the store verifies each chunk before any of its bytes are
+sent. A damaged first chunk is reported as an error. A later one closes the connection, because the
+status and the length were already sent.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OVERRIDES: Final = {
         "expires",
     )
 }
-"""Parameters that set a header of the response, and the header."""
+"""Parameters that set a response header, with the name of the header."""
 
 _OK, _PARTIAL, _NOT_MODIFIED = 200, 206, 304
 _ALSO_UNMODIFIED: Final = frozenset(
@@ -65,7 +65,7 @@ Got = TypeVar("Got")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObject(OnVersion):
-    """Headers that `response-…` parameters set are its `overrides`, as (header name, value)."""
+    """A read of an object. `overrides` are (header name, value) from `response-…` parameters."""
 
     part_number: int | None = None
     overrides: tuple[tuple[str, str], ...] = ()
@@ -88,7 +88,7 @@ class HeadObject(GetObject): ...
 
 
 class _Answer(NamedTuple):
-    """The head of a response and where its bytes are; `spans` if only parts were requested."""
+    """The head of a response and the reader of its body; `spans` are the requested ranges."""
 
     status: int
     headers: HeaderList
@@ -124,7 +124,9 @@ def _requested_overrides(query: Query) -> Iterator[tuple[str, str]]:
         if value is None:
             continue
         if not value.isprintable():
-            raise invalid_argument("A header has printable characters", name=name, value=value)
+            raise invalid_argument(
+                "Headers must consist of printable characters", name=name, value=value
+            )
         yield header, value
 
 
@@ -184,11 +186,11 @@ def _part_span(info: ObjectInfo, number: int, *, has_range: bool) -> list[Span] 
             "InvalidRequest", "Cannot specify both Range header and partNumber query parameter"
         )
     try:
-        found = part_range(info, number)
+        part_bytes = part_range(info, number)
     except InputError:
         raise S3Error(
             "InvalidPart",
-            "The object has no part of that number.",
+            "The object has no part with that number.",
             details=(
                 ("PartNumberRequested", str(number)),
                 ("ActualPartCount", str(max(1, len(info.part_sizes)))),
@@ -196,13 +198,13 @@ def _part_span(info: ObjectInfo, number: int, *, has_range: bool) -> list[Span] 
         ) from None
     if not info.size:
         return None
-    if found is None:
+    if part_bytes is None:
         return [Span(0, info.size)]
-    return [Span(found.start, found.stop)]
+    return [Span(part_bytes.start, part_bytes.stop)]
 
 
 def _overridden(headers: HeaderList, overrides: Sequence[tuple[str, str]]) -> HeaderList:
-    """Replaces the headers of the same names."""
+    """Replaces headers of the same names by the overrides."""
     for name, value in overrides:
         check_encodable(name, value)
     names = {name.lower() for name, _ in overrides}
@@ -219,13 +221,13 @@ async def _streamed(service: Service, answer: _Answer, *, is_plain: bool) -> Res
 def _pieces(
     answer: _Answer, read: Callable[[ObjectReader], Iterable[Got]]
 ) -> Iterator[bytes | Got]:
-    """The bytes of the answer, as they are read."""
+    """Yields the bytes of the body as they are read."""
     reader, spans, sections = answer.reader, answer.spans, answer.sections
     if not spans:
         yield from read(reader)
-    for place, (start, end) in enumerate(spans):
+    for index, (start, end) in enumerate(spans):
         if sections is not None:
-            yield sections.heads[place]
+            yield sections.heads[index]
         yield from read(reader.between(start, end))
     if sections is not None:
         yield sections.end

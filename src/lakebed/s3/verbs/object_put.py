@@ -25,13 +25,13 @@ async def put_object(
     service: Service, operation: PutObject, request: Request, identity: Identity
 ) -> Response:
     headers = request.headers
-    said = announced(
+    announcement = announced(
         headers,
         has_trailer=can_trail(identity),
         needs_md5=service.config.require_content_md5,
     )
-    body = UploadBody(request, identity, trailer=said.trailer)
-    objects, expected = service.lake.objects, said.expected
+    body = UploadBody(request, identity, trailer=announcement.trailer)
+    objects, expected = service.lake.objects, announcement.expected
     bucket, key = operation.bucket, operation.key
     content = content_of(headers)
     condition = write_condition(headers)
@@ -45,7 +45,7 @@ async def put_object(
             data,
             content=content,
             condition=condition,
-            algorithm=said.algorithm,
+            algorithm=announcement.algorithm,
             expected=expected,
         )
         info = await service.commit(change)
@@ -55,11 +55,11 @@ async def put_object(
             key,
             content=content,
             condition=condition,
-            algorithm=said.algorithm,
+            algorithm=announcement.algorithm,
             expected=expected,
             size=body.length,
         )
-        put.check()  # rather than have the body sent
+        put.check()  # before the client sends the body
         info = await body.into(service, put)
     return Response(200, _stored_headers(service, info))
 

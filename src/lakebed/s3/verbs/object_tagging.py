@@ -17,13 +17,13 @@ from lakebed.s3.xml_text import document
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectTagging(OnVersion):
-    """No object has tags here; it must be there for that to be told."""
+    """A read of an object's tags; objects here have none."""
 
 
 def get_object_tagging(
     service: Service, operation: GetObjectTagging, _request: Request, _identity: Identity
 ) -> Response:
-    """Returns an empty set for an object that exists: SDKs ask before they copy a large one."""
+    """Returns an empty set for an existing object: SDKs read tags before large copies."""
     info = service.lake.objects.head(
         operation.bucket, operation.key, version_id=operation.version_id
     )

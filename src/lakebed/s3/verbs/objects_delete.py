@@ -22,7 +22,7 @@ from lakebed.seglake.change import Change
 from lakebed.seglake.model import NO_CONDITION, Condition, Deleted, ObjectToDelete
 from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 
-DELETE_BYTES_MAX: Final = 8 * MIB  # 1,000 keys of 1,024 characters, all of them references
+DELETE_BYTES_MAX: Final = 8 * MIB  # 1,000 keys of 1,024 characters, each as an XML reference
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,14 +32,14 @@ class DeleteObjects(OnBucket): ...
 class Deletion(NamedTuple):
     """The body of a request."""
 
-    doomed: list[ObjectToDelete]
+    objects: list[ObjectToDelete]
     is_quiet: bool
 
 
 async def delete_objects(
     service: Service, operation: DeleteObjects, request: Request, identity: Identity
 ) -> Response:
-    """Deletes each key by itself: the error of one stands in its place, the others are deleted."""
+    """Deletes each key independently; one that fails is reported and does not affect others."""
     data = await read_message(request, identity, bytes_max=DELETE_BYTES_MAX, needs_digest=True)
     deletion, changes = await service.run(partial(_prepared, service, operation.bucket, data))
     results = await service.commit_each(changes)
@@ -50,10 +50,10 @@ async def delete_objects(
 def parse_deletion(data: bytes) -> Deletion:
     root = parse(data, root="Delete", bytes_max=DELETE_BYTES_MAX)
     root.only("Object", "Quiet")
-    doomed = [_object_to_delete(node) for node in root.all("Object")]
-    if not 1 <= len(doomed) <= DELETED_AT_ONCE_MAX:
-        raise malformed(f"{len(doomed)} objects: 1 to {DELETED_AT_ONCE_MAX} are deleted at once")
-    return Deletion(doomed, is_quiet=_is_true(root.optional("Quiet")))
+    objects = [_object_to_delete(node) for node in root.all("Object")]
+    if not 1 <= len(objects) <= DELETED_AT_ONCE_MAX:
+        raise malformed(f"the request has {len(objects)} objects, not 1 to {DELETED_AT_ONCE_MAX}")
+    return Deletion(objects, is_quiet=_is_true(root.optional("Quiet")))
 
 
 def _object_to_delete(node: Node) -> ObjectToDelete:
@@ -62,7 +62,7 @@ def _object_to_delete(node: Node) -> ObjectToDelete:
         raise S3Error("NotImplemented", "Deletion by time or size is not implemented")
     key = node.optional("Key")
     if not key:
-        raise malformed("an object is deleted by its key")
+        raise malformed("an object to delete needs a Key")
     etag = node.optional("ETag")
     condition = NO_CONDITION if etag is None else Condition(if_match=etag.strip().strip('"'))
     return ObjectToDelete(key, node.optional("VersionId") or None, condition)
@@ -72,7 +72,7 @@ def _is_true(text: str | None) -> bool:
     if text is None:
         return False
     if text.strip().lower() not in ("true", "false"):
-        raise malformed("Quiet is true or false")
+        raise malformed("Quiet must be true or false")
     return text.strip().lower() == "true"
 
 
@@ -80,7 +80,7 @@ def _prepared(
     service: Service, bucket: str, data: bytes
 ) -> tuple[Deletion, Sequence[Change[Deleted] | LakebedError]]:
     deletion = parse_deletion(data)
-    return deletion, service.lake.objects.deletions(bucket, deletion.doomed)
+    return deletion, service.lake.objects.deletions(bucket, deletion.objects)
 
 
 def _document(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> bytes:
@@ -88,18 +88,18 @@ def _document(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> 
 
 
 def _rows(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> Iterator[str]:
-    """Errors only, if the request is quiet."""
-    for doomed, result in zip(deletion.doomed, results, strict=True):
+    """Yields the results as XML; only errors if the request is quiet."""
+    for target, result in zip(deletion.objects, results, strict=True):
         if isinstance(result, LakebedError):
-            yield _error(doomed, to_s3(result))
+            yield _error(target, to_s3(result))
         elif not deletion.is_quiet:
-            yield _deleted(result, requested_id=doomed.version_id)
+            yield _deleted(result, requested_id=target.version_id)
 
 
-def _error(doomed: ObjectToDelete, error: S3Error) -> str:
-    version = "" if doomed.version_id is None else element("VersionId", doomed.version_id)
+def _error(target: ObjectToDelete, error: S3Error) -> str:
+    version = "" if target.version_id is None else element("VersionId", target.version_id)
     code, message = element("Code", error.code), element("Message", str(error))
-    return f"<Error>{element('Key', doomed.key)}{version}{code}{message}</Error>"
+    return f"<Error>{element('Key', target.key)}{version}{code}{message}</Error>"
 
 
 def _deleted(deleted: Deleted, *, requested_id: str | None) -> str:

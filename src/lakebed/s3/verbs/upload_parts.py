@@ -58,19 +58,19 @@ class ListParts(OnUpload):
 async def upload_part(
     service: Service, operation: UploadPart, request: Request, identity: Identity
 ) -> Response:
-    said = checksums.announced(
+    announcement = checksums.announced(
         request.headers,
         has_trailer=can_trail(identity),
         needs_md5=service.config.require_content_md5,
     )
-    body = UploadBody(request, identity, trailer=said.trailer)
+    body = UploadBody(request, identity, trailer=announcement.trailer)
     put = service.lake.uploads.begin_part(
         operation.bucket,
         operation.key,
         operation.upload_id,
         operation.part_number,
-        algorithm=said.algorithm,
-        expected=said.expected,
+        algorithm=announcement.algorithm,
+        expected=announcement.expected,
         size=body.length,
     )
     part = await body.into(service, put)

@@ -1,9 +1,9 @@
-"""How the metadata's file is opened, and what SQLite's errors mean here.
+"""Opens connections to the metadata database and translates SQLite's errors.
 
-No error of `apsw` leaves the package: `translated` says what the caller can do.
+No `apsw` error leaves the package: `translated` turns each into an error of this store.
 
-SQLite locks with POSIX locks, which a process loses when it closes *any* descriptor of the file.
-So nobody opens `meta.db` but SQLite itself.
+SQLite uses POSIX locks, which a process loses when it closes *any* descriptor of the file. So no
+other code in the process may open `meta.db`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from lakebed.seglake.meta import statements
 from lakebed.seglake.meta.shared_memory import guarded
 
 Connector = Callable[[str], apsw.Connection]
-"""Opens the file, creating it: the operating system's, or that of a simulated disk."""
+"""Opens or creates the database file, on the real disk or on a simulated one."""
 
-RESTORE = "restore a backup (lakebed restore)"  # the way back
+RESTORE = "restore a backup (lakebed restore)"  # advice in error messages
 
 BUSY_MS = 10_000  # how long another process may hold a lock
 _STATEMENTS_KEPT = 128
@@ -41,26 +41,26 @@ _BLOB_BYTES_MAX = 1_000_000_000
 
 _SYNC_CODES = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
 _READ_CODES = frozenset({apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ})
-_ISOLATED = (apsw.ConstraintError, apsw.TooBigError)  # a statement's own: the transaction goes on
+_ISOLATED = (apsw.ConstraintError, apsw.TooBigError)  # undo one statement, not the transaction
 _HARMLESS = (apsw.BusyError, apsw.FullError, *_ISOLATED)  # the connection can be used again
 
 
 class NoMetadata(NotFound):
-    """Nobody has made the database yet."""
+    """The metadata database does not exist yet."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path}: there are no metadata")
+        super().__init__(f"{path}: the metadata database does not exist")
 
 
 def connect(path: str) -> apsw.Connection:
-    """The operating system's file. Programs that are executed do not inherit it."""
+    """Opens or creates the database. Child programs do not inherit its descriptors."""
     return guarded(path, partial(apsw.Connection, path, statementcachesize=_STATEMENTS_KEPT))
 
 
 def connect_read_only(path: str) -> apsw.Connection:
-    """As `connect`; it neither makes nor changes the database, also after a crash.
+    """Opens the database without creating or changing it, even after a crash.
 
-    What readers share with the writer, `-wal` and `-shm`, is made if it is missing.
+    SQLite creates the files that readers share with the writer, `-wal` and `-shm`, if missing.
     """
     return guarded(
         path,
@@ -74,25 +74,26 @@ def connect_read_only(path: str) -> apsw.Connection:
 
 
 def is_blank(connection: apsw.Connection) -> bool:
-    """Whether the file has no byte. A statement would make SQLite delete its write-ahead log."""
+    """Whether the file is empty. Runs no statement: SQLite would delete the write-ahead log."""
     if not connection.filename:
-        return False  # it is in memory
-    has_one, _ = connection.read("main", 0, 0, 1)
-    return not has_one
+        return False  # a database in memory
+    has_bytes, _ = connection.read("main", 0, 0, 1)
+    return not has_bytes
 
 
 def prepare_writer(
     connection: apsw.Connection, path: str, *, check: Callable[[apsw.Connection], None]
 ) -> None:
-    """Make it a WAL database, or refuse: anything else would not be what was promised.
+    """Configures a connection that writes, and puts the database in WAL mode.
 
-    `check` raises for what is not ours, before anything is changed.
+    Raises `DiskError` if WAL mode is not possible, because durability relies on it. `check` runs
+    before any change and raises if the database is not ours.
     """
     _prepare(connection)
     check(connection)
     mode = connection.execute(statements.MAKE_WAL).get
     if mode != "wal":
-        raise DiskError("open", path, why=f"journal_mode is {mode}, and must be wal")
+        raise DiskError("open", path, why=f"journal_mode is {mode}, it must be wal")
     connection.execute(statements.SYNC_FULLY)
     connection.execute(statements.NO_AUTOMATIC_CHECKPOINT)
     connection.execute(statements.WRITER_CACHE)
@@ -104,22 +105,25 @@ def prepare_reader(
     *,
     check: Callable[[apsw.Connection], None] = lambda _: None,
 ) -> None:
-    """`check` raises for what must not be read, `NoMetadata` comes if there is nothing yet."""
+    """Configures a connection that only reads.
+
+    Raises `NoMetadata` if the database has no tables yet. `check` raises if it must not be read.
+    """
     _prepare(connection)
     check(connection)
     if is_blank(connection):
         raise NoMetadata(path)
     mode = connection.execute(statements.IS_WAL).get
     if mode != "wal" and not connection.execute(statements.TABLE_COUNT).get:
-        raise NoMetadata(path)  # its making was cut short, or goes on
+        raise NoMetadata(path)  # its creation was interrupted or is still in progress
     if mode != "wal":
-        raise DiskError("open", path, why=f"journal_mode is {mode}, and must be wal")
+        raise DiskError("open", path, why=f"journal_mode is {mode}, it must be wal")
     connection.execute(statements.READER_CACHE)
     connection.execute(statements.QUERY_ONLY)
 
 
 def prepare_checkpointer(connection: apsw.Connection) -> None:
-    """It never waits for a reader: it comes back later."""
+    """Configures a connection for checkpoints, which never waits for a reader."""
     _prepare(connection)
     connection.set_busy_timeout(0)
     connection.execute(statements.SYNC_FULLY)
@@ -127,30 +131,30 @@ def prepare_checkpointer(connection: apsw.Connection) -> None:
 
 def _prepare(connection: apsw.Connection) -> None:
     connection.set_busy_timeout(BUSY_MS)
-    # A connection that is closed after an I/O error must not carry anything over by itself.
+    # A connection that is closed after an I/O error must not run a checkpoint.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    # Plans do not depend on the values that are bound, or each use would plan anew.
+    # Query plans must not depend on bound values, or SQLite would plan each use again.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def is_isolated(error: apsw.Error) -> bool:
-    """Whether it undid its own statement and nothing else."""
+    """Whether the error undid only its own statement, not the transaction."""
     return isinstance(error, _ISOLATED)
 
 
 def is_harmless(error: apsw.Error) -> bool:
-    """Whether the connections can be kept. All others are closed and opened anew."""
+    """Whether the connection can still be used; after other errors it must be reopened."""
     return isinstance(error, _HARMLESS)
 
 
 def translated(error: apsw.Error, *, path: str) -> LakebedError:
-    """The same, as an error of this store."""
+    """Returns the SQLite error as an error of this store."""
     why = str(error)
     match error:
         case apsw.CorruptError():
-            return Corrupt(f"the metadata are damaged ({why}): {RESTORE}", path=path)
+            return Corrupt(f"the metadata database is damaged ({why}): {RESTORE}", path=path)
         case apsw.NotADBError():
-            return Corrupt(f"not a database of metadata: {RESTORE}", path=path)
+            return Corrupt(f"not an SQLite database: {RESTORE}", path=path)
         case apsw.FullError():
             return NoSpace(f"{path}: {why}")
         case apsw.BusyError() | apsw.LockedError():
@@ -160,7 +164,7 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
         case apsw.TooBigError():
             return TooLarge("a row of the metadata", size=_BLOB_BYTES_MAX, limit=_BLOB_BYTES_MAX)
         case apsw.ConnectionClosedError():
-            return Closed(f"{path}: the metadata were closed")
+            return Closed(f"{path}: the metadata database is closed")
         case apsw.IOError() if _extended(error) in _SYNC_CODES:
             return SyncFailed("fsync", path, why=why)
         case apsw.IOError() if _extended(error) in _READ_CODES:
@@ -170,7 +174,7 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
         case apsw.ReadOnlyError() if _extended(error) == apsw.SQLITE_READONLY:
             return WriteFailed("write", path, code=errno.EROFS)
         case apsw.ReadOnlyError():
-            return DiskError("open", path, why="it must be opened for writing once, after a crash")
+            return DiskError("open", path, why="after a crash it must be opened for writing first")
         case _:
             return WriteFailed("write", path, why=why)
 

@@ -1,7 +1,7 @@
-"""Copies of the metadata, for whoever reads them for long, or keeps them: a backup.
+"""Copies of the metadata database, for long reads and for backups.
 
-A copy is made page by page from one snapshot, beside the writer. Nothing in it is changed, so it
-may also be of an older version, which is brought up to date when it is opened for writing.
+A copy is made page by page from one snapshot, while the writer is running. The copy is identical to
+the source, so it may have an older schema version, which is migrated when it is opened for writing.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ def copy_metadata(
     connector: Connector = connect_read_only,
     new_check: NewCheck = NO_CHECK,
 ) -> None:
-    """Write what is committed now into a new file of the operating system's.
+    """Copies the committed metadata into a new file on the real disk.
 
-    `NotFound` if there are no metadata, `UnknownVersion` if they are newer than this program.
+    Raises `NotFound` if there is no metadata, and `UnknownVersion` if it is newer than this
+    program.
     """
     new_check.check_file()
 
     def check(source: apsw.Connection) -> None:
         if not version_of(source, path):
             new_check.check_empty(is_blank=is_blank(source))
-            raise NoMetadata(path)  # whoever was making them was cut short
+            raise NoMetadata(path)  # its creation was interrupted
 
     with translating(path), contextlib.closing(connector(path)) as source:
         prepare_reader(source, path, check=check)
@@ -58,13 +59,13 @@ def copy_metadata(
 
 
 def check_metadata_version(path: str) -> None:
-    """`UnknownVersion` if they are newer than this program; nothing is changed."""
+    """Raises `UnknownVersion` if the metadata is newer than this program; changes nothing."""
     with translating(path), contextlib.closing(connect_read_only(path)) as connection:
         version_of(connection, path)
 
 
 def segments_of(path: str) -> list[SegmentRow]:
-    """The segments that a copy names."""
+    """Returns the segments that a copy of the metadata names."""
     with translating(path), contextlib.closing(connect_read_only(path)) as connection:
         return Reader(connection).segments()
 
@@ -72,7 +73,7 @@ def segments_of(path: str) -> list[SegmentRow]:
 def written_manifests(
     path: str, after: str = "", *, connector: Connector = connect_read_only
 ) -> list[tuple[str, bytes]]:
-    """Some manifests of which a copy says that their files are written, behind a version id."""
+    """Returns up to 1,000 manifests after the version id `after` whose files are written."""
     with translating(path), contextlib.closing(connector(path)) as connection:
         return list(connection.execute(statements.WRITTEN_MANIFESTS, (after, _AT_ONCE)))
 

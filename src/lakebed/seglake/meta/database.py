@@ -1,16 +1,17 @@
-"""The metadata's database: who may read and write it, when, and what a failure does to it.
+"""The metadata database: transactions, the pool of readers, checkpoints and failures.
 
-- One transaction writes at a time; each of its operations is apart from the others by a
-  savepoint. What `write` returned is durable (WAL, synchronous=FULL).
-- Readers have connections and snapshots of their own and never wait for the writer.
-- After an I/O error no connection is used again, for nobody knows what it believes. The outcome
-  of that transaction is unknown, and nothing is repeated. The next use settles the write-ahead
-  log (`wal`) and opens everything anew: then the transaction is there, whole and durable, or not.
-  On a file system that has gone read-only nothing can be settled: reads go on, writes fail.
-- In a forked child nothing is closed and everything is refused: SQLite must not run there.
+- One transaction writes at a time; a savepoint isolates each of its operations from the others. A
+  transaction is durable when `write` returns (WAL, synchronous=FULL).
+- Readers have their own connections and snapshots and never wait for the writer.
+- After an I/O error all connections are closed, because their state is unknown. The outcome of that
+  transaction is unknown too, and nothing is repeated. The next use makes the write-ahead log
+  durable (`wal`) and reopens the database; then the transaction either happened completely or did
+  not happen. On a file system that became read-only that is not possible: reads still work, writes
+  fail.
+- In a forked child nothing is closed and every call is refused: SQLite must not run there.
 
-Nothing that was acknowledged is lost by a crash. The log is carried over into the database by
-`checkpoint`, which somebody calls now and then, and by `close`.
+A crash loses no acknowledged change. `checkpoint`, which background work calls, and `close` move
+the write-ahead log into the database file.
 """
 
 from __future__ import annotations
@@ -47,22 +48,26 @@ from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.wal import settle_wal, wal_bytes
 from lakebed.seglake.meta.writer import Writer
 
-_TRUNCATE_TRIES = 20  # a millisecond apart: for readers that are under way to end
+_TRUNCATE_TRIES = 20  # one millisecond apart, so that running readers can end
 
 Result = TypeVar("Result")
 
-_left_behind: list[object] = []  # connections of a parent: closing them here could harm it
+# Connections of the parent process, kept open: closing them in a child could harm the parent.
+_left_behind: list[object] = []
 
 
 class GroupedOperations(NamedTuple, Generic[Result]):
-    """Operations that can be carried out at once; if that fails, they are one by one."""
+    """Operations that can run together; if that fails, they run one by one."""
 
     at_once: Callable[[Writer], Sequence[Result | LakebedError]]  # one result for each
     one_by_one: Sequence[Callable[[Writer], Result]]
 
 
 class Database:
-    """Thread-safe. At most `readers_max` connections are kept for reading; more are passing."""
+    """The metadata database of an object store. Thread-safe.
+
+    At most `readers_max` idle connections are kept for reading; others are closed after use.
+    """
 
     def __init__(
         self,
@@ -75,9 +80,9 @@ class Database:
         read_only: bool = False,
         new_check: NewCheck = NO_CHECK,
     ) -> None:
-        """Opens it, or makes it; if only reading is wanted it must be there (`NotFound`).
+        """Opens or creates the database; with `read_only` raises `NotFound` if it does not exist.
 
-        `new_database_check` raises if one that looks new cannot be.
+        `new_check` raises if a database that looks new cannot be new.
         """
         self._path = os.fspath(path)
         self._disk = disk
@@ -87,13 +92,13 @@ class Database:
         self._read_only = read_only
         self._new_check = new_check
         self._process = fork_guard.generation()
-        self._writing = runner.mutex()  # held for a whole transaction: writers queue up here
-        self._checkpointing = runner.mutex()  # held for a whole checkpoint, taken before _writing
-        self._mutex = runner.mutex()  # guards the three below
+        self._writing = runner.mutex()  # held during a write transaction
+        self._checkpointing = runner.mutex()  # held during a checkpoint, taken before _writing
+        self._mutex = runner.mutex()  # guards the next three
         self._idle: list[Reader] = []
-        self._era = 0  # goes up when connections must not be used again
+        self._era = 0  # increases when all connections must be replaced
         self._is_closed = False
-        self._writer: Writer | None = None  # guarded by _writing; None: to be opened
+        self._writer: Writer | None = None  # guarded by _writing; None: must be reopened
         self._open()
         fork_guard.hold(self)
 
@@ -103,29 +108,30 @@ class Database:
 
     @property
     def wal_bytes(self) -> int:
-        """How long the write-ahead log is, for whoever decides on checkpoints."""
+        """The length of the write-ahead log, which decides when to run a checkpoint."""
         return wal_bytes(self._disk, self._path)
 
     def snapshot(self) -> ReadTransaction:
-        """A snapshot to read from, in a `with`. It never waits for the writer."""
+        """Returns a context manager for reading one snapshot, which never waits for the writer."""
         return ReadTransaction(self)
 
     def query(self) -> ReadTransaction:
-        """As `snapshot`, for a single question: each has a snapshot of its own."""
+        """Returns a context manager for a single query; further queries see newer snapshots."""
         return ReadTransaction(self, is_snapshot=False)
 
     def write(
         self, operations: Sequence[Callable[[Writer], Result] | GroupedOperations[Result]]
     ) -> list[Result | LakebedError]:
-        """Carry out all of them in one transaction, in order: durable when this returns.
+        """Runs all operations in order in one transaction, which is durable on return.
 
-        An operation's `LakebedError` undoes and fails that one alone. An error that is raised
-        concerns all: `NoSpace` and `Busy` changed nothing, a `DiskError` has an unknown outcome.
+        A `LakebedError` of an operation undoes only that operation and is returned as its result.
+        A raised error concerns all operations: after `NoSpace` and `Busy` nothing is changed, after
+        a `DiskError` the outcome is unknown.
         """
         assert not self._read_only, "opened for reading only"
         with self._writing:
             self._check_usable()
-            self._new_check.check_file()  # nothing is acknowledged into a file that was deleted
+            self._new_check.check_file()  # a write into a deleted file must not be acknowledged
             writer = self._writer or self._open_writer()
             try:
                 return _transact(writer, operations, path=self._path)
@@ -133,7 +139,7 @@ class Database:
                 if not is_harmless(error) or not _rolled_back(writer.connection):
                     self._drop_connections()
                 raise translated(error, path=self._path) from error
-            except Exception:  # a mistake of ours in an operation
+            except Exception:  # a bug in an operation
                 if not _rolled_back(writer.connection):
                     self._drop_connections()
                 raise
@@ -142,15 +148,15 @@ class Database:
                 raise
 
     def checkpoint(self) -> bool:
-        """Carry the write-ahead log over into the database; whether it is empty now.
+        """Moves the write-ahead log into the database file; returns whether the log is now empty.
 
-        Most of the work is done beside the writer, which waits for the end of it alone.
+        Writers wait only for the end of the checkpoint; most of it runs while they write.
         """
         assert not self._read_only, "opened for reading only"
         with self._checkpointing:
             self._check_usable()
             if self._writer is None:
-                return False  # it failed: the next use opens it anew
+                return False  # the writer failed: the next use reopens it
             if not self.wal_bytes:
                 return True
             try:
@@ -161,7 +167,7 @@ class Database:
                 raise translated(error, path=self._path) from error
 
     def close(self) -> None:
-        """Idempotent. Checkpoints; readers that are under way end as usual."""
+        """Runs a checkpoint and closes the database; running readers end normally. Idempotent."""
         if self._is_closed or self._process != fork_guard.generation():
             return
         try:
@@ -174,7 +180,7 @@ class Database:
             fork_guard.release(self)
 
     def drop(self) -> None:
-        """In a forked child: forget the connections, and leave them alone."""
+        """Drops the connections in a forked child without closing them."""
         _left_behind.append((self._writer, self._idle))
         self._writer = None
         self._idle = []
@@ -185,10 +191,10 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What `ReadTransaction` does with it.
+    # Used by `ReadTransaction`.
 
     def take(self) -> tuple[Reader, int]:
-        """A connection that nobody else has, and the era it belongs to."""
+        """Returns a connection for exclusive use, and the era it belongs to."""
         self._check_usable()
         if self._writer is None and not self._read_only:
             self._recover()
@@ -199,11 +205,11 @@ class Database:
         reader = self._open_reader()
         if era == self._era:
             return reader, era
-        reader.connection.close(True)  # all were dropped meanwhile: the log must be settled first
+        reader.connection.close(True)  # opened before a failure: the WAL must be made durable first
         return self.take()
 
     def give_back(self, reader: Reader, era: int) -> None:
-        """A statement that somebody left unfinished keeps its snapshot: not to be used again."""
+        """Takes a connection back; closes it if an unfinished statement keeps its snapshot."""
         if reader.connection.txn_state() == apsw.SQLITE_TXN_NONE:
             with self._mutex:
                 if era == self._era and len(self._idle) < self._readers_max:
@@ -214,10 +220,10 @@ class Database:
     # Opening and closing.
 
     def _recover(self) -> None:
-        """After a failure, before anything is read: open the writer again, which settles the log.
+        """Reopens the writer after a failure, before any read, to make the WAL durable.
 
-        A file system that has gone read-only refuses that. Then nothing can be appended to the log
-        either, so it is read as it is: it may show a change that failed with an unknown outcome.
+        On a file system that became read-only this fails. Then nothing can be appended to the log
+        either, so reads use it as it is, and may see a change whose outcome was unknown.
         """
         with self._writing:
             self._check_usable()
@@ -254,9 +260,9 @@ class Database:
             self._new_check.check_empty(is_blank=is_blank(connection))
 
     def _open_writer(self) -> Writer:
-        """Holds _writing, and no connection of this process is open."""
+        """Opens the writer. The caller holds _writing, and no other connection is open."""
         self._new_check.check_file()
-        if not self._disk.exists(self._path):  # SQLite would make it for others to read
+        if not self._disk.exists(self._path):  # SQLite would create it readable for all users
             self._disk.create(self._path).close()
         settle_wal(self._disk, self._path)
         now_ms = self._runner.clock.wall_ns() // NS_PER_MS
@@ -268,7 +274,7 @@ class Database:
 
         connection = self._connect(prepare)
         try:
-            # SQLite does so as well, and does not mind if it fails.
+            # SQLite syncs the folder too, but ignores a failure.
             self._disk.sync_folder(os.path.dirname(self._path) or ".")
         except BaseException:
             connection.close(True)
@@ -293,7 +299,10 @@ class Database:
         return connection
 
     def _drop_connections(self) -> None:
-        """Holds _writing. Readers that are under way close their own when they end."""
+        """Closes all idle connections. The caller holds _writing.
+
+        Running readers close their own connections when they end.
+        """
         with self._mutex:
             self._era += 1
             idle, self._idle = self._idle, []
@@ -306,7 +315,7 @@ class Database:
         try:
             connection.execute(statements.CHECKPOINT_PASSIVE).fetchall()
             with self._writing:
-                # Now that nothing is added, new readers do without the log: the old ones will end.
+                # With no new writes, new readers do not use the log, and the old ones will end.
                 for _ in range(_TRUNCATE_TRIES):
                     [(is_busy, *_)] = connection.execute(statements.CHECKPOINT_TRUNCATE)
                     if not is_busy:
@@ -319,11 +328,11 @@ class Database:
     def _check_usable(self) -> None:
         fork_guard.check(self._process, self._path)
         if self._is_closed:
-            raise Closed(f"{self._path}: the metadata were closed")
+            raise Closed(f"{self._path}: the metadata database is closed")
 
 
 class ReadTransaction:
-    """One read transaction, for a `with`."""
+    """A context manager for one read transaction."""
 
     __slots__ = ("_database", "_era", "_is_snapshot", "_reader")
 
@@ -364,15 +373,15 @@ class ReadTransaction:
         self._database.give_back(reader, self._era)
 
     def _close(self, reader: Reader, error: BaseException) -> None:
-        """After an error that nobody foresaw the connection is not used again."""
+        """Closes the connection after an unexpected error and translates the error."""
         reader.connection.close(True)
         if isinstance(error, apsw.Error):
             raise translated(error, path=self._database.path) from error
         if isinstance(error, UnicodeDecodeError):
-            problem = f"the metadata are damaged: not a text ({error})"
+            problem = f"the metadata database is damaged: invalid text ({error})"
             raise Corrupt(problem, path=self._database.path) from error
         if isinstance(error, UnicodeEncodeError | OverflowError):
-            raise InputError(f"that cannot be looked for: {error}") from error
+            raise InputError(f"the metadata cannot be searched for this value: {error}") from error
 
 
 def _transact(
@@ -396,17 +405,17 @@ def _transact(
 def _run_grouped(
     writer: Writer, operations: GroupedOperations[Result], *, path: str
 ) -> Sequence[Result | LakebedError]:
-    found = _apart(writer, operations.at_once, path=path)
-    if isinstance(found, LakebedError):
+    results = _apart(writer, operations.at_once, path=path)
+    if isinstance(results, LakebedError):
         return [_apart(writer, operation, path=path) for operation in operations.one_by_one]
-    assert len(found) == len(operations.one_by_one), "an operation has no result"
-    return found
+    assert len(results) == len(operations.one_by_one), "an operation has no result"
+    return results
 
 
 def _apart(
     writer: Writer, operation: Callable[[Writer], Result], *, path: str
 ) -> Result | LakebedError:
-    """What it returns, or the error that undid it."""
+    """Runs the operation in a savepoint; returns its result, or the error that undid it."""
     execute = writer.connection.execute
     execute(statements.SAVEPOINT)
     try:
@@ -418,7 +427,7 @@ def _apart(
             raise
         failure = translated(error, path=path)
     except UnicodeDecodeError as error:
-        failure = Corrupt(f"the metadata are damaged: not a text ({error})", path=path)
+        failure = Corrupt(f"the metadata database is damaged: invalid text ({error})", path=path)
     else:
         execute(statements.RELEASE)
         return result

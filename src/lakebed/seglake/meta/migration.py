@@ -1,4 +1,4 @@
-"""Brings the tables up to date: the numbered migrations that are missing, all or none."""
+"""Migrates the tables: applies all missing numbered migrations, or none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.seglake.meta.schema import APPLICATION_ID, MIGRATIONS
 
 
 def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
-    """A new database gets all of them. `UnknownVersion` if it is newer than this program."""
+    """Applies the missing migrations; raises `UnknownVersion` if the database is newer."""
     if version_of(connection, path) == len(MIGRATIONS):
         return
     connection.execute(statements.BEGIN_WRITING)
@@ -29,13 +29,13 @@ def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
 
 
 def check_version(connection: apsw.Connection, path: str) -> None:
-    """For whoever only reads: it must be there, and be this program's."""
+    """Raises unless the database exists and has this program's version; for readers."""
     version = version_of(connection, path)
     if not version:
         raise NoMetadata(path)
     if version != len(MIGRATIONS):
         raise UnknownVersion(
-            "the metadata must be opened for writing once, to be brought up to date",
+            "the metadata has an older version: open the store for writing once to migrate it",
             path=path,
             expected=len(MIGRATIONS),
             found=version,
@@ -43,15 +43,18 @@ def check_version(connection: apsw.Connection, path: str) -> None:
 
 
 def version_of(connection: apsw.Connection, path: str) -> int:
-    """0 of a new database; `Corrupt` if it is not ours, `UnknownVersion` if it is newer."""
+    """Returns the schema version, 0 for a new database.
+
+    Raises `Corrupt` if the database belongs to another program, `UnknownVersion` if it is newer.
+    """
     if is_blank(connection) or not connection.execute(statements.TABLE_COUNT).get:
         return 0
     if connection.execute(statements.APPLICATION_ID).get != APPLICATION_ID:
-        raise Corrupt("a database of something else", path=path)
+        raise Corrupt("the database belongs to another program", path=path)
     version: int = connection.execute(statements.SCHEMA_VERSION).get
     if version > len(MIGRATIONS):
         raise UnknownVersion(
-            "the metadata are of a newer version",
+            "the metadata has a newer version than this program",
             path=path,
             expected=len(MIGRATIONS),
             found=version,

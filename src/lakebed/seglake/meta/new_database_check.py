@@ -1,4 +1,7 @@
-"""Whether a database that looks new may be one: decided by whoever knows what it describes."""
+"""The interface of the check whether a database that looks new really is new.
+
+It is implemented by code that knows the files which the database describes.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from lakebed.seglake.meta.reader import Reader
 
 
 class NewCheck(Protocol):
-    """Each call raises if the database cannot be new."""
+    """Each method raises if the database cannot be new."""
 
     def check_file(self) -> None:
-        """Before the database is opened."""
+        """Checks for a missing file; called before the database is opened."""
 
     def check_empty(self, *, is_blank: bool) -> None:
-        """Of a database without tables, or without any byte."""
+        """Checks a database without tables; `is_blank` means that its file is empty."""
 
     def check_history(self, reader: Reader) -> None:
-        """Of a database with tables."""
+        """Checks a database with tables."""
 
 
 class _NoCheck:

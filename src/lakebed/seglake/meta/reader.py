@@ -1,6 +1,6 @@
-"""What can be asked of the metadata inside one transaction: a consistent snapshot.
+"""The queries of the metadata, all answered from the snapshot of one transaction.
 
-Small typed questions, one statement each; what they mean for a request is decided elsewhere.
+Each method is one small typed query; callers decide what a result means for a request.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from lakebed.seglake.meta.rows import (
 )
 from lakebed.seglake.model import BucketInfo, State, Versioning
 
-KEYS_END = b"\xff"  # behind every key: no UTF-8 begins with it
+KEYS_END = b"\xff"  # after every key: no UTF-8 text begins with it
 
 _STATES = {state.value: state for state in State}
 _VERSIONINGS = {versioning.value: versioning for versioning in Versioning}
-# What decoding a damaged row raises: SQLite returns any type for any column of one.
+# Raised when a damaged row is decoded: SQLite may return any type for any of its columns.
 _DAMAGED = (AttributeError, KeyError, TypeError, UnicodeDecodeError)
 
 
 def key_bytes(text: str) -> bytes:
-    """As it is stored. What is no key, and never stored, can still be looked for."""
+    """Returns the key as it is stored; text that is no valid key can still be searched for."""
     return text.encode("utf-8", "surrogatepass")
 
 
 class Reader:
-    """Not to be used after its transaction, nor by two threads at once."""
+    """Reads within a transaction; not valid after it. For one thread at a time."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -50,41 +50,41 @@ class Reader:
     # Buckets.
 
     def site_id(self) -> str:
-        """Made when the database was, and never changed."""
-        found: str = self._execute(statements.SITE_ID).get
-        return found
+        """Returns the id of this site, assigned when the database was created."""
+        site_id: str = self._execute(statements.SITE_ID).get
+        return site_id
 
     def bucket(self, name: str) -> BucketInfo | None:
         row = self._execute(statements.BUCKET, (name,)).fetchone()
         return None if row is None else _bucket(row)
 
     def buckets(self) -> list[BucketInfo]:
-        """By name."""
+        """Returns all buckets, sorted by name."""
         return [_bucket(row) for row in self._execute(statements.BUCKETS)]
 
     def is_empty(self, bucket: str) -> bool:
-        """Whether it has no version with data. Delete markers and uploads do not count."""
+        """Whether the bucket has no version with data; delete markers and uploads do not count."""
         has_data: int = self._execute(statements.HAS_DATA, (bucket,)).get
         return not self.has_objects(bucket) and not has_data
 
     def has_objects(self, bucket: str) -> bool:
-        found: int = self._execute(statements.HAS_OBJECTS, (bucket,)).get
-        return bool(found)
+        exists: int = self._execute(statements.HAS_OBJECTS, (bucket,)).get
+        return bool(exists)
 
     def starts_with_markers(self, bucket: str, count: int) -> bool:
-        """Whether that many of its versions, the first by key, are all delete markers."""
-        found = self._execute(statements.FIRST_STATES, (bucket, count))
-        return all(state == State.DELETED.value for (state,) in found)
+        """Whether the first `count` versions of the bucket, by key, are all delete markers."""
+        rows = self._execute(statements.FIRST_STATES, (bucket, count))
+        return all(state == State.DELETED.value for (state,) in rows)
 
     # Versions.
 
     def current(self, bucket: str, key: str) -> VersionRow | None:
-        """The newest version: it may be a delete marker."""
+        """Returns the newest version, which may be a delete marker."""
         row = self._execute(statements.CURRENT, (bucket, key_bytes(key))).fetchone()
         return self._marker(bucket, key) if row is None else _version(row)
 
     def current_manifest(self, bucket: str, key: str) -> tuple[VersionRow, bytes] | None:
-        """The newest version with its manifest: one statement, unless it is a marker or none."""
+        """Returns the newest version and its manifest, with one statement if it is an object."""
         row = self._execute(statements.CURRENT_WITH_MANIFEST, (bucket, key_bytes(key))).fetchone()
         if row is not None:
             return _version(row), row[11]
@@ -109,43 +109,43 @@ class Reader:
         return None
 
     def last_hlc(self) -> HybridTime | None:
-        """The largest that was ever stored, of the last change: where the hybrid clock goes on."""
-        found: str | None = self._execute(statements.LAST_HLC).get
-        return None if found is None else HybridTime.parse(found)
+        """Returns the time of the last change, where the hybrid clock continues."""
+        text: str | None = self._execute(statements.LAST_HLC).get
+        return None if text is None else HybridTime.parse(text)
 
     def has_history(self) -> bool:
         """Whether any change was ever recorded."""
         return bool(self._execute(statements.HAS_HISTORY).get)
 
-    # Ranges, in order, fetched row by row: stop whenever enough was seen.
+    # Ranges, in order, fetched row by row, so that the caller can stop at any row.
 
     def current_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
-        """The objects with keys in `[start, end)`. Delete markers are not even stepped over."""
+        """Yields the objects with keys in `[start, end)`, without reading delete markers."""
         return map(_version, self._execute(statements.CURRENT_FROM, (bucket, start, end)))
 
     def versions_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
-        """All versions of keys in `[start, end)`, a key's newest first."""
+        """Yields all versions of keys in `[start, end)`, newest first within a key."""
         return map(_version, self._execute(statements.VERSIONS_FROM, (bucket, start, end)))
 
     def versions_older(self, row: VersionRow) -> Iterator[VersionRow]:
-        """The versions of the same key before that one, newest first."""
+        """Yields the older versions of the same key, newest first."""
         return self.versions_before(row.bucket, row.key, hlc=row.hlc, site_id=row.site_id)
 
     def versions_before(
         self, bucket: str, key: str, *, hlc: str, site_id: str
     ) -> Iterator[VersionRow]:
-        """The same of a version that need not be there any more."""
-        place = (bucket, key_bytes(key), hlc, site_id)
-        return map(_version, self._execute(statements.VERSIONS_OLDER, place))
+        """Yields the versions of a key older than a time, newest first."""
+        bindings = (bucket, key_bytes(key), hlc, site_id)
+        return map(_version, self._execute(statements.VERSIONS_OLDER, bindings))
 
     def uploads_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[UploadRow]:
-        """The uploads to keys in `[start, end)`, by key and upload id."""
+        """Yields the uploads to keys in `[start, end)`, by key and upload id."""
         return map(_upload, self._execute(statements.UPLOADS_FROM, (bucket, start, end)))
 
     def uploads_after(self, bucket: str, key: str, *, upload_id: str) -> Iterator[UploadRow]:
-        """The uploads to that key behind that one."""
-        place = (bucket, key_bytes(key), upload_id)
-        return map(_upload, self._execute(statements.UPLOADS_AFTER, place))
+        """Yields the uploads to the key with ids after `upload_id`."""
+        bindings = (bucket, key_bytes(key), upload_id)
+        return map(_upload, self._execute(statements.UPLOADS_AFTER, bindings))
 
     # Manifests and segments.
 
@@ -154,22 +154,22 @@ class Reader:
         return None if row is None else row[0]
 
     def manifest_file(self, version_id: str) -> PendingManifest | None:
-        """The manifest, and how far its file is."""
+        """Returns the manifest and the state of its file."""
         row = self._execute(statements.MANIFEST_WITH_STATE, (version_id,)).fetchone()
         return None if row is None else PendingManifest(*row)
 
     def manifests(self, after: str = "", limit: int = 1000) -> list[tuple[str, bytes]]:
-        """By version id, those behind `after`."""
-        found = self._execute(statements.MANIFESTS_AFTER, (after, limit))
-        return [(version_id, data) for version_id, data in found]
+        """Returns manifests by version id, those after `after`."""
+        rows = self._execute(statements.MANIFESTS_AFTER, (after, limit))
+        return [(version_id, data) for version_id, data in rows]
 
     def pending_manifests(self, limit: int) -> list[PendingManifest]:
-        """Those whose files are behind, the oldest first."""
-        found = self._execute(statements.PENDING_MANIFESTS, (limit,))
-        return [PendingManifest(*row) for row in found]
+        """Returns the manifests whose files must be written or removed, oldest first."""
+        rows = self._execute(statements.PENDING_MANIFESTS, (limit,))
+        return [PendingManifest(*row) for row in rows]
 
     def segments(self) -> list[SegmentRow]:
-        """By id, which is by age."""
+        """Returns all segments by id, which is by age."""
         return [_segment(row) for row in self._execute(statements.SEGMENTS)]
 
     # Multipart uploads.
@@ -179,19 +179,19 @@ class Reader:
         return None if row is None else _upload(row)
 
     def parts(self, upload_id: str, after: int = 0, limit: int = 1000) -> list[PartRow]:
-        """By number, those behind `after`."""
-        found = self._execute(statements.PARTS, (upload_id, after, limit))
-        return [_part(row) for row in found]
+        """Returns the parts with numbers above `after`, in order."""
+        rows = self._execute(statements.PARTS, (upload_id, after, limit))
+        return [_part(row) for row in rows]
 
     def part_bytes(self, upload_id: str, *, excluding: int) -> int:
-        """Of all parts of an upload but the one of that number."""
-        found: int = self._execute(statements.PART_BYTES, (upload_id, excluding)).get
-        return found
+        """Returns the total size of an upload's parts except the part number `excluding`."""
+        size: int = self._execute(statements.PART_BYTES, (upload_id, excluding)).get
+        return size
 
     def parts_by_id(self, after: int = 0, limit: int = 1000) -> list[tuple[int, PartRow]]:
-        """Of all uploads, with the number of the row, behind which the next ones are."""
-        found = self._execute(statements.PARTS_BY_ID, (after, limit))
-        return [(row[0], _part(row[1:])) for row in found]
+        """Returns parts of all uploads with their row ids, those after the row id `after`."""
+        rows = self._execute(statements.PARTS_BY_ID, (after, limit))
+        return [(row[0], _part(row[1:])) for row in rows]
 
     # Access keys.
 
@@ -200,19 +200,19 @@ class Reader:
         return None if row is None else _api_key(row)
 
     def api_keys(self) -> list[ApiKeyRow]:
-        """The oldest first."""
-        found = map(_api_key, self._execute(statements.API_KEYS))
-        return sorted(found, key=lambda row: (row.created_ms, row.access_key))
+        """Returns all access keys, oldest first."""
+        keys = map(_api_key, self._execute(statements.API_KEYS))
+        return sorted(keys, key=lambda row: (row.created_ms, row.access_key))
 
     # The operation log, and the database itself.
 
     def oplog(self, after: int = 0, limit: int = 1000) -> list[OplogRow]:
-        """In the order of happening, those behind the sequence number `after`."""
-        found = self._execute(statements.OPLOG_AFTER, (after, limit))
-        return [OplogRow._make(row)._replace(key=row[5].decode()) for row in found]
+        """Returns log entries in order, those after the sequence number `after`."""
+        rows = self._execute(statements.OPLOG_AFTER, (after, limit))
+        return [OplogRow._make(row)._replace(key=row[5].decode()) for row in rows]
 
     def totals(self) -> Totals:
-        """It reads all rows of some tables, and of others an index."""
+        """Counts what is stored. Reads every row, or an index of every row."""
         objects: int = self._execute(statements.OBJECT_COUNT).get
         segments: int = self._execute(statements.SEGMENT_COUNT).get
         [(versions, bytes_live)] = self._execute(statements.VERSION_TOTALS)
@@ -220,9 +220,9 @@ class Reader:
         return Totals(objects, segments, bytes_live, versions, manifests)
 
     def problems(self) -> list[str]:
-        """What SQLite's own check finds; it reads everything."""
-        found = [row[0] for row in self._execute(statements.INTEGRITY)]
-        return [] if found == ["ok"] else found
+        """Returns the problems that SQLite's integrity check finds; it reads everything."""
+        messages = [row[0] for row in self._execute(statements.INTEGRITY)]
+        return [] if messages == ["ok"] else messages
 
     def _marker(self, bucket: str, key: str) -> VersionRow | None:
         newest = self.newest(bucket, key)

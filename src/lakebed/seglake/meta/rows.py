@@ -1,4 +1,4 @@
-"""The rows of the metadata, as values."""
+"""The rows of the metadata database as typed values."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from lakebed.seglake.model import State
 
 OPEN, SEALED = "OPEN", "SEALED"  # states of a segment
 
-TO_BE_WRITTEN, WRITTEN, TO_BE_REMOVED = 0, 1, 2  # states of a manifest's file
+TO_BE_WRITTEN, WRITTEN, TO_BE_REMOVED = 0, 1, 2  # states of a manifest file
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """What a listing shows of a version; all else is in its manifest."""
+    """The fields of a version that listings need; the rest is in its manifest."""
 
     version_id: str
     bucket: str
@@ -30,7 +30,7 @@ class VersionRow:
 
 
 class SegmentRow(NamedTuple):
-    """`size` of an OPEN segment is a length that is known to be durable; of a SEALED one all."""
+    """A segment. `size` is the durable length so far if OPEN, the length of the file if SEALED."""
 
     segment_id: str
     state: str  # OPEN or SEALED
@@ -41,7 +41,7 @@ class SegmentRow(NamedTuple):
 
 
 class PendingManifest(NamedTuple):
-    """A manifest's file that is to be written, or (without bytes) to be removed."""
+    """A manifest file to be written, or to be removed if `data` is None."""
 
     version_id: str
     file_state: int
@@ -49,7 +49,7 @@ class PendingManifest(NamedTuple):
 
 
 class UploadRow(NamedTuple):
-    """A multipart upload that was begun. `details` is JSON: what its object will be given."""
+    """A multipart upload in progress. `details` is JSON with the headers of the future object."""
 
     upload_id: str
     bucket: str
@@ -61,7 +61,7 @@ class UploadRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """`chunks` are packed, `checksums` are JSON; neither is looked into here."""
+    """A part of an upload. `chunks` is an encoded manifest and `checksums` is JSON."""
 
     upload_id: str
     number: int
@@ -73,7 +73,7 @@ class PartRow:
 
 
 class ApiKeyRow(NamedTuple):
-    """An access key. `secret` is sealed, and not looked into here."""
+    """An access key. `secret` is encrypted."""
 
     access_key: str
     secret: bytes
@@ -86,7 +86,7 @@ class ApiKeyRow(NamedTuple):
 
 
 class OplogRow(NamedTuple):
-    """A change, as other sites are told of it. `sequence` is the order it happened in here."""
+    """A change in the operation log, for replication. `sequence` is the local order."""
 
     sequence: int
     hlc: str
@@ -99,10 +99,10 @@ class OplogRow(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """How much is stored."""
+    """The amount of stored data."""
 
-    objects: int  # that a listing shows
-    segments: int  # files, open and sealed
-    bytes_live: int  # of all versions that can be read
-    live_manifests: int  # of versions that are there, delete markers too
-    manifests: int  # the same with those whose files are still to be removed
+    objects: int  # current objects, as in a listing
+    segments: int  # open and sealed
+    bytes_live: int  # the size of all versions
+    live_manifests: int  # manifests of versions and delete markers
+    manifests: int  # the same, plus those whose files must still be removed

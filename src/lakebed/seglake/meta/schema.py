@@ -1,20 +1,20 @@
-"""The tables, as numbered migrations. One that was released is never edited, only followed.
+"""The tables of the metadata, as numbered migrations. A released migration is never edited.
 
-Keys are blobs of UTF-8, so they sort bytewise. How many trees a put touches decides what it
-costs: each one whose place is random is a page of the write-ahead log.
+Keys are blobs of UTF-8, so they sort bytewise. The cost of a put depends on the number of B-trees
+that it changes: each one changed at a random position adds a page to the write-ahead log.
 
-- `manifests` owns the internal `id` of a version: it grows, so rows of `manifests` and `versions`
-  are appended. Its row outlives the version until the manifest's file is removed.
-- `versions_by_key` has a key's versions newest first; the newest is the current one.
+- `manifests` assigns the internal `id` of a version. Ids grow, so rows are appended to `manifests`
+  and `versions`. A manifest's row is kept after its version until its file is removed.
+- `versions_by_key` lists the versions of a key newest first; the first is the current one.
 - `objects_current` holds objects only: a key whose newest version is a delete marker has no row
-  there, so listings never step over markers.
-- `versions_null` finds a key's null version and keeps it the only one.
-- The order of `oplog` is that of the hybrid clock: its last row has the largest time.
+  there, so listings never read delete markers.
+- `versions_null` finds a key's null version and ensures that there is only one.
+- `oplog` is in the order of the hybrid clock: its last row has the largest time.
 """
 
 from __future__ import annotations
 
-APPLICATION_ID = 0x53474C44  # "SGLD": whose database this is
+APPLICATION_ID = 0x53474C44  # "SGLD": identifies a database of this program
 
 _CORE = """
 CREATE TABLE site (
@@ -187,4 +187,4 @@ DROP INDEX IF EXISTS oplog_by_hlc;
 """
 
 MIGRATIONS: tuple[str, ...] = (_CORE + _ADMINISTRATION, _FEWER_INDEXES)
-"""The first is number 1. All of the specification's tables are in it."""
+"""All migrations, numbered from 1. The first creates all tables of the specification."""

@@ -1,7 +1,7 @@
-"""Snapshots of the metadata, for whoever only reads; also where there are no metadata yet.
+"""Read-only snapshots of the metadata, also of a root that has no metadata yet.
 
-A root in which nobody has stored an object has no database, and whoever only reads makes none: it
-is shown the empty one that a writer would make. The next snapshot looks again.
+A root where no object was ever stored has no database, and a reader does not create one: it reads
+an empty database in memory instead. Each new snapshot checks again whether a database exists.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from lakebed.seglake.meta.reader import Reader
 
 
 class Snapshots(Protocol):
-    """What a `Database` is to its readers."""
+    """The part of `Database` that readers use."""
 
     def snapshot(self) -> AbstractContextManager[Reader]:
-        """A snapshot, in a `with`."""
+        """Returns a context manager for reading one snapshot."""
 
     def query(self) -> AbstractContextManager[Reader]:
-        """As `snapshot`, for a single question: each has a snapshot of its own."""
+        """Returns a context manager for a single query; further queries see newer snapshots."""
 
 
 class ReadOnlyMetadata:
-    """Thread-safe. Opened by the first who asks, if it is there."""
+    """The metadata opened read-only, by the first snapshot after it exists. Thread-safe."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ReadOnlyMetadata:
         return _empty_metadata() if database is None else database.query()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the database. Idempotent."""
         with self._mutex:
             self._is_closed = True
             database, self._database = self._database, None
@@ -76,14 +76,14 @@ class ReadOnlyMetadata:
     def _find(self) -> Database | None:
         with self._mutex:
             if self._is_closed:
-                raise Closed(f"{self.path}: the metadata were closed")
+                raise Closed(f"{self.path}: the metadata database is closed")
             if self._database is None:
                 with contextlib.suppress(NoMetadata):
                     try:
                         self._database = self._open()
                     except MetadataLost:
-                        # Perhaps they were made, and used, while it looked. What it found then is
-                        # no news to them any more.
+                        # A writer may have created and used the database during the check, so that
+                        # the check saw files newer than the database. The second attempt is final.
                         self._database = self._open()
             return self._database
 
@@ -101,7 +101,7 @@ class ReadOnlyMetadata:
 
 @contextlib.contextmanager
 def _empty_metadata() -> Iterator[Reader]:
-    """An empty database of the current version, in memory."""
+    """Gives a reader of an empty in-memory database of the current version."""
     connection = apsw.Connection(":memory:")
     try:
         migrate(connection, connection.filename, now_ms=0)

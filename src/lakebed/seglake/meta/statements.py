@@ -1,15 +1,16 @@
-"""All SQL but the tables themselves (`schema`).
+"""All SQL statements except the table definitions (`schema`).
 
-One text for one purpose, never put together at run time, so that each connection prepares it
-once. `INDEXED BY` where a worse plan could be taken: then it is an error, not a slow store.
+Each statement is a constant, never composed at run time, so that a connection prepares it once.
+`INDEXED BY` is used where SQLite could choose a worse plan: a missing index then raises an error
+instead of making the store slow.
 
-What a put adds is also there for several rows at once (`AT_ONCE`): each statement that runs lets
-other threads in, and waits for them to let it go on.
+The inserts of a put also exist for several rows at once (`AT_ONCE`): each statement that runs
+releases the interpreter lock and has to wait to get it back.
 """
 
 from __future__ import annotations
 
-AT_ONCE = (16, 4, 1)  # how many rows such statements add, the most first
+AT_ONCE = (16, 4, 1)  # the numbers of rows that such statements insert, largest first
 
 
 def _at_once(insert: str, row: str) -> dict[int, str]:
@@ -167,7 +168,7 @@ DISCARD_MANIFEST = "UPDATE manifests SET file_state = 2, data = NULL WHERE versi
 MARK_WRITTEN = "UPDATE manifests SET file_state = 1 WHERE version_id = ? AND file_state = 0"
 MARK_REMOVED = "DELETE FROM manifests WHERE version_id = ? AND file_state = 2"
 
-# Segments. A sealed one never opens again; a durable length never shrinks.
+# Segments. A sealed segment is never reopened; a durable length never shrinks.
 
 SEGMENTS = """
 SELECT segment_id, state, size, footer_checksum, created_ms, sealed_ms
@@ -236,7 +237,7 @@ ENABLE_API_KEY = "UPDATE api_keys SET is_enabled = ? WHERE access_key = ?"
 NOTE_USE_OF_API_KEY = """
 UPDATE api_keys SET last_used_ms = max(coalesce(last_used_ms, 0), ?) WHERE access_key = ?"""
 
-# How much there is. All of these read as many rows as there are.
+# Totals. Each of these reads every row, or an index of every row.
 
 OBJECT_COUNT = "SELECT count(*) FROM objects_current"
 SEGMENT_COUNT = "SELECT count(*) FROM segments"

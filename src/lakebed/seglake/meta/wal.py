@@ -1,13 +1,13 @@
-"""What a crash or a failed sync left in the write-ahead log is made durable before it is read.
+"""Makes the write-ahead log that a crash or a failed sync left durable before it is read.
 
-SQLite takes every whole transaction it finds in the log as committed. One whose sync failed, or
-was never run because the process died, may be in the page cache alone: it would be shown, later
-transactions would be appended behind it, and a power cut would take it out of the middle, and
-with it (its checksums are a chain) all that were acknowledged since. A repeated sync does not
-help, the kernel counts those pages as clean. So the bytes are written once more, and synced; in
-place, for readers in other processes have the file open.
+SQLite treats every complete transaction in the log as committed. A transaction whose sync failed,
+or did not run because the process died, may exist only in the page cache. It would be visible, and
+later transactions would be appended after it. A power failure would then remove it from the middle
+of the log and, because the log's checksums are chained, all acknowledged transactions after it.
+Repeating the sync does not help, because the kernel considers those pages clean. So the bytes are
+written again and synced, in place, because readers in other processes have the file open.
 
-Opening and closing this file is safe: SQLite's locks are on the other two.
+Opening and closing the log is safe: SQLite's locks are on the other two files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def wal_path(database_path: str) -> str:
 
 
 def wal_bytes(disk: Disk, database_path: str) -> int:
-    """How long the log is; 0 if there is none."""
+    """Returns the length of the log; 0 if there is none."""
     try:
         with disk.open(wal_path(database_path)) as file:
             return file.size()
@@ -31,7 +31,7 @@ def wal_bytes(disk: Disk, database_path: str) -> int:
 
 
 def settle_wal(disk: Disk, database_path: str) -> None:
-    """To be called while no connection of this process writes."""
+    """Writes the log again and syncs it; no connection of this process may be writing."""
     path = wal_path(database_path)
     if not wal_bytes(disk, database_path):
         return
@@ -39,5 +39,5 @@ def settle_wal(disk: Disk, database_path: str) -> None:
         size = file.size()
         for offset in range(0, size, MIB):
             file.pwrite(offset, file.pread(offset, min(MIB, size - offset)))
-        file.truncate(size)  # the length may have been lost as well
+        file.truncate(size)  # the file's length may not be durable either
         file.sync()

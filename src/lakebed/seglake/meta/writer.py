@@ -1,7 +1,7 @@
-"""What can be changed inside the one transaction that writes, and asked there as well.
+"""The changes of the metadata within the write transaction, which can also run all queries.
 
-Each change is a statement or two and keeps the tables in step with one another; which changes
-make up a request is decided elsewhere. They are durable when the transaction is.
+Each change is one or two statements and keeps the tables consistent with each other; callers decide
+which changes make up a request. Changes are durable once the transaction is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakebed.seglake.model import BucketInfo, State, Versioning
 
 
 class Writer(Reader):
-    """Not to be used after its transaction, nor by two threads at once."""
+    """Reads and writes within a transaction; not valid after it. For one thread at a time."""
 
     # Buckets.
 
@@ -25,17 +25,19 @@ class Writer(Reader):
         self._execute(statements.ADD_BUCKET, row)
 
     def remove_markers(self, bucket: str, limit: int) -> int:
-        """Remove the first versions of a bucket, at most so many, which are delete markers; returns
-        how many."""
-        assert self.starts_with_markers(bucket, limit), "they have data"
+        """Removes the first `limit` versions of a bucket, which must be delete markers.
+
+        Returns how many were removed.
+        """
+        assert self.starts_with_markers(bucket, limit), "a version has data"
         self._execute(statements.DISCARD_MARKER_MANIFESTS, (bucket, limit))
         self._execute(statements.REMOVE_MARKERS, (bucket, limit))
         return self.connection.changes()
 
     def remove_uploads(self, bucket: str, limit: int) -> int:
-        """Remove uploads with their parts until that many rows are gone, or all; returns how many.
+        """Removes uploads with their parts until `limit` rows are removed; returns how many.
 
-        An upload goes as a whole, and has up to 10,000 parts.
+        An upload, with its up to 10,000 parts, is always removed as a whole.
         """
         removed = 0
         for (upload_id,) in self._execute(statements.FIRST_UPLOADS, (bucket, limit)).fetchall():
@@ -47,7 +49,7 @@ class Writer(Reader):
         return removed
 
     def remove_bucket(self, name: str) -> None:
-        """With its policy and its uploads. It has no version any more, and no delete marker."""
+        """Removes a bucket with its policy and uploads; it must have no version or marker left."""
         for sql in (
             statements.REMOVE_BUCKET_PARTS,
             statements.REMOVE_BUCKET_UPLOADS,
@@ -62,15 +64,14 @@ class Writer(Reader):
     # Versions.
 
     def add_version(self, row: VersionRow, manifest: bytes) -> None:
-        """Its manifest's file is to be written from now on. Not current before `set_current`."""
+        """Adds a version and schedules its manifest file. `set_current` makes it current."""
         self._execute(statements.ADD_MANIFEST, (row.version_id, manifest))
         self._execute(statements.ADD_VERSION, _values(row))
 
     def add_objects(self, objects: Sequence[tuple[VersionRow, bytes]], *, op: str) -> None:
-        """Versions with data and their manifests: each becomes current, and is in the oplog.
+        """Adds objects with their manifests, makes each current and logs it.
 
-        The same as `add_version`, `set_current` and `add_oplog` of one after the other, with few
-        statements.
+        Does the same as `add_version`, `set_current` and `add_oplog` for each, with few statements.
         """
         start = 0
         for count in statements.AT_ONCE:
@@ -84,7 +85,7 @@ class Writer(Reader):
             manifests += (row.version_id, manifest)
         count = len(objects)
         self._execute(statements.ADD_MANIFESTS[count], manifests)
-        first_id = self.connection.last_insert_rowid() - count + 1  # they follow one another
+        first_id = self.connection.last_insert_rowid() - count + 1  # the ids are consecutive
         versions: list[str | bytes | int | None] = []
         oplog: list[str | bytes | int] = []
         for manifest_id, (row, _) in enumerate(objects, first_id):
@@ -97,7 +98,7 @@ class Writer(Reader):
         self._execute(statements.ADD_OPLOGS[count], oplog)
 
     def set_current(self, row: VersionRow) -> None:
-        """It must be the newest of its key. If it is a delete marker, there is no object."""
+        """Makes the newest version of a key current; a delete marker leaves the key without one."""
         if row.state is State.DELETED:
             self.clear_current(row.bucket, row.key)
         else:
@@ -107,28 +108,34 @@ class Writer(Reader):
         self._execute(statements.CLEAR_CURRENT, (bucket, key.encode()))
 
     def remove_version(self, version_id: str) -> None:
-        """For good; its manifest's file is to be removed. What is current is not changed."""
+        """Removes a version and schedules the removal of its manifest file.
+
+        Does not change which version is current.
+        """
         self._execute(statements.REMOVE_VERSION, (version_id,))
         self._execute(statements.DISCARD_MANIFEST, (version_id,))
 
     def set_state(self, version_id: str, state: State) -> None:
-        """Of a version with data: it does not become a delete marker, nor was it one."""
+        """Changes the state of a version with data; it cannot become a delete marker."""
         assert state is not State.DELETED, "a delete marker is a version of its own"
-        place = self._execute(statements.SET_STATE, (state.value, version_id)).fetchall()
-        for bucket, key in place:
+        updated = self._execute(statements.SET_STATE, (state.value, version_id)).fetchall()
+        for bucket, key in updated:
             self._execute(statements.SET_CURRENT_STATE, (state.value, bucket, key, version_id))
 
     def mark_manifest_files(
         self, *, written: Sequence[str] = (), removed: Sequence[str] = ()
     ) -> None:
-        """By version id. What was removed while its file was written stays to be removed."""
-        self.connection.executemany(statements.MARK_WRITTEN, [(one,) for one in written])
-        self.connection.executemany(statements.MARK_REMOVED, [(one,) for one in removed])
+        """Records by version id that manifest files were written or removed.
+
+        A file whose version was removed while it was written stays scheduled for removal.
+        """
+        self.connection.executemany(statements.MARK_WRITTEN, [(id_,) for id_ in written])
+        self.connection.executemany(statements.MARK_REMOVED, [(id_,) for id_ in removed])
 
     # Segments.
 
     def put_segment(self, row: SegmentRow) -> None:
-        """In any order: a sealed segment stays sealed, a durable length never shrinks."""
+        """Adds or updates a segment; an older row never unseals or shortens it."""
         self._execute(statements.PUT_SEGMENT, row)
 
     # Multipart uploads.
@@ -137,12 +144,12 @@ class Writer(Reader):
         self._execute(statements.ADD_UPLOAD, (*row[:2], row.key.encode(), *row[3:]))
 
     def remove_upload(self, upload_id: str) -> None:
-        """With its parts."""
+        """Removes the upload and its parts."""
         self._execute(statements.REMOVE_PARTS, (upload_id,))
         self._execute(statements.REMOVE_UPLOAD, (upload_id,))
 
     def put_part(self, row: PartRow) -> None:
-        """In the place of an earlier one of that number."""
+        """Adds a part, or replaces the part with the same number."""
         self._execute(statements.PUT_PART, astuple(row))
 
     # Access keys.
@@ -154,7 +161,7 @@ class Writer(Reader):
         self._execute(statements.ENABLE_API_KEY, (is_enabled, access_key))
 
     def note_use_of_api_key(self, access_key: str, used_ms: int) -> None:
-        """The latest counts, in whatever order they are told."""
+        """Records a use of the key; an older time never replaces a newer one."""
         self._execute(statements.NOTE_USE_OF_API_KEY, (used_ms, access_key))
 
     # The operation log.
@@ -170,7 +177,10 @@ class Writer(Reader):
         version_id: str = "",
         size: int = 0,
     ) -> None:
-        """`hlc` and `site_id` together are given once; `size` is what has to be sent for it."""
+        """Appends a log entry. `hlc` and `site_id` together are unique.
+
+        `size` is the number of bytes that replicating the change has to send.
+        """
         row = (hlc, site_id, op, bucket, key.encode(), version_id, size)
         self._execute(statements.ADD_OPLOG, row)
 

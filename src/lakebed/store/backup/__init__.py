@@ -1,26 +1,26 @@
-"""Backups of a whole store: taken beside its writer, kept as snapshots that share their bytes.
+"""Backups of a whole store, taken while it is in use, as snapshots that share their bytes.
 
     with ReadOnlyStore(root) as store:
         vault = open_vault("/backups/orders", disk=store.disk, runner=store.runner)
         backup = create_backup(store, vault)
         restore(vault, backup.snapshot, "/new", disk=store.disk)
 
-- `catalogue`: what one snapshot holds, as bytes and back; no I/O;
-- `vault`: where snapshots and their parts are kept: a folder, or a bucket;
-- `copy`: files of the store become parts of the vault, those that are there already are not
-  copied again;
-- `groups`, `topics`, `logs`, `objects`: what of each engine is copied, and in which order;
-- `create`: all of it, one behind the other; `restore`, `check`, `retention`: the rest.
+- `catalogue`: encodes and decodes the content of one snapshot; no I/O.
+- `vault`: stores snapshots and their parts, in a folder or a bucket.
+- `copy`: copies files of the store to the vault, except parts that the vault already has.
+- `groups`, `topics`, `logs`, `objects`: what is copied of each engine, and in which order.
+- `create`: takes a backup; `restore`, `check` and `retention` use and remove backups.
 
-The order is what makes a snapshot of a store that is being written to consistent. Nothing that is
-copied refers to something that is copied before it:
+The order of copying makes a snapshot consistent although the store is being written. Nothing refers
+to something that was copied earlier:
 
-1. groups, so that no group is ahead of its topic, and what a consumer wrote before it acked
-   (messages, objects) is in the snapshot;
-2. topics, then logs: a message may name an object, a log has its cold segments in Tier 2;
-3. the metadata of objects, then the segments that these name.
+1. Groups first, so that no group is ahead of its topic, and everything that a consumer wrote before
+   it acked (messages, objects) is in the snapshot.
+2. Topics, then logs: a message may name an object, and the cold segments of a log are in Tier 2.
+3. The metadata of objects, then the segments that it names.
 
-What may be missing: what was acknowledged after the backup began, of each part by itself.
+What may be missing: data that was acknowledged after the backup began. Each part of the store has
+its own cut-off.
 """
 
 from lakebed.store.backup.catalogue import BackedFile, Snapshot

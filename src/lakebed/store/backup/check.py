@@ -1,4 +1,4 @@
-"""Reading backups back: every part of a snapshot, compared with the hash that it is named by."""
+"""Checks a backup: reads every part of a snapshot and compares it with its hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DamagedPart(NamedTuple):
 
 
 class CheckReport(NamedTuple):
-    """A snapshot that was read back."""
+    """The result of checking a snapshot."""
 
     snapshot: Snapshot
     part_count: int
@@ -29,7 +29,7 @@ class CheckReport(NamedTuple):
 def check_snapshot(
     vault: Vault, snapshot: Snapshot, *, progress: Progress = no_progress
 ) -> CheckReport:
-    """Goes on behind damage: all of it is told."""
+    """Reads all parts of a snapshot. Damage does not end the check; all of it is reported."""
     parts = snapshot.parts()
     problems: dict[str, str] = {}
     for index, (digest, size) in enumerate(parts.items()):

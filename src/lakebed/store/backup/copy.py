@@ -1,13 +1,13 @@
-"""Files of a store become parts in a vault; what is there already is not copied again.
+"""Copies files of a store to a vault in parts, except the parts that the vault already has.
 
-A file that never changes again is known by its path, its size and its *seal*, the hash of its
-first and last bytes (where its headers, footers and checksums are): if the last snapshot has it,
-and the pool its parts, it is not read again. Every other file is read, and those of its parts are
-put that the pool does not have: of a file that only grew, the last one.
+A file that never changes again is identified by its path, its size and its *seal*, the hash of its
+first and last bytes (where its headers, footers and checksums are). If the last snapshot has it and
+the pool has its parts, it is not read again. Every other file is read, and the parts that the pool
+does not have are stored: for a file that only grew, that is the last part.
 
-Invariant: what is noted is what was read, once; a file that changes underneath is an error, never
-a mix. So is one that the disk does not give: it is damage of the store (`Unreadable`), and told
-from the errors of the vault.
+Invariant: the catalogue has exactly the bytes that were read, and each byte is read once. A file
+that becomes shorter while it is copied is an error (`SourceChanged`), and so is a file that the
+disk cannot read (`Unreadable`).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from lakebed.store.backup.catalogue import PART_BYTES, BackedFile, Snapshot, is_
 from lakebed.store.backup.vault import Vault
 
 _HEAD_BYTES, _TAIL_BYTES = 4 * KIB, 64 * KIB
-_TRIES_MAX = 3  # of a file that becomes shorter
+_TRIES_MAX = 3  # how often a file that becomes shorter is copied
 
 Progress = Callable[[int], None]
-"""Told how many bytes were looked at or copied, after each part."""
+"""Called after each part with the number of bytes that were compared or copied so far."""
 
 
 class SourceChanged(RetryError):
-    """A file became shorter, or went away, while it was copied: look again."""
+    """A file became shorter while it was copied; copying it again may succeed."""
 
 
 class Unreadable(Corrupt):
-    """The disk does not give the bytes of a file."""
+    """The disk cannot read the bytes of a file."""
 
     def __init__(self, path: str, error: DiskError) -> None:
         why = "failed" if error.code is None else os.strerror(error.code)
@@ -42,7 +42,7 @@ class Unreadable(Corrupt):
 
 
 class Copier:
-    """For one thread at a time. `files` is what was copied so far."""
+    """Copies files into a vault. Not thread-safe. `files` are the files copied so far."""
 
     def __init__(
         self,
@@ -65,9 +65,11 @@ class Copier:
         self._root = root
         self._progress = progress
         self._pool = vault.pool()
-        is_alike = previous is not None and previous.part_bytes == part_bytes
-        known = previous.files if previous is not None and is_alike else ()
-        self._previous: Mapping[str, BackedFile] = {file.path: file for file in known if file.seal}
+        has_same_parts = previous is not None and previous.part_bytes == part_bytes
+        reusable = previous.files if previous is not None and has_same_parts else ()
+        self._previous: Mapping[str, BackedFile] = {
+            file.path: file for file in reusable if file.seal
+        }
 
     def copy(
         self,
@@ -79,10 +81,10 @@ class Copier:
         disk: Disk | None = None,
         name: str | None = None,
     ) -> None:
-        """The first `end` bytes of a file, or all; behind them zeros up to `size`.
+        """Copies the first `end` bytes of a file, by default all, followed by zeros up to `size`.
 
-        `NotFound` if it is not there. `name` is what it is called below the root, and `disk` where
-        it is, if it is not simply there.
+        `NotFound` if there is no such file. `name` is its path in the catalogue and `disk` the disk
+        that it is on, if they are not those of the store.
         """
         with (disk or self._disk).open(path) as file:
             self.copy_open(name or self.name(path), file, end=end, size=size, is_sealed=is_sealed)
@@ -96,9 +98,9 @@ class Copier:
         size: int | None = None,
         is_sealed: bool = False,
     ) -> None:
-        """The same of a file that is open."""
-        if not is_safe_path(name):  # nobody could restore it, and the store has no such names
-            self.problems.append(f"{name!r} is not copied: its name cannot be used")
+        """Copies a file that is open, as `copy` does."""
+        if not is_safe_path(name):  # it could not be restored, and the store has no such names
+            self.problems.append(f"{name!r} is not copied: its path is not allowed in a backup")
             return
         end = file.size() if end is None else end
         size = end if size is None else size
@@ -117,7 +119,7 @@ class Copier:
         )
 
     def add(self, path: str, data: bytes, *, size: int | None = None) -> None:
-        """What was read already."""
+        """Adds a file whose content `data` was already read, followed by zeros up to `size`."""
         starts = range(0, len(data), self.part_bytes)
         parts = tuple(self._put(data[start : start + self.part_bytes]) for start in starts)
         name = self.name(path)
@@ -126,12 +128,12 @@ class Copier:
         )
 
     def forget(self, prefix: str) -> None:
-        """Everything below a folder, to begin anew with it."""
+        """Removes the files whose names begin with `prefix` from the copy, to copy them again."""
         for name in [name for name in self.files if name.startswith(prefix)]:
             del self.files[name]
 
     def name(self, path: str) -> str:
-        """As the catalogue has it."""
+        """Returns the path of a file as it is in the catalogue."""
         return os.path.relpath(path, self._root)
 
     def _is_same(self, before: BackedFile, *, end: int, size: int, seal: str) -> bool:
@@ -158,7 +160,7 @@ class Copier:
 
 
 def copy_tree(copier: Copier, disk: Disk, folder: str) -> None:
-    """Every file below a folder as it is now; what goes away meanwhile is not needed."""
+    """Copies every file below a folder as it is; files that are removed meanwhile are skipped."""
     if not disk.is_folder(folder):
         return
     for name in disk.names(folder):
@@ -170,8 +172,8 @@ def copy_tree(copier: Copier, disk: Disk, folder: str) -> None:
 
 
 def copy_as_it_is(copier: Copier, path: str) -> None:
-    """A file that is not to be understood; what is wrong with it is told."""
-    for left in reversed(range(_TRIES_MAX)):
+    """Copies a file without interpreting it; errors are added to the backup's problems."""
+    for tries_left in reversed(range(_TRIES_MAX)):
         try:
             copier.copy(path)
             return
@@ -181,14 +183,14 @@ def copy_as_it_is(copier: Copier, path: str) -> None:
             copier.problems.append(str(error))
             return
         except SourceChanged as error:
-            if not left:
+            if not tries_left:
                 copier.problems.append(str(error))
 
 
 def _read(file: File, start: int, length: int) -> bytes:
     data = _read_range(file, start, length)
     if len(data) != length:
-        raise SourceChanged(f"{file.path}: became shorter while it was copied")
+        raise SourceChanged(f"{file.path}: the file became shorter while it was copied")
     return data
 
 

@@ -1,11 +1,11 @@
-"""Taking a backup: everything in its order, then the catalogue.
+"""Takes a backup: copies every part of the store in order, then writes the catalogue.
 
-It reads as any other reader beside the writer does, and writes nothing into the root but pins. If
-it is interrupted there is no new snapshot; what it had copied is in the pool, and is not copied
-again the next time.
+It reads the store like any read-only process, and writes nothing into the root but pins. If it is
+interrupted there is no new snapshot; the parts that it copied stay in the pool, and the next backup
+does not copy them again.
 
-An engine's part that is so damaged that it cannot be read as what it is, is copied as it lies
-there, file by file, and told as a problem. No damage ends a backup: what is missing is named.
+A log, topic or object store that is too damaged to be read is copied file by file as it is, and
+reported as a problem. Damage never ends a backup: what is missing is reported.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 SETTINGS_NAME = "lakebed.toml"
 _ID_RANDOM_BYTES = 4
-_READING = ("read", "map")  # what a disk refuses if it is damaged
+_READING = ("read", "map")  # the operations that fail on a damaged disk
 _COPIED = frozenset(
     ("aof", TOPICS_NAME, GROUPS_NAME, "objects", OWN_FOLDER, DATABASE_NAME, SECRET_KEY_NAME,
      SETTINGS_NAME, DAMAGE_NAME, version.FILE_NAME)
@@ -67,7 +67,7 @@ class CreatedBackup(NamedTuple):
     """A backup that is complete."""
 
     snapshot: Snapshot
-    put_count: int  # parts that were not there before
+    put_count: int  # parts that the vault did not have before
     put_bytes: int
 
 
@@ -80,16 +80,19 @@ def create_backup(
     connector: Connector | None = None,
     new_token: Callable[[], str] = lambda: secrets.token_hex(_ID_RANDOM_BYTES),
 ) -> CreatedBackup:
-    """Everything that was acknowledged before is in it. `connector` opens the metadata."""
+    """Takes a backup, which has everything that was acknowledged before the call.
+
+    `connector` opens the metadata database of the object store.
+    """
     clock = store.runner.clock
     created_ms = clock.wall_ns() // NS_PER_MS
     check_apart(store.root, vault.address)
     with vault.lock():
         previous = begin_backup(vault, store)
-        with BackupPins(store.pins, clock=clock) as holding:
+        with BackupPins(store.pins, clock=clock) as pins:
 
             def advance(done_bytes: int) -> None:
-                holding.renew()
+                pins.renew()
                 progress(done_bytes)
 
             copier = Copier(
@@ -100,8 +103,8 @@ def create_backup(
                 progress=advance,
                 part_bytes=part_bytes,
             )
-            _copy_topics(copier, store, holding)
-            external = _copy_logs(copier, store, holding)
+            _copy_topics(copier, store, pins)
+            external = _copy_logs(copier, store, pins)
             copy_objects(copier, store.disk, store.root, connector=connector)
         _copy_top(copier, store)
         last = next(reversed(vault.snapshot_ids()), None)
@@ -120,7 +123,7 @@ def create_backup(
     return CreatedBackup(snapshot, copier.put_count, copier.put_bytes)
 
 
-def _copy_topics(copier: Copier, store: ReadOnlyStore, holding: BackupPins) -> None:
+def _copy_topics(copier: Copier, store: ReadOnlyStore, pins: BackupPins) -> None:
     disk, root = store.disk, store.root
     ids = {name: topic_id(disk, root, name) for name in topic_names(disk, root)}
     groups = copy_groups(copier, disk, root)
@@ -128,24 +131,24 @@ def _copy_topics(copier: Copier, store: ReadOnlyStore, holding: BackupPins) -> N
     for name in topic_names(disk, root):
         folder = os.path.join(root, TOPICS_NAME, name)
         with _Damage(copier, disk, folder):
-            if copy_topic(copier, disk, root, name, runner=store.runner, holding=holding):
+            if copy_topic(copier, disk, root, name, runner=store.runner, pins=pins):
                 copied.add(name)
                 continue
         if disk.is_folder(folder):
             copied.add(name)
     for topic, names in groups.items():
-        # A topic that was deleted and made anew is another one: its groups begin anew, too.
+        # Groups that were copied from a topic deleted since do not belong to a new one of its name.
         is_same = topic in ids and topic_id(disk, root, topic) == ids[topic]
         if topic not in copied or not is_same:
-            for one in names:
-                copier.files.pop(one, None)
+            for file_name in names:
+                copier.files.pop(file_name, None)
 
 
-def _copy_logs(copier: Copier, store: ReadOnlyStore, holding: BackupPins) -> list[str]:
-    """All logs; where they have segments that are not in the store."""
+def _copy_logs(copier: Copier, store: ReadOnlyStore, pins: BackupPins) -> list[str]:
+    """Copies all logs; returns the Tier 2 addresses of those with segments outside the root."""
     external = []
     for name in log_names(store.disk, store.root):
-        holding.log(name)
+        pins.log(name)
         with _Damage(copier, store.disk, os.path.join(store.root, "aof", name)):
             copy_log(copier, store, name)
         address = external_tier2(store.disk, store.root, name)
@@ -163,7 +166,7 @@ def _copy_top(copier: Copier, store: ReadOnlyStore) -> None:
 
 
 class _Damage:
-    """Around the copying of a folder: what cannot be understood is copied as it lies there."""
+    """A context for copying a folder: if it is damaged, its files are copied as they are."""
 
     def __init__(self, copier: Copier, disk: Disk, folder: str) -> None:
         self._copier = copier
@@ -182,7 +185,7 @@ class _Damage:
         return True
 
     def _is_damage(self, error: BaseException) -> bool:
-        """Of the store: not of the vault, nor something that passes."""
+        """Whether the error is damage of the store, and not an error of the vault or temporary."""
         match error:
             case UnknownVersion() | Tier2Error():
                 return False
@@ -199,14 +202,14 @@ def _left_out(disk: Disk, root: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Names of files may hold bytes that are no text."""
+    """Escapes what is not valid text: file names may have any bytes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def check_apart(root: str, address: str) -> None:
-    """`InputError` if backups would be kept in the store itself."""
+    """Raises `InputError` if the place for backups is inside the store."""
     if "://" in address and not address.startswith("file://"):
         return
     folder = os.path.realpath(address.removeprefix("file://"))
     if os.path.commonpath([folder, os.path.realpath(root)]) == os.path.realpath(root):
-        raise InputError(f"{address}: lies in the store; a backup must be somewhere else")
+        raise InputError(f"{address}: is inside the store's root; backups must be somewhere else")

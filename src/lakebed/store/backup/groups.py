@@ -1,9 +1,9 @@
-"""What is copied of consumer groups: of each its snapshot, its delta and its settings.
+"""Copies consumer groups into a backup: for each its snapshot, its delta and its settings.
 
-The delta is read before the snapshot. A fold in between leaves a delta that is older than the
-snapshot, which has all of it: that is ignored when the group is opened. The other way round events
-would be missing. A delta whose snapshot is gone belongs to a group that is being removed: it is
-left out. Files of which nobody can tell whose they are, are copied as they are, and told.
+The delta is read before the snapshot. If the writer folds the group in between, the delta is older
+than the snapshot, which has all of its events; such a delta is ignored when the group is opened. In
+the other order events would be missing. A delta without a snapshot belongs to a group that is being
+removed, and is left out. Files of unknown groups are copied as they are, and reported.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from lakebed.stroma.recovery import FILE_BYTES_MAX, FIRST_GENERATION
 
 
 def copy_groups(copier: Copier, disk: Disk, root: str) -> dict[str, list[str]]:
-    """All groups there are; the names of their files, by topic."""
-    found: dict[str, list[str]] = {}
+    """Copies all groups; returns the names of their files, by topic."""
+    names_by_topic: dict[str, list[str]] = {}
     for name in list_groups(disk, root):
         names = _copy_group(copier, disk, GroupPaths(root, name))
-        found.setdefault(name.topic, []).extend(names)
+        names_by_topic.setdefault(name.topic, []).extend(names)
     for path in unnamed_files(disk, root):
-        copier.problems.append(f"{path}: nobody can tell which group it is of")
+        copier.problems.append(f"{path}: the group of this file is unknown")
         copy_as_it_is(copier, path)
-    return found
+    return names_by_topic
 
 
 def _copy_group(copier: Copier, disk: Disk, paths: GroupPaths) -> list[str]:
-    files = (paths.delta, paths.snapshot, paths.names, paths.settings)  # in this order
+    files = (paths.delta, paths.snapshot, paths.names, paths.settings)  # the order matters
     pieces = {path: _read(copier, disk, path) for path in files}
     delta = pieces[paths.delta]
     is_first = delta is not None and _generation(delta) == FIRST_GENERATION
@@ -43,7 +43,7 @@ def _copy_group(copier: Copier, disk: Disk, paths: GroupPaths) -> list[str]:
 
 
 def _read(copier: Copier, disk: Disk, path: str) -> bytes | None:
-    """None if it is not there, or cannot be read, which is told."""
+    """Reads a file; None if it does not exist, or cannot be read, which is reported."""
     try:
         return read_file(disk, path, size_max=FILE_BYTES_MAX)
     except NotFound:
@@ -56,7 +56,8 @@ def _read(copier: Copier, disk: Disk, path: str) -> bytes | None:
 
 
 def _generation(delta: bytes) -> int:
-    """One that is damaged is copied as it is: whoever opens it is told."""
+    """Returns the generation of a delta; the first one if its header is damaged, so that it is
+    copied as it is."""
     try:
         return decode_header(memoryview(delta)).generation
     except DataError:

@@ -1,13 +1,13 @@
-"""What is copied of a log: its identity, its manifest log, and its segments in Tier 0 and Tier 1.
+"""Copies a log into a backup: its identity, manifest log, and segments in Tier 0 and Tier 1.
 
-The manifest log is copied before the segments: what it does not know yet is found in the segments
-when the log is opened, as after a crash. All segments are pinned before anything is looked at, and
-stay so until the objects were copied: what the manifest log says is in Tier 2 is still there then.
-A move that was under way when the pin was made may still end: if a segment is not where the
-manifest log says, all of it is looked at again.
+The manifest log is copied before the segments. Segments that it does not have yet are recorded when
+the log is opened, as after a crash. All segments are pinned before anything is read, until the
+objects are copied, so that segments which are in Tier 2 according to the manifest log are still
+there. A move between tiers that had begun before the pin may still end: if a segment is not where
+the manifest log has it, the whole log is copied again.
 
-A sealed segment is copied whole, the others as far as a reader may read; what stands behind that
-is zeros, as it was before. Cursors are advice, spares are empty: neither is copied.
+A sealed segment is copied completely, other segments up to their durable end; the bytes after that
+are zeros in the copy. Cursors are only hints and spares are empty, so neither is copied.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from lakebed.store.manifest_logs import stream_folders
 from lakebed.store.read_only import ReadOnlyStore
 
 TRIES_MAX = 10
-SAME_ERRORS_MAX = 3  # then it is not a move that is under way, but damage
+SAME_ERRORS_MAX = 3  # an error that occurs this often is damage, not a move between tiers
 _SMALL_BYTES_MAX = MIB
 _CURSORS_NAME = "durability"
 
 
 def copy_log(copier: Copier, store: ReadOnlyStore, name: str) -> None:
-    """With its segments pinned."""
+    """Copies a log, whose segments the caller has pinned."""
     paths = LogPaths(store.root, name)
     missing_before: list[int] | None = None
     errors: list[str] = []
@@ -55,16 +55,16 @@ def copy_log(copier: Copier, store: ReadOnlyStore, name: str) -> None:
             continue
         if not missing:
             return
-        if missing == missing_before:  # not moved, but lost
-            told = ", ".join(map(str, missing[:10]))
-            copier.problems.append(f"the log {name}: segments are missing: {told}")
+        if missing == missing_before:  # lost, not moved
+            shown = ", ".join(map(str, missing[:10]))
+            copier.problems.append(f"the log {name}: segments are missing: {shown}")
             return
         missing_before = missing
-    raise Busy(f"the log {name}: changes too fast to be copied; try again")
+    raise Busy(f"the log {name} changes too fast to be copied; try again")
 
 
 def external_tier2(disk: Disk, root: str, name: str) -> str | None:
-    """Where a log keeps segments outside of the root, if it does."""
+    """Returns the address of a log's Tier 2 if that is outside the root, else None."""
     try:
         address = load_identity(disk, LogPaths(root, name)).tier2
     except (NotFound, DataError):
@@ -73,7 +73,7 @@ def external_tier2(disk: Disk, root: str, name: str) -> str | None:
 
 
 def _try_log(copier: Copier, store: ReadOnlyStore, paths: LogPaths) -> list[int]:
-    """The segments that are not where they must be: they were moved meanwhile, or are lost."""
+    """Copies a log once; returns the segments that are missing: moved meanwhile, or lost."""
     disk = store.disk
     expected = _copy_manifest(copier, disk, paths)
     for path in (paths.identity, paths.pointer, paths.durable_end):
@@ -93,7 +93,7 @@ def _try_log(copier: Copier, store: ReadOnlyStore, paths: LogPaths) -> list[int]
 
 
 def _copy_manifest(copier: Copier, disk: Disk, paths: LogPaths) -> dict[int, int]:
-    """The manifest logs; in which tiers segments are, as the log's own says."""
+    """Copies the manifest logs; returns the tiers of each sealed segment that they record."""
     residency: dict[int, int] = {}
     for stream in stream_folders(disk, paths):
         manifest = ManifestPaths(os.path.join(paths.manifest, stream))
@@ -116,7 +116,7 @@ def _copy_manifest(copier: Copier, disk: Disk, paths: LogPaths) -> dict[int, int
         except UnknownVersion:
             raise
         except DataError:
-            continue  # damaged: it is copied as it is, and tells nothing
+            continue  # damaged: it is copied as it is, but has no usable states
     return residency
 
 
@@ -131,8 +131,8 @@ def _copy_segments(
             name, size = copier.name(info.path), file.size()
             stored_end = end.segment_offset if is_last else info.end or 0
             if stored_end > size:
-                told = f"{info.path}: is shorter than the {stored_end} bytes it had"
-                copier.problems.append(told)
+                problem = f"{info.path}: is shorter than the {stored_end} bytes it should have"
+                copier.problems.append(problem)
                 copier.copy_open(name, file)
             elif info.is_sealed:
                 copier.copy_open(name, file, is_sealed=True)
@@ -142,7 +142,7 @@ def _copy_segments(
 
 
 def _copy_indexes(copier: Copier, disk: Disk, paths: LogPaths) -> None:
-    """Of sealed segments: everything else in the folder that is no spare and no segment."""
+    """Copies the indexes: all files in the folder that are not segments, spares or the pointer."""
     for name in disk.names(paths.segments):
         is_other = name.endswith((".seg", SPARE_SUFFIX, TEMPORARY_SUFFIX))
         path = os.path.join(paths.segments, name)
@@ -151,7 +151,7 @@ def _copy_indexes(copier: Copier, disk: Disk, paths: LogPaths) -> None:
 
 
 def _copy_whole(copier: Copier, disk: Disk, folder: str) -> None:
-    """Files that are put there complete, and never changed."""
+    """Copies the files of a folder in which files appear complete and never change."""
     if disk.is_folder(folder):
         for name in disk.names(folder):
             if not name.endswith(TEMPORARY_SUFFIX) and name != _CURSORS_NAME:
@@ -159,7 +159,7 @@ def _copy_whole(copier: Copier, disk: Disk, folder: str) -> None:
 
 
 def _missing(copier: Copier, paths: LogPaths, residency: dict[int, int]) -> list[int]:
-    """Segments that are in Tier 0 or 1 and nowhere else, and not in the copy."""
+    """Returns the segments that are only in Tier 0 or 1, and not in the copy."""
     prefix = f"{copier.name(paths.folder)}/"
     copied = {
         name.rpartition("/")[2][:20]

@@ -1,14 +1,15 @@
-"""What is copied of the object store: its metadata, then the segments that these name.
+"""Copies the object store into a backup: its metadata database, then the segments that it names.
 
-The metadata are copied first, from one snapshot. What they refer to was durable before they said
-so, and stays where it is: a segment that is still written only grows, and is copied as far as the
-metadata know it. The files of manifests are not copied: all of them are in the metadata, too, and
-are written again from there (`restore`).
+The metadata is copied first, from one database snapshot. Everything that it refers to was durable
+before, and stays in place: a segment that is still being written only grows, and is copied up to
+the length in the metadata. Manifest files are not copied: the metadata has their content, and
+`restore` writes them again.
 
-If the metadata are damaged, that is told, and everything is copied as it lies there: their file,
-all segments, and the files of manifests.
+If the metadata is damaged, that is reported, and everything is copied as it is: the database file,
+all segments, and the manifest files.
 
-The copy of the metadata needs as much space as these do, in a scratch folder outside of the root.
+The copy of the metadata is first made in a temporary folder outside the root, which needs as much
+space as the database.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from lakebed.store.backup.copy import (
     copy_tree,
 )
 
-# Imported when there are objects: a store that has only logs needs no SQLite.
+# Imported only if there are objects: a store with only logs needs no SQLite.
 if TYPE_CHECKING:
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.meta.rows import SegmentRow
 
-_PIECES_BYTES = (MIB, 4 * KIB, 64, 1)  # the smaller ones for the end of a file
+_PIECES_BYTES = (MIB, 4 * KIB, 64, 1)  # the smaller sizes are for the end of a file
 
 
 def copy_objects(
     copier: Copier, disk: Disk, root: str, *, connector: Connector | None = None
 ) -> None:
-    """Nothing if nobody has stored an object yet."""
+    """Copies the object store; does nothing if there is none."""
     paths = LakePaths(root)
     rows: list[SegmentRow] | None = []
     if any(map(disk.exists, paths.traces)):
@@ -60,7 +61,7 @@ def copy_objects(
 def _copy_metadata(
     copier: Copier, disk: Disk, paths: LakePaths, connector: Connector | None
 ) -> list[SegmentRow] | None:
-    """The segments that they name; None if they cannot tell, or are lost."""
+    """Copies the metadata; returns the segments that it names, None if it is lost or damaged."""
     from lakebed.seglake.lost_metadata import LostMetadataCheck
     from lakebed.seglake.meta.connection import NoMetadata, connect_read_only
     from lakebed.seglake.meta.copies import copy_metadata, segments_of
@@ -89,14 +90,17 @@ def _copy_metadata(
             copier.problems.append(str(error).replace(copy, paths.database))
             copy = os.path.join(scratch, "damaged")
             _copy_damaged(copier, paths.database, copy, connector)
-            copy_as_it_is(copier, f"{paths.database}-wal")  # no lock is ever on it
+            copy_as_it_is(copier, f"{paths.database}-wal")  # SQLite never locks this file
         if real_disk().exists(copy):
             copier.copy(copy, disk=real_disk(), name=copier.name(paths.database))
     return rows
 
 
 def _copy_damaged(copier: Copier, path: str, target: str, connector: Connector) -> None:
-    """The file's bytes, by SQLite: whoever else closes it ends the locks of this process."""
+    """Copies the bytes of a damaged database through SQLite.
+
+    If this process opened and closed the file itself, that would release SQLite's locks on it.
+    """
     from lakebed.seglake.meta.copies import translating
 
     try:
@@ -113,7 +117,7 @@ def _copy_damaged(copier: Copier, path: str, target: str, connector: Connector) 
                     position += length
                     is_whole, data = source.read("main", 0, position, length)
     except (DataError, DiskError, NotFound) as error:
-        copier.problems.append(f"not copied: {error}")
+        copier.problems.append(f"the metadata was not copied: {error}")
 
 
 def _copy_segment(copier: Copier, paths: LakePaths, row: SegmentRow) -> None:
@@ -123,5 +127,5 @@ def _copy_segment(copier: Copier, paths: LakePaths, row: SegmentRow) -> None:
     except (NotFound, Unreadable) as error:
         copier.problems.append(f"objects: {error}")
     except SourceChanged:
-        copier.problems.append(f"{path}: is shorter than the {row.size} bytes it had")
+        copier.problems.append(f"{path}: is shorter than the {row.size} bytes it should have")
         copy_as_it_is(copier, path)

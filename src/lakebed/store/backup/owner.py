@@ -1,8 +1,9 @@
-"""Whose backups a place has: it takes those of one store, and refuses all others.
+"""Makes sure that a vault has the backups of only one store.
 
-The place knows its store by when that was made. A root that only a bare log manager ever wrote to
-does not say that, and is 0 there: such a place knows its root by the logs in its newest backup.
-Once the root was opened as a store, or restored as one, it says so, and the place notes that.
+The vault identifies its store by the time when that was created. A root that only an `AofManager`
+wrote has no such time, and the vault has 0 instead; it then identifies the root by the logs in its
+newest backup. Once the root was opened or restored as a store it has a time, and the vault records
+that.
 """
 
 from __future__ import annotations
@@ -19,38 +20,47 @@ from lakebed.store.read_only import ReadOnlyStore
 
 
 def begin_backup(vault: Vault, store: ReadOnlyStore) -> Snapshot | None:
-    """`InputError` unless it is the place of that store's backups; the newest of these."""
+    """Checks that the vault is for this store, and returns its newest readable snapshot.
+
+    `InputError` if it has the backups of another store, or other files.
+    """
     created_ms = 0 if store.version is None else store.version.created_ms
     vault.begin(store_created_ms=created_ms, is_ours=lambda: _has_a_log_of(vault, store))
     return _newest(vault)
 
 
 def _has_a_log_of(vault: Vault, store: ReadOnlyStore) -> bool:
-    """Whether a log is in both, or one of them has none: then nothing speaks against it."""
+    """Whether a log is in both the newest backup and the store, or one of these has no logs."""
     snapshot = _newest(vault)
-    theirs = [] if snapshot is None else _identities(vault, snapshot)
-    ours = []
+    vault_identities = [] if snapshot is None else _identities(vault, snapshot)
+    store_streams = []
     for name in log_names(store.disk, store.root):
         with contextlib.suppress(NotFound, DataError):
-            ours.append(load_identity(store.disk, LogPaths(store.root, name)).stream.encode())
-    return not theirs or not ours or any(stream in data for stream in ours for data in theirs)
+            store_streams.append(
+                load_identity(store.disk, LogPaths(store.root, name)).stream.encode()
+            )
+    return (
+        not vault_identities
+        or not store_streams
+        or any(stream in data for stream in store_streams for data in vault_identities)
+    )
 
 
 def _identities(vault: Vault, snapshot: Snapshot) -> list[bytes]:
-    """What says of each log in a backup which one it is."""
-    found = []
+    """Returns the contents of all `log.json` files in a snapshot, which identify its logs."""
+    identities = []
     for file in snapshot.files:
-        top, _, rest = file.path.partition("/")
-        if top == "aof" and rest.partition("/")[2] == "log.json":
+        top, _, below = file.path.partition("/")
+        if top == "aof" and below.partition("/")[2] == "log.json":
             sizes = file.part_sizes(snapshot.part_bytes)
             with contextlib.suppress(Corrupt):
                 parts = zip(file.parts, sizes, strict=True)
-                found.append(b"".join(vault.part(digest, size=size) for digest, size in parts))
-    return found
+                identities.append(b"".join(vault.part(digest, size=size) for digest, size in parts))
+    return identities
 
 
 def _newest(vault: Vault) -> Snapshot | None:
-    """The last snapshot that can be read."""
+    """Returns the newest snapshot that can be read."""
     for snapshot_id in reversed(vault.snapshot_ids()):
         try:
             return vault.snapshot(snapshot_id)

@@ -1,7 +1,7 @@
-"""Pins for as long as a backup needs them, renewed while it works.
+"""The pins of a backup, which are renewed while it runs.
 
-What is pinned stays where it is: no retention, eviction or compaction touches it. A root that
-cannot be written to at all has nobody else who removes anything, and needs none.
+Retention, eviction and compaction do not touch what is pinned. A root on a read-only file system
+needs no pins, because nothing in it can be removed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from lakebed.store.pin_file import Pin
 from lakebed.store.pins import Pins
 
 DURATION_MS = 15 * 60 * 1000
-_RENEWED_PART = 3  # of its time, after which a pin is renewed
+_RENEWED_PART = 3  # a pin is renewed after this fraction (a third) of its duration
 OWNER = "backup"
 
 
 class BackupPins:
-    """For one thread at a time; in a `with`, at whose end everything is let go of."""
+    """Creates and renews pins. A context manager, which releases them at its end.
+
+    Not thread-safe.
+    """
 
     def __init__(self, pins: Pins, *, clock: Clock) -> None:
         self._pins = pins
         self._clock = clock
-        self._held: dict[str, int] = {}  # when each was made or renewed, by the monotonic clock
+        self._held: dict[str, int] = {}  # the monotonic time of each pin's creation or renewal
 
     def log(self, name: str) -> str | None:
-        """All segments of a log; what `release` takes."""
+        """Pins all segments of a log; returns the id for `release`."""
         return self._hold(
             lambda: self._pins.pin(
                 name,
@@ -43,7 +46,7 @@ class BackupPins:
         )
 
     def partition(self, topic: str, number: int) -> str | None:
-        """All messages of a partition; what `release` takes."""
+        """Pins all messages of a partition; returns the id for `release`."""
         return self._hold(
             lambda: self._pins.pin_offsets(
                 topic, number, start=0, end=OFFSET_MAX, duration_ms=DURATION_MS, owner=OWNER
@@ -51,22 +54,22 @@ class BackupPins:
         )
 
     def renew(self) -> None:
-        """To be called often; does something when it is time to. `Busy` if it was not called."""
+        """Renews the pins that are due; call it often. `Busy` if a pin has already expired."""
         now_ns = self._clock.monotonic_ns()
         for pin_id, held_ns in list(self._held.items()):
             if now_ns - held_ns >= DURATION_MS * NS_PER_MS // _RENEWED_PART:
                 try:
                     self._pins.renew(pin_id, duration_ms=DURATION_MS)
-                except NotFound as error:  # what it held may be gone: that is no damage
+                except NotFound as error:  # what it protected may be gone, which is not damage
                     raise Busy(
-                        f"the backup was held up for too long; try again ({error})"
+                        f"the backup was stalled for too long and lost a pin; try again ({error})"
                     ) from None
                 self._held[pin_id] = now_ns
 
     def release(self, pin_id: str | None) -> None:
         if pin_id is not None:
             self._held.pop(pin_id, None)
-            with contextlib.suppress(LakebedError):  # it expires
+            with contextlib.suppress(LakebedError):  # a pin that stays expires
                 self._pins.release(pin_id)
 
     def __enter__(self) -> BackupPins:

@@ -1,15 +1,16 @@
-"""Making a store from a backup, in a root that is empty or not there.
+"""Restores a store from a backup, into a root that is empty or does not exist.
 
-Every part is compared with its hash before it is written. `restoring.json` stands in the root from
-the first moment on, and `store.json` comes last, when everything else is durable: what was cut in
-between is opened by nobody, and the same restore goes on with it.
+Every part is compared with its hash before it is written. `restoring.json` is written first and
+`store.json` last, when everything else is durable. So an interrupted restore cannot be opened as a
+store, and running the same restore again continues it.
 
-A sync that failed is not repeated: what it covered may look whole and be in memory alone.
-`restoring.json.unsynced` says so, and the next restore here begins anew, with new files.
+A sync that failed is not repeated, because the files that it covered may look whole and be only in
+memory. The file `restoring.json.unsynced` records that, and the next restore into the folder starts
+over with new files.
 
-A part that is damaged costs the files that need it, and no others: all others are restored, and
-the error names them. The root is then not complete, unless that is asked for (`salvage`). Of
-`store.json` nothing is needed that is not known otherwise: it is then written anew.
+A damaged part only affects the files that need it. All other files are restored, and the error
+names the damaged ones. The root is not opened as a store then, unless `salvage` is given. A damaged
+`store.json` is written again, because all that it needs is known.
 """
 
 from __future__ import annotations
@@ -57,27 +58,27 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.connection import Connector
 
 _ALLOWED = frozenset((LOCK_NAME, "lost+found", version.RESTORING_NAME))
-_UNSYNCED_NAME = f"{version.RESTORING_NAME}.unsynced"  # none of the files is to be trusted
+_UNSYNCED_NAME = f"{version.RESTORING_NAME}.unsynced"  # if it exists, no file is trusted
 _MARKER_BYTES_MAX = 4 * KIB
 
 
 class DamagedBackup(DataError):
-    """Some files could not be restored; all others are there."""
+    """Some files could not be restored; all others were."""
 
     def __init__(self, address: str, damaged: list[str], *, root: str) -> None:
         more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
         count = "1 file is" if len(damaged) == 1 else f"{len(damaged)} files are"
         super().__init__(
             f"{count} damaged in the backup ({'; '.join(damaged[:3])}{more}); "
-            f"all others are in {root}, which is not a store yet: --salvage makes it one "
-            "without them",
+            f"all others are in {root}, which cannot be opened yet: run the restore again with "
+            "--salvage to make it a store without them",
             path=address,
         )
         self.damaged = damaged
 
 
 class RestoreReport(NamedTuple):
-    """A store that is complete, but for what is named."""
+    """The result of a restore: a complete store, except for the `damaged` files."""
 
     snapshot: Snapshot
     file_count: int
@@ -95,9 +96,11 @@ def restore(
     progress: Progress = no_progress,
     connector: Connector | None = None,
 ) -> RestoreReport:
-    """`AlreadyExists` if something is in the root, `NoSpace` before anything is written.
+    """Restores a snapshot into a root.
 
-    `connector` opens metadata on that disk.
+    `AlreadyExists` if the root is not empty, `NoSpace` before anything is written, `DamagedBackup`
+    if files are damaged and `salvage` is not set. `connector` opens the metadata database on that
+    disk.
     """
     check_snapshot(snapshot, path=vault.address)
     _check_root(disk, root, snapshot)
@@ -182,34 +185,34 @@ class _Restore:
                 self._advance(size)
 
     def _is_whole(self, path: str, file: BackedFile) -> bool:
-        """Whether an earlier try came as far as this file; nobody else writes here."""
+        """Whether an earlier attempt has completely restored this file."""
         if self._disk.is_folder(path):
-            raise AlreadyExists(f"{path}: is a folder")
-        with self._disk.open(path) as found:
-            if found.size() != file.size:
+            raise AlreadyExists(f"{path}: is a folder, but the backup has a file of that name")
+        with self._disk.open(path) as restored:
+            if restored.size() != file.size:
                 return False
             position = 0
             sizes = file.part_sizes(self._snapshot.part_bytes)
             for digest, size in zip(file.parts, sizes, strict=True):
-                if blake3(found.pread(position, size)).hex() != digest:
+                if blake3(restored.pread(position, size)).hex() != digest:
                     return False
                 position += size
         return True
 
     def _write_manifests(self) -> None:
-        """The files of manifests, from the metadata: they are not in the backup by themselves."""
+        """Writes the manifest files from the metadata: the backup does not have these files."""
         paths = LakePaths(self._root)
         if not self._disk.exists(paths.database):
             return
         self._make_folder(paths.manifests)
         files = ManifestFiles(paths.manifests, disk=self._disk)
         after = ""
-        while found := self._manifests(paths.database, after):
-            files.carry_out([(version_id, TO_BE_WRITTEN, data) for version_id, data in found])
-            after = found[-1][0]
+        while manifests := self._manifests(paths.database, after):
+            files.carry_out([(version_id, TO_BE_WRITTEN, data) for version_id, data in manifests])
+            after = manifests[-1][0]
 
     def _manifests(self, database: str, after: str) -> list[tuple[str, bytes]]:
-        """Some of them; none if the metadata were damaged already when they were copied."""
+        """Returns the next manifests; none if the metadata was damaged before the backup."""
         from lakebed.seglake.meta.connection import connect_read_only
         from lakebed.seglake.meta.copies import written_manifests
 
@@ -220,13 +223,13 @@ class _Restore:
         except (UnknownVersion, SyncFailed):
             raise
         except (DataError, DiskError) as error:
-            if not self._snapshot.problems:  # the backup told of it
+            if not self._snapshot.problems:  # otherwise the backup has reported the damage
                 self._damaged.append(f"objects/manifests: {error}")
             return []
 
     def _store_version(self, last: BackedFile | None) -> bytes:
-        """The bytes of `store.json`."""
-        if last is None:  # only ever written by a bare log manager
+        """Returns the content of `store.json`."""
+        if last is None:  # only an `AofManager` ever wrote the root
             return self._new_version()
         sizes = last.part_sizes(self._snapshot.part_bytes)
         try:
@@ -234,14 +237,14 @@ class _Restore:
                 self._vault.part(digest, size=size)
                 for digest, size in zip(last.parts, sizes, strict=True)
             )
-            found = version.decode(data, path=os.path.join(self._root, version.FILE_NAME))
+            store_version = version.decode(data, path=os.path.join(self._root, version.FILE_NAME))
         except Corrupt as error:
             self._damaged.append(f"{last.path}: {error}")
             return self._new_version()
-        return _restored_now(found)
+        return _restored_now(store_version)
 
     def _new_version(self) -> bytes:
-        """Of the store that the backups are of, as far as these tell."""
+        """Returns a new `store.json`, with the creation time of the store in the vault if known."""
         created_ms = 0
         with contextlib.suppress(NotFound, DataError):
             created_ms = self._vault.marker().store_created_ms
@@ -251,13 +254,13 @@ class _Restore:
     def _finish(self, store_version: bytes) -> None:
         self._make_partitions()
         replace_atomically(self._disk, os.path.join(self._root, version.FILE_NAME), store_version)
-        # It is a store now: whether the marker comes back after a power cut is all the same.
+        # It is a store now, even if a power cut brings the marker back.
         self._disk.unlink(os.path.join(self._root, version.RESTORING_NAME))
         with contextlib.suppress(SyncFailed):
             self._disk.sync_folder(self._root)
 
     def _make_partitions(self) -> None:
-        """Folders of partitions that never had a file: a backup holds no empty ones."""
+        """Creates the folders of empty partitions: a backup has no empty folders."""
         for name in topic_names(self._disk, self._root):
             paths = TopicPaths(self._root, name)
             with contextlib.suppress(DataError, BadConfig):
@@ -275,26 +278,27 @@ class _Restore:
         self._progress(self._done_bytes, self._snapshot.size)
 
 
-def _restored_now(found: version.StoreVersion) -> bytes:
-    return version.encode(found._replace(restored_ms=SystemClock().wall_ns() // NS_PER_MS))
+def _restored_now(store_version: version.StoreVersion) -> bytes:
+    return version.encode(store_version._replace(restored_ms=SystemClock().wall_ns() // NS_PER_MS))
 
 
 def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:
-    """Empty, not there, or left behind by a restore of the same snapshot."""
+    """Raises unless the root is empty, missing, or from a restore of the same snapshot."""
     if not disk.exists(root):
         return
     if not disk.is_folder(root):
         raise BadName(f"{root}: is a file, the root must be a folder")
     names = set(disk.names(root))
     if version.FILE_NAME not in names and version.RESTORING_NAME in names:
-        begun = _begun(disk, root)
-        if begun == snapshot.snapshot_id:
+        snapshot_id = _begun(disk, root)
+        if snapshot_id == snapshot.snapshot_id:
             return
         raise AlreadyExists(
-            f"{root}: a restore of another snapshot ({begun}) was begun here and not finished; "
-            "finish it, or give an empty folder"
+            f"{root}: a restore of another snapshot ({snapshot_id}) into this folder was not "
+            "finished; finish it, or restore into an empty folder"
         )
-    marks = {name for name in names if name.startswith(version.RESTORING_NAME)}  # cut short
+    # A restore that was interrupted while it wrote its first file.
+    marks = {name for name in names if name.startswith(version.RESTORING_NAME)}
     surplus = sorted(names - _ALLOWED - marks)
     if surplus:
         raise AlreadyExists(f"{root}: is not empty ({surplus[0]}); restore into an empty folder")
@@ -303,18 +307,18 @@ def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:
 def _begun(disk: Disk, root: str) -> str:
     path = os.path.join(root, version.RESTORING_NAME)
     try:
-        found = json.loads(read_file(disk, path, size_max=_MARKER_BYTES_MAX))
-        return str(found["snapshot_id"])
+        document = json.loads(read_file(disk, path, size_max=_MARKER_BYTES_MAX))
+        return str(document["snapshot_id"])
     except (ValueError, KeyError, TypeError, RecursionError, Corrupt, NotFound):
-        return "of which nothing is known"
+        return "unknown"
 
 
 def _check_space(disk: Disk, root: str, snapshot: Snapshot) -> None:
     free_bytes = disk.free_bytes(root)
-    here = set(disk.names(root)) - _ALLOWED
-    if not here and free_bytes < snapshot.size:
+    restored_names = set(disk.names(root)) - _ALLOWED
+    if not restored_names and free_bytes < snapshot.size:
         raise NoSpace(
-            f"{root}: {format_bytes(free_bytes)} free, the backup needs "
+            f"{root}: the disk has {format_bytes(free_bytes)} free, the backup needs "
             f"{format_bytes(snapshot.size)}"
         )
 
@@ -329,9 +333,9 @@ def _mark(disk: Disk, root: str, snapshot: Snapshot) -> None:
 
 
 def _distrust(disk: Disk, root: str) -> None:
-    """Let nobody take what is here for durable: the next restore writes all of it anew.
+    """Marks the restored files as not durable: the next restore writes all of them again.
 
-    That this itself is durable does not matter: after a power cut the files show what they are.
+    The mark itself need not be durable: after a power cut the files on disk show their state.
     """
     with contextlib.suppress(LakebedError):
         disk.unlink(os.path.join(root, version.FILE_NAME))
@@ -352,7 +356,7 @@ def _remove_untrusted(disk: Disk, root: str) -> None:
 
 
 def _remove_contents(disk: Disk, root: str) -> None:
-    """All but the lock and what says that a restore was begun."""
+    """Removes everything except the lock and the markers of an unfinished restore."""
     for name in disk.names(root):
         if name not in _ALLOWED and name != _UNSYNCED_NAME:
             _remove(disk, os.path.join(root, name))

@@ -1,7 +1,7 @@
-"""Letting go of old backups: the last few snapshots stay, and the parts that these name.
+"""Removes old backups: keeps the newest snapshots and the parts that they need.
 
-Catalogues go first, then parts: cut anywhere, every snapshot that is left has all of its parts.
-As long as one that stays cannot be read, no part is removed, for nobody knows which it needs.
+Catalogues are removed first, then parts, so an interruption never leaves a snapshot without its
+parts. If a snapshot to keep cannot be read, nothing is removed, because its parts are not known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lakebed.store.backup.vault import Vault
 
 
 class RemovedSnapshots(NamedTuple):
-    """What went."""
+    """The snapshots and parts that were removed."""
 
     snapshot_ids: tuple[str, ...]
     part_count: int
@@ -21,18 +21,18 @@ class RemovedSnapshots(NamedTuple):
 
 
 def keep_snapshots(vault: Vault, count: int) -> RemovedSnapshots:
-    """Keep the last `count` snapshots, and nothing that they do not need."""
+    """Keeps the newest `count` snapshots, and removes all parts that they do not need."""
     if count < 1:
-        raise InputError(f"--keep {count}: at least one backup is kept")
+        raise InputError(f"--keep {count}: must be 1 or more")
     with vault.lock():
         ids = vault.snapshot_ids()
-        kept, gone = ids[-count:], ids[:-count]
+        kept, removed = ids[-count:], ids[:-count]
         needed: set[str] = set()
         for snapshot_id in kept:
             needed |= vault.snapshot(snapshot_id).parts().keys()
-        for snapshot_id in gone:
+        for snapshot_id in removed:
             vault.delete_snapshot(snapshot_id)
         surplus = {digest: size for digest, size in vault.pool().items() if digest not in needed}
         for digest in surplus:
             vault.delete_part(digest)
-    return RemovedSnapshots(tuple(gone), len(surplus), sum(surplus.values()))
+    return RemovedSnapshots(tuple(removed), len(surplus), sum(surplus.values()))

@@ -1,16 +1,15 @@
-"""What is copied of a topic: its identity, and of each partition the log up to its durable end.
+"""Copies a topic into a backup: its identity, and each partition up to its durable end.
 
-Of a partition the manifest is read before the segments are listed, and must be the same behind
-that, so that it names nothing that is not copied. Segments are copied as far as a reader may read;
-behind that is nothing. Indexes are copied of sealed segments alone: the others are made again when
-the partition is opened.
+The manifest of a partition is read before its segments are listed, and must be unchanged after
+that, so that it names no segment that is not copied. Segments are copied up to the durable end.
+Indexes are copied only for sealed segments: opening the partition builds the others again.
 
-A commit of several batches is in the log, the ledger and `commit.bin`, one after the other. They
-belong together if the ledger is the same before and behind: then whatever is in the log without
-being in the ledger has its `commit.bin`. Otherwise all of it is read again.
+A batch commit writes the log, the ledger and `commit.bin`, one after another. The copies belong
+together if the ledger is the same before and after: then every batch in the log that is not in the
+ledger is in `commit.bin`. Otherwise the partition is copied again.
 
-A sealed segment that is missing, shorter than the manifest says, or cannot be read, twice in a row
-and with all messages pinned, is lost: it is told, and the others are copied.
+A sealed segment is lost if it is missing, unreadable, or shorter than in the manifest twice in a
+row, with all messages pinned. That is reported, and the other segments are copied.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _BESIDE = (SegmentFile.INDEX, SegmentFile.TIME_INDEX, SegmentFile.PRODUCERS)
 
 
 def topic_id(disk: Disk, root: str, topic: str) -> str | None:
-    """What tells it from another of that name; None if there is none, or none that can be read."""
+    """Returns the id of a topic; None if there is no such topic, or its identity is damaged."""
     try:
         return load_identity(disk, TopicPaths(root, topic)).topic_id
     except UnknownVersion:
@@ -47,15 +46,15 @@ def topic_id(disk: Disk, root: str, topic: str) -> str | None:
 
 
 def copy_topic(
-    copier: Copier, disk: Disk, root: str, topic: str, *, runner: Runner, holding: BackupPins
+    copier: Copier, disk: Disk, root: str, topic: str, *, runner: Runner, pins: BackupPins
 ) -> bool:
-    """All partitions; False, and nothing, if the topic was deleted meanwhile."""
+    """Copies all partitions; returns False, and copies nothing, if the topic was deleted."""
     paths = TopicPaths(root, topic)
     try:
         identity = load_identity(disk, paths)
         copier.copy(paths.identity)
         for number in range(identity.partition_count):
-            _copy_partition(copier, disk, paths.partition(number), runner=runner, holding=holding)
+            _copy_partition(copier, disk, paths.partition(number), runner=runner, pins=pins)
         if load_identity(disk, paths).topic_id == identity.topic_id:
             return True
     except NotFound:
@@ -66,12 +65,12 @@ def copy_topic(
 
 
 def _copy_partition(
-    copier: Copier, disk: Disk, paths: PartitionPaths, *, runner: Runner, holding: BackupPins
+    copier: Copier, disk: Disk, paths: PartitionPaths, *, runner: Runner, pins: BackupPins
 ) -> None:
-    """Again, if something was removed, or finished, while it was looked at."""
+    """Copies a partition, again if files were removed or replaced meanwhile."""
     if not disk.is_folder(paths.segments):
-        return  # nobody has opened it yet
-    pin_id = holding.partition(paths.topic, paths.number)
+        return  # the partition was never opened
+    pin_id = pins.partition(paths.topic, paths.number)
     lost_before: list[str] | None = None
     try:
         for attempt in range(TRIES_MAX):
@@ -86,15 +85,15 @@ def _copy_partition(
                 copier.problems += lost
                 return
             lost_before = lost
-        raise Busy(f"{paths.name}: changes too fast to be copied; try again")
+        raise Busy(f"the partition {paths.name} changes too fast to be copied; try again")
     finally:
-        holding.release(pin_id)
+        pins.release(pin_id)
 
 
 def _try_partition(
     copier: Copier, disk: Disk, paths: PartitionPaths, runner: Runner
 ) -> list[str] | None:
-    """What is not as the manifest says; None if that was changed meanwhile."""
+    """Copies a partition once; returns what is lost, None if the manifest changed meanwhile."""
     ledger = _read(disk, paths.ledger)
     durable_end, manifest = _read(disk, paths.durable_end), _read(disk, paths.manifest)
     with ReadOnlyPartition(paths, disk=disk, runner=runner) as partition:
@@ -103,7 +102,7 @@ def _try_partition(
         commit = _open(disk, paths.commit)
         if commit is not None:
             opened.enter_context(commit)
-        # A manifest that lists what was removed meanwhile would tell of a loss.
+        # A manifest that lists segments removed meanwhile would look like a loss.
         if (_read(disk, paths.ledger), _read(disk, paths.manifest)) != (ledger, manifest):
             return None
         for path, data in (
@@ -116,7 +115,7 @@ def _try_partition(
         if commit is not None:
             copier.copy_open(copier.name(paths.commit), commit)
         lost = _copy_segments(copier, disk, paths, segments)
-    # Whoever shortens the partition by hand asks for no pins: some files may be gone already.
+    # Deleting messages on request ignores pins, so some files may be gone already.
     is_same = _start(_read(disk, paths.manifest)) == _start(manifest)
     return lost if is_same else None
 
@@ -124,19 +123,19 @@ def _try_partition(
 def _copy_segments(
     copier: Copier, disk: Disk, paths: PartitionPaths, segments: Sequence[PartitionSegment]
 ) -> list[str]:
-    """What of them is missing."""
+    """Copies segments; returns a text for each that is missing or incomplete."""
     lost = []
     for info in segments:
         if info.end <= RECORDS_START and not disk.exists(info.path):
-            continue  # begun, with nothing in it that counts
+            continue  # a new segment without durable records
         try:
             copier.copy(info.path, end=info.end, is_sealed=info.is_sealed)
         except NotFound:
-            lost.append(f"{info.path}: is missing")
+            lost.append(f"{info.path}: the file is missing")
         except Unreadable as error:
             lost.append(str(error))
         except SourceChanged:
-            lost.append(f"{info.path}: is shorter than the {info.end} bytes it had")
+            lost.append(f"{info.path}: is shorter than the {info.end} bytes it should have")
             copier.copy(info.path)
         for file in _BESIDE:
             if info.is_sealed or file is SegmentFile.PRODUCERS:
@@ -147,7 +146,7 @@ def _copy_segments(
 
 
 def _start(manifest: bytes | None) -> int | None:
-    """The first offset that is kept, if the manifest tells."""
+    """Returns the first offset that is kept; None if the manifest is missing or damaged."""
     try:
         return None if manifest is None else decode_manifest(manifest, path="").start_offset
     except DataError:

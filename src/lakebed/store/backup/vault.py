@@ -1,13 +1,13 @@
-"""Where backups are kept: snapshots, and the pool of parts that they share.
+"""A vault: the place where backups are kept, as snapshots and the pool of parts that they share.
 
-    backup.json                      whose backups these are
-    snapshots/<id>.json              one catalogue for each; it is put last, so what was cut is none
-    pool/<2 digits>/<64 digits>      a part: its name is the BLAKE3 of its bytes
+    backup.json                      identifies the store that the backups are of
+    snapshots/<id>.json              a catalogue; it is written last, so it is always complete
+    pool/<2 digits>/<64 digits>      a part; its name is the BLAKE3 of its bytes
 
-It is an object store, of which nothing is asked that not every one does: a folder (in which each
-object carries a trailer, see `aof.tiers.folder_object`), or a bucket. A part is never changed.
-Secrets of access keys are in it: the files of a folder are for their owner alone.
-One at a time may write: in a folder that is kept by a lock, in a bucket it is the caller's duty.
+A vault is an object store: a folder (in which each object has a trailer, see
+`aof.tiers.folder_object`), or a bucket of any S3 service. Parts never change. Backups include the
+secrets of access keys, so only the owner can read the files of a folder. Only one process may write
+at a time: a folder has a lock for that; for a bucket the caller must make sure.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ _SUFFIX = ".json"
 
 
 class _Head(msgspec.Struct):
-    """What `backup.json` says in every version."""
+    """The fields that `backup.json` has in every version."""
 
     format: str
     version: int
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """What `backup.json` says."""
+    """The content of `backup.json`."""
 
     format: str = FORMAT
     version: int = VERSION
-    store_created_ms: int  # what tells one store from another
+    store_created_ms: int  # identifies the store
 
 
 class Vault:
-    """For one thread at a time."""
+    """The snapshots and parts at one place. Not thread-safe."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class Vault:
         lock: Callable[[], AbstractContextManager[None]] = nullcontext,
         is_empty: Callable[[], bool] | None = None,
     ) -> None:
-        """`is_empty` tells whether nobody else has anything at that place."""
+        """`is_empty` returns whether the place has no other files."""
         self.store = store
         self.address = address
         self.lock = lock
         self._is_empty = is_empty or self._has_nothing
 
-    # Whose it is.
+    # The store that the backups are of.
 
     def marker(self) -> Marker:
-        """`NotFound` if there is no backup here, `UnknownVersion` if it is newer."""
+        """Loads `backup.json`; `NotFound` if there is none, `UnknownVersion` if it is newer."""
         path = self._where(MARKER_KEY)
         try:
             data = self._read(MARKER_KEY, size_max=_MARKER_BYTES_MAX)
@@ -94,40 +94,43 @@ class Vault:
                 raise ValueError
             if head.version != VERSION:
                 raise UnknownVersion(
-                    "backups of a version that is not read", path=path, expected=VERSION,
+                    "the backups have an unsupported version", path=path, expected=VERSION,
                     found=head.version,
                 )  # fmt: skip
             return msgspec.json.decode(data, type=Marker)
         except Missing:
             raise NotFound(f"{self.address}: there is no backup") from None
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise Corrupt("not the beginning of a backup", path=path) from None
+            raise Corrupt("the file does not identify a backup", path=path) from None
 
     def begin(self, *, store_created_ms: int, is_ours: Callable[[], bool] = lambda: True) -> None:
-        """Make it the place of that store's backups, or see that it is.
+        """Makes this the vault of a store, or checks that it is.
 
-        A store that does not say when it was made is 0; `is_ours` is asked about its backups.
+        `store_created_ms` identifies the store; it is 0 if that is not recorded. `is_ours` is
+        called if the vault's own time is 0, and compares the store with the newest backup.
         """
         try:
             marker = self.marker()
         except NotFound:
             if not self._is_empty():
                 raise InputError(
-                    f"{self.address}: there is something else than a backup; give an empty place"
+                    f"{self.address}: has other files than backups; choose an empty place"
                 ) from None
             marker = Marker(store_created_ms=store_created_ms)
             self._put(MARKER_KEY, msgspec.json.encode(marker) + b"\n")
         known_ms = marker.store_created_ms
         if (known_ms and known_ms != store_created_ms) or (not known_ms and not is_ours()):
-            raise InputError(f"{self.address}: has the backups of another store")
-        if known_ms != store_created_ms:  # it says it now
+            raise InputError(
+                f"{self.address}: has the backups of another store; choose another place"
+            )
+        if known_ms != store_created_ms:  # the store has a time now
             marker = Marker(store_created_ms=store_created_ms)
             self._put(MARKER_KEY, msgspec.json.encode(marker) + b"\n")
 
     # Snapshots.
 
     def snapshot_ids(self) -> list[str]:
-        """The oldest first. `NotFound` if there is no backup here."""
+        """Returns the ids of all snapshots, oldest first. `NotFound` if this is not a vault."""
         self.marker()
         names = [
             info.key.removeprefix(SNAPSHOTS_PREFIX).removesuffix(_SUFFIX)
@@ -136,7 +139,7 @@ class Vault:
         return sorted(filter(is_snapshot_id, names))
 
     def snapshot(self, snapshot_id: str) -> Snapshot:
-        """`NotFound` if there is none, a `DataError` if it cannot be read."""
+        """Loads a snapshot; `NotFound` if there is none, a `DataError` if it is damaged."""
         key = _snapshot_key(snapshot_id)
         try:
             data = self._read(key, size_max=CATALOGUE_BYTES_MAX)
@@ -145,13 +148,13 @@ class Vault:
         snapshot = decode_snapshot(data, path=self._where(key))
         if snapshot.snapshot_id != snapshot_id:
             raise Corrupt(
-                "the catalogue of another snapshot", path=self._where(key), expected=snapshot_id,
+                "the catalogue is of another snapshot", path=self._where(key), expected=snapshot_id,
                 found=snapshot.snapshot_id,
             )  # fmt: skip
         return snapshot
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        """All of its parts must be there. From here on it is a backup."""
+        """Writes the catalogue of a snapshot, which completes the backup; its parts must exist."""
         self._put(_snapshot_key(snapshot.snapshot_id), encode_snapshot(snapshot))
 
     def delete_snapshot(self, snapshot_id: str) -> None:
@@ -160,27 +163,27 @@ class Vault:
     # The pool.
 
     def pool(self) -> dict[str, int]:
-        """The sizes of all parts, by hash."""
-        found = ((info.key.rpartition("/")[2], info) for info in self.store.list(POOL_PREFIX))
-        return {digest: info.size for digest, info in found if info.key == part_key(digest)}
+        """Returns the sizes of all parts, by hash."""
+        listed = ((info.key.rpartition("/")[2], info) for info in self.store.list(POOL_PREFIX))
+        return {digest: info.size for digest, info in listed if info.key == part_key(digest)}
 
     def put_part(self, digest: str, data: bytes) -> None:
         self._put(part_key(digest), data)
 
     def part(self, digest: str, *, size: int) -> bytes:
-        """Its bytes, checked; `Corrupt` names it if it is missing or damaged."""
+        """Returns the bytes of a part, checked; `Corrupt` if it is missing or damaged."""
         key = part_key(digest)
-        found = "nothing"
-        for _ in range(ANSWERS_MAX):  # what was damaged on its way may arrive the next time
+        received = "nothing"
+        for _ in range(ANSWERS_MAX):  # the transfer may have damaged it
             try:
                 data = self.store.get_range(key, offset=0, length=size)
             except Missing:
-                raise Corrupt("a part is missing", path=self._where(key)) from None
+                raise Corrupt("the part is missing", path=self._where(key)) from None
             if len(data) == size and blake3(data).hex() == digest:
                 return data
-            found = f"{len(data)} bytes with another hash"
-        raise Corrupt("a damaged part", path=self._where(key), expected=f"{size} bytes",
-                      found=found)  # fmt: skip
+            received = f"{len(data)} bytes with another hash"
+        raise Corrupt("the part is damaged", path=self._where(key), expected=f"{size} bytes",
+                      found=received)  # fmt: skip
 
     def delete_part(self, digest: str) -> None:
         self.store.delete(part_key(digest))
@@ -191,8 +194,8 @@ class Vault:
     def _read(self, key: str, *, size_max: int) -> bytes:
         size = self.store.head(key).size
         if size > size_max:
-            raise Corrupt("too long", path=self._where(key), expected=f"at most {size_max} bytes",
-                          found=size)  # fmt: skip
+            raise Corrupt("the file is too large", path=self._where(key),
+                          expected=f"at most {size_max} bytes", found=size)  # fmt: skip
         return ObjectSource(self.store, key, size=size).read_range(0, size) if size else b""
 
     def _has_nothing(self) -> bool:
@@ -205,7 +208,8 @@ class Vault:
 def open_vault(
     address: str, *, disk: Disk, runner: Runner, options: S3Options | None = None
 ) -> Vault:
-    """A folder, or `s3://bucket/prefix`. Nothing is created or connected to yet."""
+    """Opens a vault at a folder, or `s3://bucket/prefix`. Creates nothing and connects to nothing
+    yet."""
     store = open_object_store(address, disk=disk, options=options)
     if not isinstance(store, FolderStore):
         return Vault(_retrying(store, runner), address=address)
@@ -225,7 +229,7 @@ def open_vault(
 
     def is_empty() -> bool:
         names = disk.names(folder) if disk.is_folder(folder) else []
-        begun = [name for name in names if name.startswith(MARKER_KEY)]  # and cut short
+        begun = [name for name in names if name.startswith(MARKER_KEY)]  # an interrupted write
         return set(names) <= {LOCK_NAME, "lost+found", *begun}
 
     return Vault(folder_store, address=address, lock=lock, is_empty=is_empty)
@@ -243,5 +247,5 @@ def part_key(digest: str) -> str:
 
 def _snapshot_key(snapshot_id: str) -> str:
     if not is_snapshot_id(snapshot_id):
-        raise NotFound(f"{snapshot_id[:60]!r}: no snapshot is called so")
+        raise NotFound(f"{snapshot_id[:60]!r}: there is no such snapshot")
     return f"{SNAPSHOTS_PREFIX}{snapshot_id}{_SUFFIX}"
