@@ -1,7 +1,7 @@
-"""`lakebed aof`: logs in a store.
+"""`lakebed aof`: the logs of a store.
 
-Commands that only read open the store read-only: they take no lock and also work beside a writer.
-Nothing is created by any command but `append` (and `convert`, in the folder it is given).
+Commands that only read take no lock and work while another process writes. No command creates
+anything but `append` (and `convert`, in the folder it is given).
 """
 
 from __future__ import annotations
@@ -44,25 +44,34 @@ if TYPE_CHECKING:
     from lakebed.store.summary import LogSummary
 
 TAIL_COUNT_MAX = 1_000_000
-PRINT_COUNT = 1000  # records that are printed at a time
+PRINT_COUNT = 1000  # records printed at a time
 _EXT_ID_MAX = (1 << 64) - 1
 
 app = typer.Typer(
-    add_completion=False, help="Append to logs, read and follow them, check and repair them."
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Append to logs, read, follow, verify and repair them, and move segments between tiers.",
 )
 
 ShowOption = Annotated[
-    list[Show] | None, typer.Option(help="Put this and a tab before each record; repeatable.")
+    list[Show] | None,
+    typer.Option(
+        metavar="ids|times|ext-ids",
+        help="Prefix each record with this value and a tab; may be repeated.",
+    ),
 ]
 TimeOption = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="From the first record that is not older: ISO 8601, or ns since 1970."
+        metavar="TIME",
+        help="Start at the first record at or after this time: ISO 8601, or ns since 1970.",
     ),
 ]
 SkipOption = Annotated[
     bool,
-    typer.Option("--skip-damage", help="Go on behind damage; it is told, and the exit code is 65."),
+    typer.Option(
+        "--skip-damage", help="Skip damaged records and report them; the exit code is 65 then."
+    ),
 ]
 
 
@@ -79,23 +88,29 @@ def append(
     log: LogName,
     file: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Lines of this file, not standard input; repeatable."),
+        typer.Option(
+            metavar="FILE", help="Read this file instead of standard input; may be repeated."
+        ),
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Each --file is one record, not lines.")
+        bool, typer.Option("--whole", help="Append each --file as one record, not line by line.")
     ] = False,
     ext_id: Annotated[
-        int, typer.Option(min=0, max=_EXT_ID_MAX, help="The ext_id of every record.")
+        int, typer.Option(min=0, max=_EXT_ID_MAX, metavar="N", help="The ext_id of every record.")
     ] = 0,
 ) -> None:
-    """Append lines of standard input, one record a line, and wait until they are durable.
+    """Append lines of standard input, one record per line, and wait until they are durable.
 
-    Creates the log. The newline is removed. An empty line, or one too long for a record, is an
-    error with its number; the lines before it are kept.
+    Creates the log if there is none. Newlines are removed. An empty line, or one that is too long
+    for a record, ends the command with an error that has the line number; the lines before it are
+    kept.
 
     \b
-    seq 1000 | lakebed aof append numbers
-    lakebed aof append audit --file today.log --ext-id 7
+    Examples:
+      Append 1,000 records:
+        seq 1000 | lakebed aof append numbers
+      Append the lines of a file:
+        lakebed aof append audit --file today.log --ext-id 7
     """
     from lakebed.aof.segment import payload_bytes_max
     from lakebed.base.errors import InputError
@@ -104,7 +119,7 @@ def append(
 
     run = invocation(context)
     if whole and not file:
-        raise InputError("--whole needs a --file")
+        raise InputError("--whole appends files: give at least one --file")
     files = file or []
     _check_files(files)
     with (
@@ -122,7 +137,7 @@ def append(
                 interrupts.raise_kept()
         except BadLine as error:
             appender.finish()
-            kept = f"kept before it: {counted(appender.count, 'record')}"
+            kept = f"{counted(appender.count, 'record')} before it kept"
             last = f", the last is {appender.last}" if appender.count else ""
             raise BadLine(f"{error}; {kept}{last}") from error
         appender.finish()
@@ -141,38 +156,45 @@ def cat(
     context: typer.Context,
     log: LogName,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="ID", help="The first record, as 3:64.")
+        str | None, typer.Option("--from", metavar="ID", help="The first record, for example 3:64.")
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="ID", help="The record before which to stop.")
+        str | None, typer.Option("--to", metavar="ID", help="Stop before this record.")
     ] = None,
     from_time: TimeOption = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Newest first.")] = False,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Print the newest record first.")
+    ] = False,
     count_max: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=0, help="At most so many records.")
+        int | None, typer.Option("--max", metavar="N", min=0, help="Print at most N records.")
     ] = None,
     show: ShowOption = None,
     skip_damage: SkipOption = False,
     archived: Annotated[
         bool,
-        typer.Option("--archived", help="Read what retention moved to the archive, not the log."),
+        typer.Option("--archived", help="Read the archive that retention moved segments to."),
     ] = False,
 ) -> None:
-    """Print the durable records, each with a newline behind it.
+    """Print the durable records of a log, one per line.
 
-    With --json one JSON object a record is printed, each on a line of its own.
+    With --json each record is a JSON object on a line of its own. Works while another process
+    writes.
 
     \b
-    lakebed aof cat orders --from-time 2025-01-31T12:00:00Z --show ids
-    lakebed --json aof cat orders --reverse --max 1
-    lakebed aof cat orders --archived
+    Examples:
+      Print records since noon, with their ids:
+        lakebed aof cat orders --from-time 2025-01-31T12:00:00Z --show ids
+      Print the newest record as JSON:
+        lakebed --json aof cat orders --reverse --max 1
+      Print archived records:
+        lakebed aof cat orders --archived
     """
     from lakebed.aof.record_id import RecordId
     from lakebed.base.errors import InputError
 
     run = invocation(context)
     if start is not None and from_time is not None:
-        raise InputError("--from and --from-time exclude each other")
+        raise InputError("--from and --from-time cannot be combined: give one of them")
     first = None if start is None else RecordId.parse(start)
     stop = None if end is None else RecordId.parse(end)
     start_ns = None if from_time is None else parse_moment_ns(from_time)
@@ -208,20 +230,27 @@ def tail(
     context: typer.Context,
     log: LogName,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is appended, until interrupted.")
+        bool, typer.Option("--follow", "-f", help="Wait for new records, until interrupted.")
     ] = False,
     count: Annotated[
-        int, typer.Option("-n", metavar="N", min=0, max=TAIL_COUNT_MAX, help="The last N records.")
+        int,
+        typer.Option(
+            "-n", metavar="N", min=0, max=TAIL_COUNT_MAX, help="Print the last N records."
+        ),
     ] = 10,
     show: ShowOption = None,
 ) -> None:
-    """Print the last records, and those that follow, also beside a writer in another process.
+    """Print the last records of a log, and with --follow new ones as they become durable.
 
-    With --json one JSON object a record is printed, each on a line of its own.
+    With --json each record is a JSON object on a line of its own. Works while another process
+    writes.
 
     \b
-    lakebed aof tail orders -n 20
-    lakebed aof tail orders --follow
+    Examples:
+      Print the last 20 records:
+        lakebed aof tail orders -n 20
+      Print records as they are appended:
+        lakebed aof tail orders --follow
     """
     run = invocation(context)
     printer = RecordPrinter(run.output, show=show or ())
@@ -241,10 +270,12 @@ def tail(
 
 @app.command()
 def segments(context: typer.Context, log: LogName) -> None:
-    """List the segments: where each begins, when it was sealed, how much it holds.
+    """List the segments of a log, with their sizes, records, states and tiers.
 
     \b
-    lakebed aof segments orders
+    Examples:
+      List the segments of a log:
+        lakebed aof segments orders
     """
     run = invocation(context)
     with open_to_read(run) as store:
@@ -254,10 +285,12 @@ def segments(context: typer.Context, log: LogName) -> None:
 
 @app.command()
 def seal(context: typer.Context, log: LogName) -> None:
-    """Seal the segment that is written; the log goes on in a new one.
+    """Seal the active segment of a log; appends continue in a new one.
 
     \b
-    lakebed aof seal orders
+    Examples:
+      Seal the active segment:
+        lakebed aof seal orders
     """
     from dataclasses import replace
 
@@ -288,31 +321,47 @@ def convert(
     segment: Annotated[
         str,
         typer.Argument(
-            metavar="SEGMENT", help="A segment's number, or the path of a segment file."
+            metavar="SEGMENT", help="The number of a segment, or the path of a segment file."
         ),
     ],
-    layout: Annotated[Layout, typer.Option("--to", help="The layout of the new file.")],
-    output: Annotated[str, typer.Option(metavar="DIR", help="Where the new file is put.")],
+    layout: Annotated[
+        Layout,
+        typer.Option(
+            "--to", metavar="interchange|runtime", help="The layout of the converted file."
+        ),
+    ],
+    output: Annotated[str, typer.Option(metavar="DIR", help="The folder of the converted file.")],
     lossy: Annotated[
-        bool, typer.Option("--lossy", help="Accept that the other layout has no room for all.")
+        bool, typer.Option("--lossy", help="Drop fields that the other layout does not have.")
     ] = False,
     stream_id: Annotated[
         int | None,
         typer.Option(
-            min=0, max=_EXT_ID_MAX, help="To interchange: another stream id than the log's own."
+            min=0,
+            max=_EXT_ID_MAX,
+            metavar="N",
+            help="With --to interchange: the stream id. Default: that of the log.",
         ),
     ] = None,
     base_record_count: Annotated[
         int,
-        typer.Option(min=0, max=_EXT_ID_MAX, help="To runtime: records of the log before it."),
+        typer.Option(
+            min=0,
+            max=_EXT_ID_MAX,
+            metavar="N",
+            help="With --to runtime: the number of records before the segment.",
+        ),
     ] = 0,
 ) -> None:
-    """Write a sealed segment in the other layout, into a folder; the segment itself stays.
+    """Convert a sealed segment to the other layout, as a new file in a folder.
 
-    Record ids stay valid. What would be lost is told, and accepted with --lossy.
+    The segment itself is not changed, and record ids stay valid. Fields that the other layout does
+    not have are an error, unless --lossy is given.
 
     \b
-    lakebed aof convert orders 0 --to interchange --output converted
+    Examples:
+      Convert segment 0:
+        lakebed aof convert orders 0 --to interchange --output converted
     """
     from lakebed.aof.conversion import to_interchange, to_runtime
     from lakebed.base.files import make_folders
@@ -342,14 +391,17 @@ def convert(
 def dump(
     context: typer.Context,
     log: Annotated[
-        str | None, typer.Argument(metavar="[LOG]", help="The log's name; else all logs.")
+        str | None, typer.Argument(metavar="[LOG]", help="The name of the log. Default: all logs.")
     ] = None,
 ) -> None:
-    """Show the state, the counters and the residency of the logs, as their files tell them.
+    """Show the state, the counters and the residency of logs, read from their files.
 
     \b
-    lakebed aof dump
-    lakebed --json aof dump orders
+    Examples:
+      Show all logs:
+        lakebed aof dump
+      Show one log as JSON:
+        lakebed --json aof dump orders
     """
     from lakebed.base.errors import DataError
 
@@ -361,7 +413,7 @@ def dump(
             try:
                 summaries.append(store.log_summary(name))
             except DataError as error:
-                # One damaged log hides none of the others.
+                # One damaged log does not hide the others.
                 problems[name] = str(error)
         run.output.show(
             Value("root", store.root),
@@ -375,7 +427,7 @@ def dump(
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-# The rest of the group, from files of its own.
+# Commands of the group in other modules.
 
 app.command()(aof_checks.verify)
 app.command()(aof_checks.repair)
@@ -391,7 +443,7 @@ app.command()(aof_tiers.migrate_tier2)
 
 
 def _check_files(paths: list[str]) -> None:
-    """Before anything is appended: a file that is not there is most likely a mistyped name."""
+    """Opens each file before anything is appended, to catch mistyped names."""
     from lakebed.kernels.disk import real_disk
 
     for path in paths:
@@ -420,7 +472,7 @@ def _inputs(
 
 
 class LogRecords(NamedTuple):
-    """How the records of a log are read."""
+    """The methods that read the records of a log."""
 
     seek_timestamp: Callable[[int], RecordId]
     read_batches: Callable[[RecordId | None, RecordId | None], Iterator[RecordBatch]]
@@ -431,7 +483,7 @@ class LogRecords(NamedTuple):
 def _opened_records(
     run: Invocation, log: str, *, archived: bool, on_skipped: OnSkipped | None
 ) -> Iterator[LogRecords]:
-    """`on_skipped` gets the damage that is skipped; None if damage is an error."""
+    """`on_skipped` is called with skipped damage; without it damage is an error."""
     if not archived and on_skipped is None:
         with open_to_read(run) as store:
             require_log(store, log)
@@ -452,7 +504,7 @@ def _opened_records(
 
 
 def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[RecordBatch]:
-    """The batches, cut behind that many records."""
+    """Yields batches up to `count_max` records."""
     left = count_max
     while left is None or left > 0:
         batch = next(batches, None)
@@ -474,7 +526,7 @@ def _follow(log: ReadableLog, start: RecordId, printer: RecordPrinter) -> None:
 
 
 def _stream_id(store: ReadOnlyStore, log: str) -> int:
-    """What `log.json` says; 0 if nobody has opened the log for writing since there are such."""
+    """The stream id in `log.json`; 0 for a log that was last written before logs had one."""
     from lakebed.aof.identity import OWN_FOLDER, find_identity
     from lakebed.aof.paths import LogPaths
     from lakebed.base.errors import NotFound
@@ -494,14 +546,14 @@ def _segment_path(store: ReadOnlyStore, log: str, segment: str) -> str:
     for info in found:
         if str(info.segment_id) == (segment.lstrip("0") or "0"):
             if info.tier:
-                hint = f"lakebed aof hydrate {log} {info.segment_id} brings it back"
+                hint = f"bring it back with lakebed aof hydrate {log} {info.segment_id}"
                 raise NotFound(f"{log}: segment {info.segment_id} is in Tier {info.tier}; {hint}")
             return info.path
     raise NotFound(f"{log}: there is no segment {segment[:40]}")
 
 
 def _record_id_text(position: int) -> str:
-    """`3:64`, of a position that is given as a number."""
+    """Formats a packed record id as `3:64`."""
     from lakebed.aof.record_id import RecordId
 
     return str(RecordId(position))
@@ -519,7 +571,7 @@ def _residency(summary: LogSummary) -> dict[str, object]:
     }
 
 
-# What is reported of a segment, of a pin, and of a log.
+# Columns of reports.
 
 SEGMENTS = (
     Column("id", "segment_id", "id"),

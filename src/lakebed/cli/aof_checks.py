@@ -1,4 +1,4 @@
-"""`lakebed aof verify` and `repair`: finding damage in a log, and what can be done about it."""
+"""`lakebed aof verify` and `repair`: finds and repairs damage in a log."""
 
 from __future__ import annotations
 
@@ -44,16 +44,19 @@ def verify(
     context: typer.Context,
     log: LogName,
     tier2: Annotated[
-        bool, typer.Option("--tier2", help="Read all objects in Tier 2 as well.")
+        bool, typer.Option("--tier2", help="Also read all objects in Tier 2.")
     ] = False,
 ) -> None:
-    """Check every checksum of every segment, warm file and archived segment.
+    """Verify every checksum of all segments, warm files and archived segments of a log.
 
-    The exit code is 65 if anything is torn, corrupt or lost.
+    The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes.
 
     \b
-    lakebed aof verify orders
-    lakebed aof verify orders --tier2
+    Examples:
+      Verify the files of a log:
+        lakebed aof verify orders
+      Verify its objects in Tier 2 too:
+        lakebed aof verify orders --tier2
     """
     run = invocation(context)
     with quiet("lakebed.aof.tiers"), open_to_read(run) as store, Progress("verify") as progress:
@@ -73,27 +76,32 @@ def repair(
     context: typer.Context,
     log: LogName,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done.")
+        bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")
     ] = False,
     tier2: Annotated[
         bool,
-        typer.Option("--tier2", help="Look after the objects in Tier 2: make missing ones anew."),
+        typer.Option("--tier2", help="Upload missing or damaged objects in Tier 2 again."),
     ] = False,
 ) -> None:
-    """Cut torn bytes, and save what is damaged in the quarantine; damage itself is never cut.
+    """Truncate torn bytes, and copy damaged bytes to the quarantine.
 
-    The exit code is 0 also if damage stays: `verify` tells. With --tier2 only Tier 2 is looked
-    after, and the exit code is 65 if an object is lost.
+    Damaged records stay in the log; verify reports them, and the exit code of repair is 0. With
+    --tier2 only objects are repaired, and the exit code is 65 if one of them is lost.
 
     \b
-    lakebed aof repair orders --dry-run
-    lakebed aof repair orders
+    Examples:
+      Show what would be repaired:
+        lakebed aof repair orders --dry-run
+      Repair a log:
+        lakebed aof repair orders
+      Upload missing objects again:
+        lakebed aof repair orders --tier2
     """
     run = invocation(context)
     if not tier2:
         _repair_segments(run, log, dry_run=dry_run)
     elif dry_run:
-        _foresee_objects(run, log)
+        _preview_objects(run, log)
     else:
         from lakebed.cli.aof_tiers import repair_objects
 
@@ -103,7 +111,7 @@ def repair(
 def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
     with quiet("lakebed.aof"), Progress("repair") as progress:
         if dry_run:
-            report = _foreseen(run, log, progress)
+            report = _previewed(run, log, progress)
         else:
             with open_to_write(run, log) as store:
                 report = _repaired(run, store, log, progress, dry_run=False)
@@ -119,7 +127,7 @@ def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
     )
 
 
-def _foreseen(run: Invocation, log: str, progress: Progress) -> RepairReport:
+def _previewed(run: Invocation, log: str, progress: Progress) -> RepairReport:
     from lakebed.store.repair import preview_repair
 
     def here() -> RepairReport:
@@ -145,7 +153,7 @@ def _repaired(
     )
 
 
-def _foresee_objects(run: Invocation, log: str) -> None:
+def _preview_objects(run: Invocation, log: str) -> None:
     from lakebed.store.logs import require_log
     from lakebed.store.residency import recorded_states
     from lakebed.store.tier_verification import Copies

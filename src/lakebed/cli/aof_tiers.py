@@ -1,7 +1,7 @@
-"""`lakebed aof tiers`, `upload`, `evict`, `hydrate` and others: where segments are.
+"""`lakebed aof tiers`, `upload`, `evict`, `hydrate` and others: moves segments between tiers.
 
-`tiers` only looks: it takes no lock, and beside a writer it tells what is committed. The others
-return when what they were asked for is done: here, or by the program that has the store open.
+`tiers` takes no lock and reports what is committed. The others return when the work is done, by
+this process or by the one that has the store open.
 """
 
 from __future__ import annotations
@@ -45,17 +45,23 @@ _SEGMENT_MAX = (1 << 32) - 1
 Segments = Annotated[
     list[int] | None,
     typer.Argument(
-        metavar="[SEGMENT]...", min=0, max=_SEGMENT_MAX, help="Segments' numbers; else all sealed."
+        metavar="[SEGMENT]...",
+        min=0,
+        max=_SEGMENT_MAX,
+        help="Numbers of segments. Default: all sealed segments.",
     ),
 ]
 
 
 def tiers(context: typer.Context, log: LogName) -> None:
-    """Show in which tiers each segment is, what is under way, and what failed.
+    """Show the tiers of each segment, pending work and failures.
 
     \b
-    lakebed aof tiers orders
-    lakebed --json aof tiers orders
+    Examples:
+      Show the tiers of a log:
+        lakebed aof tiers orders
+      Print them as JSON:
+        lakebed --json aof tiers orders
     """
     from lakebed.store.residency import replayed
 
@@ -92,21 +98,27 @@ def tiers(context: typer.Context, log: LogName) -> None:
 
 
 def upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Compress sealed segments and put them into Tier 2; all, or those given.
+    """Compress sealed segments and upload them to Tier 2.
 
     \b
-    lakebed aof upload orders
-    lakebed aof upload orders 0 1
+    Examples:
+      Upload all sealed segments:
+        lakebed aof upload orders
+      Upload two segments:
+        lakebed aof upload orders 0 1
     """
     _move(invocation(context), log, "uploaded", "upload", segments=segment or None)
 
 
 def retry_upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Upload what could not be uploaded before, once its cause is mended; all, or those given.
+    """Upload segments again whose upload failed, after the cause has been fixed.
 
     \b
-    lakebed aof retry-upload orders
-    lakebed aof retry-upload orders 0 1
+    Examples:
+      Retry all failed uploads:
+        lakebed aof retry-upload orders
+      Retry two segments:
+        lakebed aof retry-upload orders 0 1
     """
     _move(invocation(context), log, "uploaded", "retry_upload", segments=segment or None)
 
@@ -115,23 +127,29 @@ def evict(
     context: typer.Context,
     log: LogName,
     segment: Segments = None,
-    warm: Annotated[bool, typer.Option("--warm", help="Out of Tier 1 as well.")] = False,
+    warm: Annotated[bool, typer.Option("--warm", help="Also remove them from Tier 1.")] = False,
 ) -> None:
-    """Take segments that Tier 2 has off this disk; all, or those given. They stay readable.
+    """Remove segments from this disk that are in Tier 2. They stay readable.
 
     \b
-    lakebed aof evict orders
-    lakebed aof evict orders 0 1 --warm
+    Examples:
+      Evict all uploaded segments:
+        lakebed aof evict orders
+      Evict two segments, warm files included:
+        lakebed aof evict orders 0 1 --warm
     """
     _move(invocation(context), log, "evicted", "evict", segments=segment or None, warm=warm)
 
 
 def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Bring segments back into Tier 0; all, or those given.
+    """Bring segments back to Tier 0.
 
     \b
-    lakebed aof hydrate orders
-    lakebed aof hydrate orders 0 1
+    Examples:
+      Hydrate all segments:
+        lakebed aof hydrate orders
+      Hydrate two segments:
+        lakebed aof hydrate orders 0 1
     """
     _move(invocation(context), log, "hydrated", "hydrate", segments=segment or None)
 
@@ -143,23 +161,27 @@ def migrate_tier2(
         str | None,
         typer.Argument(
             metavar="[URL]",
-            help="s3://bucket/prefix, file:///folder, a folder, or tier2 for the root's own; "
-            "else where new logs have theirs.",
+            help="s3://bucket/prefix, file:///folder, a folder, or tier2: the root's own folder. "
+            "Default: the Tier 2 of new logs.",
         ),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Then delete the objects at the address before.")
+        bool, typer.Option("--delete", help="Delete the objects at the old address afterwards.")
     ] = False,
 ) -> None:
-    """Copy the objects of a log to another Tier 2, check them, and use that one from then on.
+    """Copy the objects of a log to another Tier 2, verify the copies, and use it from then on.
 
-    Without URL it moves to where new logs have theirs: the store's own object store, unless url
-    of section aof_tier2 says otherwise. Run it again if it was cut short; with --delete also later.
+    Without URL the log moves to the Tier 2 of new logs: the store's own object store, unless url of
+    [aof_tier2] is set. Run the command again if it was interrupted; --delete also works later.
 
     \b
-    lakebed aof migrate-tier2 orders
-    lakebed aof migrate-tier2 orders s3://bucket/prefix
-    lakebed aof migrate-tier2 orders s3://bucket/prefix --delete
+    Examples:
+      Move a log to the Tier 2 of new logs:
+        lakebed aof migrate-tier2 orders
+      Move it to a bucket:
+        lakebed aof migrate-tier2 orders s3://bucket/prefix
+      Move it, and delete the old objects:
+        lakebed aof migrate-tier2 orders s3://bucket/prefix --delete
     """
     run = invocation(context)
     with (
@@ -172,13 +194,13 @@ def migrate_tier2(
         )
     lines = [f"{log}: {key}: missing" for key in report.missing]
     line = f"{counted(report.copied_count, 'object')} copied, {size_text(report.copied_bytes)}"
-    line += f", {report.present_count} were there" if report.present_count else ""
+    line += f", {report.present_count} already there" if report.present_count else ""
     line += f"; Tier 2 is {report.after}"
     if report.deleted_count:
-        line += f"; {report.deleted_count} deleted from the address before"
+        line += f"; {report.deleted_count} deleted from the old address"
     lines.append(f"{log}: {line}")
     if report.left_at:
-        lines.append(f"{log}: objects are left at {report.left_at}; --delete removes them")
+        lines.append(f"{log}: objects are left at {report.left_at}; delete them with --delete")
     run.output.show(Value("log", log), Item(MIGRATION, report), Text(*lines))
     if report.missing:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -209,7 +231,7 @@ def repair_objects(run: Invocation, log: str) -> None:
 
 
 def _move(run: Invocation, log: str, done: str, method: str, **arguments: Any) -> None:
-    """`method` is one of `Maintenance`."""
+    """Calls `method` of `Maintenance` and reports its outcome."""
     with reaching_tier2(log), Progress(done) as progress, open_to_write(run, log) as store:
         move = getattr(store.maintenance, method)
         outcome: Outcome = move(log, **arguments, progress=progress.update)
@@ -233,7 +255,7 @@ def _move(run: Invocation, log: str, done: str, method: str, **arguments: Any) -
 
 
 def _show_outcome(run: Invocation, log: str, outcome: Outcome, *parts: Part) -> None:
-    """The report, and what went wrong: as an error if there is nothing else to report."""
+    """Shows the report and raises the last error; without results a single error is enough."""
     errors = [failed.error for failed in outcome.failed]
     errors += [outcome.stopped_by] if outcome.stopped_by is not None else []
     is_error_all = len(errors) == 1 and not outcome.moved and not outcome.repaired
@@ -258,21 +280,23 @@ def _advice(manifest: ReadableManifestLog, states: list[SegmentState]) -> list[s
     from lakebed.aof.manifest.records import ReasonCode
 
     failures = {failure for state in states for failure in failures_of(state)}
-    retry = "when the credentials are right again: lakebed aof retry-upload {log}"
+    retry = "after fixing the credentials, run lakebed aof retry-upload {log}"
     advice = {
         Failure("upload", ReasonCode.UNAUTHORISED): retry,
-        Failure("hydration", ReasonCode.MISSING): "objects are missing: "
+        Failure("hydration", ReasonCode.MISSING): "objects are missing: run "
         "lakebed aof repair {log} --tier2",
-        Failure("compression", ReasonCode.CODEC): "segments are damaged: lakebed aof verify {log}",
+        Failure(
+            "compression", ReasonCode.CODEC
+        ): "segments are damaged: run lakebed aof verify {log}",
     }
     lines = [text.format(log=manifest.log) for cause, text in advice.items() if cause in failures]
     if manifest.is_enabled is False:
-        return ["the manifest log is switched off: this is what was recorded last", *lines]
+        return ["the manifest log is switched off: these are its last records", *lines]
     return lines
 
 
 class TierTotal(NamedTuple):
-    """What one tier has."""
+    """The segments and bytes in one tier."""
 
     segments: int
     bytes: int
@@ -289,7 +313,7 @@ def _tier_totals(states: list[SegmentState]) -> dict[int, TierTotal]:
 
 
 class Failure(NamedTuple):
-    """Work on a segment that failed when it was last tried."""
+    """Work on a segment that failed at its last attempt."""
 
     work: str
     reason_code: int

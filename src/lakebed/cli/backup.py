@@ -1,4 +1,4 @@
-"""`lakebed backup`: taking, listing, checking and letting go of backups of a whole store."""
+"""`lakebed backup`: creates, lists, verifies and removes backups of a whole store."""
 
 from __future__ import annotations
 
@@ -26,46 +26,53 @@ if TYPE_CHECKING:
     from lakebed.store.backup.catalogue import Snapshot
     from lakebed.store.backup.vault import Vault
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def backup(
     context: typer.Context,
     target: Annotated[
-        str, typer.Argument(metavar="DIR|s3://BUCKET/PREFIX", help="Where backups are kept.")
+        str, typer.Argument(metavar="DIR|s3://BUCKET/PREFIX", help="Where the backups are kept.")
     ],
-    list_: Annotated[bool, typer.Option("--list", help="Show the backups that are there.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the backups.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read one back and check every hash.")
+        bool, typer.Option("--verify", help="Read a backup and verify every hash.")
     ] = False,
     snapshot: SnapshotId = None,
     keep: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Then remove all but the last N, unless there is damage."),
+        typer.Option(
+            metavar="N", help="Afterwards remove all but the last N, unless there is damage."
+        ),
     ] = None,
     endpoint: Endpoint = "",
     region: Region = "",
     allow_http: AllowHttp = False,
 ) -> None:
-    """Back up the whole store, beside whoever writes it; only what is new is copied.
+    """Back up the whole store incrementally. Works while another process writes.
 
-    The exit code is 65 if the store is damaged (the backup is taken all the same, and no older one
-    is removed), or a backup is.
+    The exit code is 65 if the store is damaged; the backup is created nevertheless, and no older
+    one is removed. With --verify the exit code is 65 if the backup is damaged.
 
     \b
-    lakebed backup /backups/store --keep 7
-    lakebed backup s3://backups/store --endpoint https://minio.example
-    lakebed backup /backups/store --list
-    lakebed backup /backups/store --verify
+    Examples:
+      Back up to a folder, and keep the last seven backups:
+        lakebed backup /backups/store --keep 7
+      Back up to an S3 store:
+        lakebed backup s3://backups/store --endpoint https://minio.example
+      List the backups:
+        lakebed backup /backups/store --list
+      Verify the newest backup:
+        lakebed backup /backups/store --verify
     """
     run = invocation(context)
     if keep is not None and keep < 1:
-        raise typer.BadParameter("at least one backup is kept", param_hint="--keep")
+        raise typer.BadParameter("keep at least one backup", param_hint="--keep")
     if (list_ or verify) and (keep is not None or (list_ and verify)):
-        raise typer.BadParameter("--list, --verify and --keep do not go together")
+        raise typer.BadParameter("--list, --verify and --keep cannot be combined")
     if snapshot is not None and not verify:
-        raise typer.BadParameter("goes with --verify", param_hint="--snapshot")
+        raise typer.BadParameter("needs --verify", param_hint="--snapshot")
     if not list_ and not verify:
         run.local_root()
     with (
@@ -94,13 +101,13 @@ def _take(run: Invocation, vault: Vault, keep: int | None) -> None:
         Value("copied_parts", taken.put_count),
         Value("copied_bytes", taken.put_bytes),
         Text(f"{snapshot.snapshot_id}: {counted(len(snapshot.files), 'file')}, {size}"),
-        Text(*(f"kept elsewhere, and not copied: {place}" for place in snapshot.external)),
-        Text(*(f"not a part of the store, and left out: {path}" for path in snapshot.left_out)),
+        Text(*(f"stored elsewhere, not copied: {place}" for place in snapshot.external)),
+        Text(*(f"not part of the store, not copied: {path}" for path in snapshot.left_out)),
         Text(*(f"problem: {problem}" for problem in snapshot.problems)),
     ]
     if keep is not None and snapshot.problems:
         parts.append(Value("removed", []))
-        parts.append(Text("no older backup was removed: they may have what this one lacks"))
+        parts.append(Text("no older backup was removed, because they may have the missing data"))
     elif keep is not None:
         removed = keep_snapshots(vault, keep).snapshot_ids
         parts += [Value("removed", removed), Text(*(f"removed {each}" for each in removed))]
@@ -146,7 +153,7 @@ def _verify(run: Invocation, vault: Vault, snapshot_id: str | None) -> None:
 
 
 class UnreadableBackup(NamedTuple):
-    """A backup whose list of files is damaged."""
+    """A backup whose catalogue is damaged."""
 
     snapshot_id: str
     error: str
@@ -161,7 +168,7 @@ def _backup_object(backup: Snapshot | UnreadableBackup) -> dict[str, object]:
 def _readable(
     cell: Callable[[Snapshot], object],
 ) -> Callable[[Snapshot | UnreadableBackup], object]:
-    """Nothing of a backup that cannot be read."""
+    """Leaves the cell of an unreadable backup empty."""
     return lambda backup: "" if isinstance(backup, UnreadableBackup) else cell(backup)
 
 

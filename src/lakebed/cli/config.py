@@ -1,4 +1,4 @@
-"""`lakebed config`: what is set, where that was said, and whether it is right."""
+"""`lakebed config`: shows and checks settings and their origins."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from lakebed.cli.report import Column, Rows, Text, Value
 from lakebed.node.config import node_settings
 from lakebed.version import VERSION
 
-app = typer.Typer(add_completion=False, help="Show and check the settings of a root.")
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="Show and check the settings of a store."
+)
 
 
 @app.command()
 def show(context: typer.Context) -> None:
-    """Print every setting with its origin, and what this installation can use.
+    """Show every setting with its origin, and the features of this installation.
 
     \b
-    lakebed --root data config show
+    Examples:
+      Show the settings of a store:
+        lakebed --root data config show
     """
     run = invocation(context)
     exists = run.root_exists()
@@ -38,10 +42,12 @@ def show(context: typer.Context) -> None:
 
 @app.command()
 def check(context: typer.Context) -> None:
-    """Check the root's lakebed.toml and the environment; one line tells what is wrong.
+    """Check lakebed.toml and the environment; the first error is reported.
 
     \b
-    lakebed --root data config check
+    Examples:
+      Check the settings of a store:
+        lakebed --root data config check
     """
     run = invocation(context)
     root = run.require_root()
@@ -54,16 +60,15 @@ def check(context: typer.Context) -> None:
 
 
 def settings_of(root: Path) -> Settings:
-    """Those of a node, as this process's environment has them; checked, one by one and together. A
-    missing file means the defaults."""
+    """Reads and checks the settings of a node; without a file, the defaults."""
     return node_settings(root, environment=os.environ)
 
 
-# What only `show` needs is imported by it: `check` runs in scripts, before every start.
+# `show` imports what only it needs: `check` runs in scripts, before every start.
 
 
 def _facts(run: Invocation, settings: Settings, *, exists: bool) -> dict[str, tuple[object, str]]:
-    """Each fact as JSON has it and as a line has it."""
+    """Facts about this installation: each as a member and as text."""
     from lakebed import kernels
 
     features = sorted(kernels.features())
@@ -88,12 +93,12 @@ def _java() -> tuple[object, str]:
     from lakebed.spark.errors import SparkUnavailable
 
     try:
-        found = java.find()
+        runtime = java.find()
     except SparkUnavailable as error:
         return {"version": None, "problem": str(error)}, f"none: {error}"
-    home, origin = found.candidate.home, found.candidate.origin
-    document = {"version": found.version, "home": home, "origin": origin}
-    return document, f"{found.version} ({home}, {origin})"
+    home, origin = runtime.candidate.home, runtime.candidate.origin
+    document = {"version": runtime.version, "home": home, "origin": origin}
+    return document, f"{runtime.version} ({home}, {origin})"
 
 
 SETTINGS = (

@@ -1,4 +1,4 @@
-"""`lakebed demo`: a guided run of a node, in a scratch folder."""
+"""`lakebed demo`: a guided tour of a node in a scratch folder."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from lakebed.cli.store_access import DAMAGED_EXIT_CODE
 from lakebed.cli.values import size_text
 from lakebed.node.demo.scale import EVENT_COUNT_MIN
 
-# What the demo uses is imported by the command: the help needs none of it.
+# Imported by the command: the help needs none of it.
 if TYPE_CHECKING:
     from lakebed.node.demo.summary import Summary
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class _Ended(BaseException):
-    """A signal came. `KeyboardInterrupt` would only end the job that runs just now."""
+    """A signal ends the demo. `KeyboardInterrupt` would only end the current job."""
 
 
 @app.command()
@@ -35,26 +35,32 @@ def demo(
     scratch: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Work in this new folder and keep it; else in one that is removed."
+            metavar="DIR", help="Use this new folder and keep it. Default: a temporary one."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same events.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The seed of the events.")] = 1,
     events: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=EVENT_COUNT_MIN, help="How many events are produced first, 300000."
+            metavar="N",
+            min=EVENT_COUNT_MIN,
+            help="The number of events to produce. Default: 300000.",
         ),
     ] = None,
 ) -> None:
-    """Start a node and use all of it: produce, consume, tier, land, query, kill, verify.
+    """Start a node and use it: produce, consume, tier, land, query, kill, verify.
 
-    It ends with counts that must agree; if some do not the exit code is 65. Without a Java what
-    needs Spark is left out, and told.
+    The demo ends with counts that must agree; the exit code is 65 if they do not. Without Java the
+    steps on Spark are skipped.
 
     \b
-    lakebed demo
-    lakebed demo --scratch lakebed-demo
-    lakebed --json demo --events 20000
+    Examples:
+      Run the demo:
+        lakebed demo
+      Keep its files:
+        lakebed demo --scratch lakebed-demo
+      Run a short demo with a JSON report:
+        lakebed --json demo --events 20000
     """
     from lakebed.base.runner import ThreadRunner
     from lakebed.cli.spark_watcher import TerminalWatcher
@@ -74,7 +80,7 @@ def demo(
 
 
 def end(output: Output, summary: Summary) -> None:
-    """Print it, and exit as it says."""
+    """Shows the summary; exits with 65 if counts disagree."""
     output.show(
         *(Value(name, value) for name, value in summary.document().items()),
         Text(""),
@@ -97,7 +103,7 @@ def end(output: Output, summary: Summary) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """The first signal ends the demo in good order; others do not disturb that."""
+    """The first signal stops the demo cleanly; further ones are ignored."""
     has_come = False
 
     def come(_number: int, _frame: FrameType | None) -> None:
@@ -107,15 +113,17 @@ def ended_by_signals() -> Iterator[None]:
             raise _Ended
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    # What is ignored (`nohup`) stays ignored.
-    before = {one: signal.getsignal(one) for one in numbers}
-    before = {one: kept for one, kept in before.items() if kept is not signal.SIG_IGN}
+    # Ignored signals (`nohup`) stay ignored.
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {
+        number: handler for number, handler in before.items() if handler is not signal.SIG_IGN
+    }
     for number in before:
         signal.signal(number, come)
     try:
         yield
     except BaseException:
-        if has_come:  # whatever ending it has brought about
+        if has_come:  # whatever the shutdown raised
             raise KeyboardInterrupt from None
         raise
     finally:
@@ -125,7 +133,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _sparks_errors(scratch: Path | None) -> Iterator[None]:
-    """In one line, and where Spark's log is, if it was kept."""
+    """Reports an error of Spark as its cause, with the path of Spark's log if that is kept."""
     from lakebed.base.errors import LakebedError
     from lakebed.cli.spark_causes import cause_of, is_sparks, with_log
     from lakebed.node.demo.landing import SPARK_LOG

@@ -1,4 +1,4 @@
-"""`--root`, `--ca-file` and `--json` on every command: they mean the same wherever they stand.
+"""`--root`, `--ca-file` and `--json` on every command, with the same meaning in every position.
 
 The top level documents them; the help of a command does not repeat them.
 """
@@ -17,7 +17,7 @@ from lakebed.cli.output import Output
 
 
 def accept_global_options(command: Any) -> None:
-    """Have a command, and all commands below it, take them too, but for those it has itself."""
+    """Adds the options to a command and to all commands below it, unless it has them itself."""
     own = {flag for parameter in command.params for flag in parameter.opts}
     command.params += [
         parameter for parameter in get_command(_APP).params if own.isdisjoint(parameter.opts)
@@ -54,8 +54,8 @@ def _options(
         typer.Option("--json", hidden=True, expose_value=False, callback=_set_json),
     ] = False,
 ) -> None:
-    """Never called: it only declares the options."""
+    """Declares the options; it is never called."""
 
 
-_APP = typer.Typer(add_completion=False)
+_APP = typer.Typer(add_completion=False, rich_markup_mode=None)
 _APP.command()(_options)

@@ -1,8 +1,8 @@
 """`lakebed group`: the consumer groups of topics.
 
-`list`, `describe`, `lag` and `dead-letters` only read: they take no lock, and while another process
-writes they report what its files say. The other commands ask the writer: the program that has the
-store open, or this one, which opens it.
+`list`, `describe`, `lag` and `dead-letters` take no lock, and while another process writes they
+report what its files say. The other commands are run by the process that has the store open, or by
+this one, which opens it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from lakebed.store.dead_letters import DeadLetter
     from lakebed.stroma.group import HeldRange
 
-LETTERS_MAX = 1000  # that are listed, unless another number is asked for
+LETTERS_MAX = 1000  # listed by default
 LEASES_MAX = 1000
 _VALUE_CHARACTERS_MAX = 60
 
 app = typer.Typer(
     add_completion=False,
-    help="Look at the consumer groups of topics, move them, and send dead letters back.",
+    rich_markup_mode=None,
+    help="Inspect consumer groups, reset their positions, and redrive dead letters.",
 )
 
 Place = Callable[["Partition"], int]
@@ -49,14 +50,18 @@ Place = Callable[["Partition"], int]
 def list_groups(
     context: typer.Context,
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="The topic's name; else all topics.")
+        str | None,
+        typer.Argument(metavar="[TOPIC]", help="The name of the topic. Default: all topics."),
     ] = None,
 ) -> None:
-    """List the groups, with how many messages each has not settled yet.
+    """List the groups with their lag: the number of unsettled messages.
 
     \b
-    lakebed group list
-    lakebed group list orders
+    Examples:
+      List all groups:
+        lakebed group list
+      List the groups of a topic:
+        lakebed group list orders
     """
     from lakebed.store.topics import REDRIVE_PREFIX
 
@@ -77,10 +82,12 @@ def list_groups(
 
 @app.command()
 def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None:
-    """Show a group: what it has settled, leased and not looked at yet, by partition.
+    """Show the state of a group by partition: settled, leased and unread messages.
 
     \b
-    lakebed group describe orders billing
+    Examples:
+      Describe a group:
+        lakebed group describe orders billing
     """
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
@@ -109,10 +116,12 @@ def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None
 
 @app.command()
 def lag(context: typer.Context, topic: TopicName, group: GroupName) -> None:
-    """Tell how many messages a group has not settled, by partition and in all.
+    """Show the number of unsettled messages of a group, by partition and in total.
 
     \b
-    lakebed group lag orders billing
+    Examples:
+      Show the lag of a group:
+        lakebed group lag orders billing
     """
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
@@ -139,11 +148,14 @@ def leases(
         int, typer.Option("--max", metavar="N", min=1, help="Print at most this many.")
     ] = LEASES_MAX,
 ) -> None:
-    """List the messages that consumers hold: until when, and how often they were delivered.
+    """List leased messages with their deadlines and delivery counts.
 
     \b
-    lakebed group leases orders billing
-    lakebed group leases orders billing --partition 0
+    Examples:
+      List all leases of a group:
+        lakebed group leases orders billing
+      List the leases of a partition:
+        lakebed group leases orders billing --partition 0
     """
     run = invocation(context)
     with _open_group(run, topic, group) as (_, opened):
@@ -168,13 +180,16 @@ def release(
         int | None, typer.Option(metavar="N", min=0, help="Only this message of the --partition.")
     ] = None,
 ) -> None:
-    """Take leases back from consumers that hold them, so that others get the messages at once.
+    """Release leases, so that other consumers get the messages at once.
 
-    A consumer that still works on such a message cannot ack it any more.
+    A consumer that still works on a released message can no longer acknowledge it.
 
     \b
-    lakebed group release orders billing
-    lakebed group release orders billing --partition 0 --offset 17
+    Examples:
+      Release all leases of a group:
+        lakebed group release orders billing
+      Release one message:
+        lakebed group release orders billing --partition 0 --offset 17
     """
     run = invocation(context)
     with _open_group(run, topic, group) as (_, opened):
@@ -193,42 +208,51 @@ def reset(
     topic: TopicName,
     group: GroupName,
     to_beginning: Annotated[
-        bool, typer.Option("--to-beginning", help="Everything there is, once more.")
+        bool, typer.Option("--to-beginning", help="Deliver all messages again.")
     ] = False,
-    to_end: Annotated[bool, typer.Option("--to-end", help="Only what comes from now on.")] = False,
+    to_end: Annotated[bool, typer.Option("--to-end", help="Deliver new messages only.")] = False,
     to_offset: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="This one of a --partition comes next.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="Continue at this offset of the --partition."),
     ] = None,
     to_time: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="The first that is not older: ISO 8601, or ms."),
+        typer.Option(
+            metavar="TIME",
+            help="Continue at the first message at or after this time: ISO 8601, or ms since 1970.",
+        ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(metavar="N", help="This one only; else all.")
+        int | None, typer.Option(metavar="N", help="Reset this partition only. Default: all.")
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Also a group that does not exist yet.")
+        bool, typer.Option("--create", help="Create the group if there is none.")
     ] = False,
 ) -> None:
-    """Move a group: everything before that place is settled, everything from there on comes again.
+    """Reset the position of a group.
+
+    Messages before the position are settled, and those from there on are delivered again.
 
     \b
-    lakebed group reset orders billing --to-beginning
-    lakebed group reset orders billing --to-offset 17 --partition 0
+    Examples:
+      Deliver everything again:
+        lakebed group reset orders billing --to-beginning
+      Continue at an offset:
+        lakebed group reset orders billing --to-offset 17 --partition 0
     """
     from lakebed.base.errors import InputError
 
     run = invocation(context)
     if [to_beginning, to_end, to_offset is not None, to_time is not None].count(True) != 1:
-        raise InputError("one of --to-beginning, --to-end, --to-offset and --to-time is needed")
+        raise InputError("give one of --to-beginning, --to-end, --to-offset and --to-time")
     moment_ms = None if to_time is None else parse_moment_ms(to_time)
 
-    def place(one: Partition) -> int:
+    def place(each: Partition) -> int:
         if moment_ms is not None:
-            return one.offset_for_time(moment_ms)
+            return each.offset_for_time(moment_ms)
         if to_offset is not None:
             return to_offset
-        return one.high_watermark() if to_end else one.start_offset()
+        return each.high_watermark() if to_end else each.start_offset()
 
     with _open_group(run, topic, group, create=create) as (target, opened):
         moved = _moved(
@@ -240,7 +264,7 @@ def reset(
         Value("partitions", objects(OFFSETS, moved.items())),
         Text(
             *(
-                f"{topic} {group}: partition {number} goes on at {offset}"
+                f"{topic} {group}: partition {number} continues at {offset}"
                 for number, offset in moved.items()
             )
         ),
@@ -253,19 +277,22 @@ def dead_letters(
     topic: TopicName,
     group: GroupName,
     redrive: Annotated[
-        bool, typer.Option("--redrive", help="Send them back to the partitions they came from.")
+        bool, typer.Option("--redrive", help="Send them back to their partitions.")
     ] = False,
     count_max: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=1, help="At most so many.")
+        int | None, typer.Option("--max", metavar="N", min=1, help="List or send back at most N.")
     ] = None,
 ) -> None:
-    """List messages that were delivered too often, or send them back.
+    """List the dead letters of a group: messages that were delivered too often. Or redrive them.
 
-    Sent back they are new messages, for all groups of the topic.
+    Redriven dead letters are new messages, for all groups of the topic.
 
     \b
-    lakebed group dead-letters orders billing
-    lakebed group dead-letters orders billing --redrive --max 100
+    Examples:
+      List dead letters:
+        lakebed group dead-letters orders billing
+      Send up to 100 of them back:
+        lakebed group dead-letters orders billing --redrive --max 100
     """
     run = invocation(context)
     if redrive:
@@ -294,13 +321,15 @@ def dead_letters(
 def delete(
     context: typer.Context, topic: TopicName, group: GroupName, yes: YesOption = False
 ) -> None:
-    """Forget a group with all it has acked, for good; asks for --yes.
+    """Delete a group and its acknowledgements. Needs --yes.
 
     \b
-    lakebed group delete orders billing --yes
+    Examples:
+      Delete a group:
+        lakebed group delete orders billing --yes
     """
     run = invocation(context)
-    require_yes(yes, what=f"this forgets what the group {group} of {topic} has acked")
+    require_yes(yes, what=f"this deletes the group {group} of {topic} with its acknowledgements")
     with open_topic_to_write(run, topic) as store:
         store.topics.open(topic).delete_group(group)
     run.output.show(
@@ -312,7 +341,7 @@ def delete(
 
 
 def require_group(topic: ReadableTopic, group: str) -> ReadableGroup:
-    """`NotFound` if the topic has no such group: none is created by asking for it."""
+    """`NotFound` if the topic has no such group. Creates none."""
     from lakebed.base.errors import NotFound
 
     if group not in topic.groups():
@@ -325,12 +354,16 @@ def _row(topic: ReadableTopic, group: str) -> GroupRow:
 
     count = topic.partition_count
     try:
-        found = topic.group(group).describe().values()
+        partitions = topic.group(group).describe().values()
     except DataError as error:
-        # One damaged group hides none of the others.
+        # One damaged group does not hide the others.
         return GroupRow(topic.name, group, count, None, None, str(error))
     return GroupRow(
-        topic.name, group, count, sum(one.lag for one in found), sum(one.in_flight for one in found)
+        topic.name,
+        group,
+        count,
+        sum(each.lag for each in partitions),
+        sum(each.in_flight for each in partitions),
     )
 
 
@@ -338,7 +371,7 @@ def _row(topic: ReadableTopic, group: str) -> GroupRow:
 def _open_group(
     run: Invocation, topic: str, group: str, *, create: bool = False
 ) -> Iterator[tuple[Topic, Group]]:
-    """Both for writing; `NotFound` if there is no such group, and none is made by mistake."""
+    """Opens both for writing; `NotFound` if there is no such group, unless `create`."""
     with open_topic_to_write(run, topic) as store:
         target = store.topics.open(topic)
         if not create:
@@ -354,21 +387,23 @@ def _moved(
     partition: int | None,
     needs_partition: bool,
 ) -> dict[int, int]:
-    """Where the group goes on, by partition."""
+    """Moves the group; returns its new offsets by partition."""
     from lakebed.base.errors import InputError
 
     if partition is None and needs_partition and topic.partition_count > 1:
-        raise InputError(f"{topic.name} has {topic.partition_count} partitions: of which is it?")
+        raise InputError(
+            f"--to-offset: {topic.name} has {topic.partition_count} partitions: give a --partition"
+        )
     chosen = topic.partitions if partition is None else [topic.partition(partition)]
-    # First all places: one that is wrong moves nothing.
-    places = {one.number: place(one) for one in chosen}
+    # All offsets first: if one is wrong, nothing is moved.
+    places = {each.number: place(each) for each in chosen}
     for number, offset in places.items():
         group.seek(offset, partition=number)
     return places
 
 
 class GroupRow(NamedTuple):
-    """One group of one topic; `problem` is why nothing is known of it."""
+    """One group of one topic; `problem` is why its state is not known."""
 
     topic: str
     group: str
@@ -392,7 +427,7 @@ def _offsets_text(lease: HeldRange) -> str:
 
 
 def _beginning(data: bytes) -> str:
-    """As far as it is text."""
+    """The first characters of a key or value."""
     text = data[:_VALUE_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
     return text + ("…" if len(data) > _VALUE_CHARACTERS_MAX else "")
 

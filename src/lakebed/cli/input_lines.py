@@ -1,8 +1,8 @@
-"""Records from lines: cut from a stream in batches, each line a record, its newline removed.
+"""Reads standard input and files as lines, and records from them: one per line, without newline.
 
-Memory is bounded by the largest record and one read. What is available is handed on at once, so
-that a slow stream is not kept waiting for a batch to fill. A line that cannot be a record ends it
-with its number, and not before the lines in front of it were handed on.
+Memory is bounded by the largest record and one read. Available lines are yielded at once, so that a
+slow stream does not wait for a batch to fill. A line that cannot be a record raises an error with
+its number, after the lines before it were yielded.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ READ_BYTES = 1 * MIB
 _SLICE_S = 0.25
 
 Read = Callable[[int], bytes]
-"""At most that many bytes, at least one, or none at the end."""
+"""Returns at most that many bytes, at least one, or none at the end."""
 
 
 class BadLine(InputError):
-    """A line or a file that cannot be a record; what stands before it was handed on."""
+    """A line or a file that cannot be a record; the ones before it were yielded."""
 
 
 def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iterator[list[bytes]]:
-    """Batches of records, none empty; `source` is where the lines are from, for errors."""
+    """Yields batches of records, none empty; errors name the `source` of the lines."""
     place = f"{source}: line" if source else "line"
-    number = 0  # of lines handed on
+    number = 0  # of lines yielded
     for lines in cut_lines(read, line_bytes_max=record_bytes_max):
         good = _good_count(lines, record_bytes_max)
         if good:
@@ -42,8 +42,8 @@ def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iter
 
 
 def cut_lines(read: Read, *, line_bytes_max: int) -> Iterator[list[bytes]]:
-    """Lines without their newlines; one that grows too long is the last, and not all of it."""
-    rest: list[bytes] = []  # of a line whose end was not read yet
+    """Yields lines without newlines; a line that is too long is yielded incomplete, as the last."""
+    rest: list[bytes] = []  # of a line whose end has not been read
     rest_bytes = 0
     while chunk := read(READ_BYTES):
         first, *others = chunk.split(b"\n")
@@ -59,7 +59,7 @@ def cut_lines(read: Read, *, line_bytes_max: int) -> Iterator[list[bytes]]:
 
 
 def whole_file(file: File, *, record_bytes_max: int) -> bytes:
-    """All of a file as one record."""
+    """Reads a whole file as one record."""
     size = file.size()
     if not 0 < size <= record_bytes_max:
         raise _refusal(f"{file.path}: the file", size, record_bytes_max)
@@ -67,7 +67,7 @@ def whole_file(file: File, *, record_bytes_max: int) -> bytes:
 
 
 def reads_of(file: File) -> Read:
-    """Reads a file from its start on."""
+    """Returns a function that reads a file from its start."""
     offset = 0
 
     def read(length: int) -> bytes:
@@ -80,9 +80,9 @@ def reads_of(file: File) -> Read:
 
 
 def standard_input(interrupts: HeldInterrupts) -> Read:
-    """Reads what is there, and waits only if nothing is; an interrupt ends the waiting.
+    """Returns a function that reads available bytes and waits only if there are none.
 
-    Nothing, if it was closed all along.
+    An interrupt ends the wait. If standard input is closed, it reads nothing.
     """
     if sys.stdin is None:
         return io.BytesIO().read
@@ -99,8 +99,8 @@ def standard_input(interrupts: HeldInterrupts) -> Read:
 
 
 def _wait_for(stream: io.BufferedReader) -> None:
-    """A signal that comes just before this thread blocks is handled only when it wakes: so it
-    wakes now and then, or an interrupt could be lost."""
+    """Waits for input. It wakes regularly, because a signal that arrives just before the thread
+    blocks is handled only when it wakes."""
     try:
         descriptor = stream.fileno()
     except io.UnsupportedOperation:
@@ -110,7 +110,7 @@ def _wait_for(stream: io.BufferedReader) -> None:
 
 
 def _good_count(lines: list[bytes], record_bytes_max: int) -> int:
-    """How many lines, from the first on, can be records."""
+    """The number of lines before the first that cannot be a record."""
     for index, line in enumerate(lines):
         if not 0 < len(line) <= record_bytes_max:
             return index
@@ -119,5 +119,5 @@ def _good_count(lines: list[bytes], record_bytes_max: int) -> int:
 
 def _refusal(what: str, size: int, record_bytes_max: int) -> BadLine:
     if not size:
-        return BadLine(f"{what} is empty, a record has at least one byte")
-    return BadLine(f"{what} is longer than a record can be, which is {record_bytes_max} bytes")
+        return BadLine(f"{what} is empty: a record has at least one byte")
+    return BadLine(f"{what} is longer than the maximum record of {record_bytes_max} bytes")

@@ -1,4 +1,4 @@
-"""What every command is given: where the store is, and the output."""
+"""The context of a command: where its store is, and its output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Invocation:
         return resolve_place(self.root_option, environment=os.environ, ca_file=self.ca_file)
 
     def local_root(self, what: str = "") -> Root:
-        """For a command, or an option of it, that works on files; `Usage` if they are elsewhere."""
+        """The root of a command or option that works on files; `Usage` if the store is at a URL."""
         return self.place.local(what or self.command)
 
     @property
@@ -49,7 +49,7 @@ class Invocation:
 
 
 def invocation(context: typer.Context) -> Invocation:
-    """The invocation that the top level left in the context."""
+    """Returns the invocation that the top level put into the context."""
     run = context.obj
     assert isinstance(run, Invocation)
     return replace(run, command=context.command_path)
@@ -58,10 +58,10 @@ def invocation(context: typer.Context) -> Invocation:
 def resolve_place(
     option: str | None, *, environment: Mapping[str, str], ca_file: Path | None = None
 ) -> Place:
-    """Where the option says, else the environment, else the default; an empty variable is unset."""
+    """Returns the place that the option, the environment or the default names, in that order."""
     if option is not None:
         if not option:
-            raise BadName("--root is empty, expected a folder or a URL")
+            raise BadName("--root is empty: give a folder or a URL")
         return _place(option, origin=ROOT_OPTION, ca_file=ca_file)
     variable = environment.get(ROOT_VARIABLE, "")
     if variable:
@@ -72,9 +72,9 @@ def resolve_place(
 def _place(text: str, *, origin: str, ca_file: Path | None) -> Place:
     if "://" not in text:
         if ca_file is not None:
-            raise InputError("--ca-file is for https:// URLs, and the root is a folder")
+            raise InputError(f"--ca-file is for https:// URLs, and {text} is a folder")
         return Root(path=Path(text), origin=origin)
     from lakebed.client.address import address_of
 
-    address_of(text, ca_file=ca_file)  # a URL that is wrong is reported before anything is done
+    address_of(text, ca_file=ca_file)  # reports a bad URL before anything is done
     return Node(url=text, origin=origin, ca_file=ca_file)

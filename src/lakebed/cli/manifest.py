@@ -1,7 +1,7 @@
-"""`lakebed manifest`: what the manifest log of a log says of its segments.
+"""`lakebed manifest`: the manifest log of a log, which records every change of its segments.
 
-All commands only read: they take no lock, change nothing, and work beside a writer and after a
-crash. They see what is committed, which a writer's own state is ahead of by 250 ms at most.
+The commands take no lock, change nothing, and work while another process writes and after a crash.
+They see what is committed; a writer's own state is at most 250 ms ahead of that.
 """
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ LIMIT_DEFAULT = 1000
 LIMIT_MAX = 1_000_000
 _U64_MAX = (1 << 64) - 1
 
-app = typer.Typer(add_completion=False, help="Look into the manifest log of a log, and verify it.")
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Inspect and verify the manifest log of a log.",
+)
 
 LogName = Annotated[
-    str, typer.Argument(metavar="LOG", help="The log's name, or its stream id: 16 hex digits.")
+    str,
+    typer.Argument(metavar="LOG", help="The name of the log, or its stream id of 16 hex digits."),
 ]
 
 
@@ -44,31 +49,43 @@ def inspect(
     context: typer.Context,
     log: LogName,
     chunk: Annotated[
-        int | None, typer.Option(metavar="N", min=0, max=_U64_MAX, help="Records of this chunk.")
+        int | None,
+        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Show the records of this chunk."),
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="POSITION", help="Records from 3:64, say, on.")
+        str | None,
+        typer.Option(
+            "--from", metavar="POSITION", help="Start at this position, for example 3:64."
+        ),
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=LIMIT_MAX, help="At most so many records.")
+        int, typer.Option(metavar="N", min=1, max=LIMIT_MAX, help="Show at most N records.")
     ] = LIMIT_DEFAULT,
     type_name: Annotated[
         str | None,
-        typer.Option("--type", metavar="NAME", help="Records of this type: SealSegment, or 1."),
+        typer.Option(
+            "--type",
+            metavar="NAME",
+            help="Show records of this type, for example SealSegment or 1.",
+        ),
     ] = None,
     segment: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Records about this segment."),
+        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Show records of this segment."),
     ] = None,
 ) -> None:
-    """List the chunks, the snapshots and the records, with damage where it is.
+    """List the chunks, snapshots and records of a manifest log, and mark damage with !!.
 
-    Every good record of a damaged chunk is shown; !! marks what is wrong, and the exit code is 65.
+    Undamaged records of a damaged chunk are shown too. The exit code is 65 if there is damage.
 
     \b
-    lakebed manifest inspect orders
-    lakebed manifest inspect orders --type SealSegment --limit 20
-    lakebed manifest inspect 00f1c2a0b3d4e5f6 --from 3:64
+    Examples:
+      List everything:
+        lakebed manifest inspect orders
+      List the first 20 seals:
+        lakebed manifest inspect orders --type SealSegment --limit 20
+      Continue at a position, by stream id:
+        lakebed manifest inspect 00f1c2a0b3d4e5f6 --from 3:64
     """
     from lakebed.base.errors import InputError
     from lakebed.cli.manifest_records import (
@@ -84,21 +101,21 @@ def inspect(
 
     run = invocation(context)
     if chunk is not None and start is not None:
-        raise InputError("--chunk and --from exclude each other")
+        raise InputError("--chunk and --from cannot be combined: give one of them")
     position = None if start is None else parse_position(start)
     record_type = None if type_name is None else parse_type(type_name)
     with open_to_read(run) as store:
         inspected = _look(require_manifest_log(store, log))
         first = chunk if position is None else position.chunk_index
         _require_chunk(inspected, first, is_exact=chunk is not None)
-        found = entries(inspected.manifest.reader, start=position, chunk_index=chunk)
-        wanted = _wanted(found, type_number=record_type, segment_id=segment)
-        inspected.shown = list(islice(wanted, limit))
-        inspected.following = next(wanted, None)
+        all_entries = entries(inspected.manifest.reader, start=position, chunk_index=chunk)
+        matching = _matching(all_entries, type_number=record_type, segment_id=segment)
+        inspected.shown = list(islice(matching, limit))
+        inspected.following = next(matching, None)
     manifest, following, shown = inspected.manifest, inspected.following, inspected.shown
     snapshots = inspected.snapshots
     counts = {
-        "of a type that is not known": inspected.unknown_count,
+        "of an unknown type": inspected.unknown_count,
         "with flags": inspected.flagged_count,
     }
     run.output.show(
@@ -110,8 +127,10 @@ def inspect(
         Value("snapshots", [snapshot_object(facts) for facts in snapshots]),
         Text(*([""] if snapshots else [])),
         Rows("", SNAPSHOTS, snapshots, hides_empty=True),
-        Value("records", [entry_object(one) for one in shown if not isinstance(one, Damaged)]),
-        Value("damages", [entry_object(one) for one in shown if isinstance(one, Damaged)]),
+        Value(
+            "records", [entry_object(entry) for entry in shown if not isinstance(entry, Damaged)]
+        ),
+        Value("damages", [entry_object(entry) for entry in shown if isinstance(entry, Damaged)]),
         Value("unknown_records", inspected.unknown_count),
         Value("flagged_records", inspected.flagged_count),
         Value("ignored_files", inspected.ignored),
@@ -128,28 +147,30 @@ def inspect(
 
 @app.command()
 def verify(context: typer.Context, log: LogName) -> None:
-    """Check every checksum, and that chunks, snapshots, segments and their copies agree.
+    """Verify every checksum, and that chunks, snapshots, segments and their copies agree.
 
-    The exit code is 65 if anything is torn, corrupt or lost. Notes are no damage: what a writer has
-    not committed yet, or what a crash took back and the next writer will record. Tier 2 is asked
-    for every object that should be there; if it does not answer, the exit code is 75 or 77.
+    The exit code is 65 if anything is torn, corrupt or lost. Notes are not damage: changes that a
+    writer has not committed yet, or that a crash undid and the next writer will record. Every
+    recorded object is looked up in Tier 2; if that fails, the exit code is 75 or 77.
 
     \b
-    lakebed manifest verify orders
+    Examples:
+      Verify the manifest log of a log:
+        lakebed manifest verify orders
     """
     run = invocation(context)
     with quiet("lakebed.aof.tiers"), open_to_read(run) as store, Progress("verify") as progress:
-        found = require_manifest_log(store, log)
+        manifest = require_manifest_log(store, log)
         report = store.maintenance.verify_manifest(log, progress=progress.update)
     lines = [str(problem) for problem in report.problems]
     lines += [f"note: {note}" for note in report.notes]
     if not report.problems:
-        lines.append(f"{found.log}: {_counts(report)}, all whole")
-    run.output.show(Item(MANIFEST_LOG, found), Item(MANIFEST_REPORT, report), Text(*lines))
+        lines.append(f"{manifest.log}: {_counts(report)}, all whole")
+    run.output.show(Item(MANIFEST_LOG, manifest), Item(MANIFEST_REPORT, report), Text(*lines))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
     if report.unreached is not None:
-        raise advised(report.unreached, found.log)
+        raise advised(report.unreached, manifest.log)
 
 
 @app.command()
@@ -157,13 +178,16 @@ def history(
     context: typer.Context,
     log: LogName,
     segment: Annotated[
-        int, typer.Argument(metavar="SEGMENT", min=0, max=_U64_MAX, help="A segment's number.")
+        int,
+        typer.Argument(metavar="SEGMENT", min=0, max=_U64_MAX, help="The number of the segment."),
     ],
 ) -> None:
-    """Tell what happened to one segment, step by step.
+    """Show the recorded history of one segment.
 
     \b
-    lakebed manifest history orders 3
+    Examples:
+      Show the history of segment 3:
+        lakebed manifest history orders 3
     """
     from lakebed.base.errors import NotFound
     from lakebed.cli.manifest_records import HISTORY, step_object, timeline
@@ -172,20 +196,20 @@ def history(
 
     run = invocation(context)
     with open_to_read(run) as store:
-        found = require_manifest_log(store, log)
+        manifest = require_manifest_log(store, log)
         try:
-            steps = segment_history(found.reader, segment)
+            steps = segment_history(manifest.reader, segment)
         except NotFound as error:
-            raise NotFound(f"{found.log}: {error}") from None
+            raise NotFound(f"{manifest.log}: {error}") from None
     moments = list(timeline(steps))
     run.output.show(
-        Item(MANIFEST_LOG, found),
+        Item(MANIFEST_LOG, manifest),
         Value("segment_id", segment),
         Value("steps", [step_object(moment) for moment in moments]),
-        Text(f"{title(found)}, segment {segment}", ""),
+        Text(f"{title(manifest)}, segment {segment}", ""),
         Rows("", HISTORY, moments),
     )
-    if found.damage is not None or any(isinstance(step, Damaged) for step in steps):
+    if manifest.damage is not None or any(isinstance(step, Damaged) for step in steps):
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
@@ -198,17 +222,21 @@ def state(
         typer.Option(
             "--as-of",
             metavar="WHEN",
-            help="A position, before whose record it was: 3:64; or a time: ISO 8601, or ns since "
-            "1970. Else now.",
+            help="The state before the record at a position, for example 3:64, or at a time: "
+            "ISO 8601, or ns since 1970. Default: now.",
         ),
     ] = None,
 ) -> None:
-    """Show what is known of every segment, now or at an earlier moment.
+    """Show the recorded state of all segments, now or at an earlier moment.
 
     \b
-    lakebed manifest state orders
-    lakebed manifest state orders --as-of 2025-01-31T12:00:00Z
-    lakebed manifest state orders --as-of 3:64
+    Examples:
+      Show the state now:
+        lakebed manifest state orders
+      Show the state at a time:
+        lakebed manifest state orders --as-of 2025-01-31T12:00:00Z
+      Show the state before a record:
+        lakebed manifest state orders --as-of 3:64
     """
     from lakebed.cli.manifest_states import STATES, problems_of, totals_of, totals_text
     from lakebed.cli.manifest_text import moment_columns, time_text
@@ -216,10 +244,10 @@ def state(
     run = invocation(context)
     moment = None if as_of is None else _moment(as_of)
     with open_to_read(run) as store:
-        found = require_manifest_log(store, log)
-        replayed = _replayed(found, moment)
+        manifest = require_manifest_log(store, log)
+        replayed = _replayed(manifest, moment)
     index, snapshot = replayed.index, replayed.snapshot
-    problems, deletes = problems_of(found, replayed), list(index.pending_deletes)
+    problems, deletes = problems_of(manifest, replayed), list(index.pending_deletes)
     state_moment = {
         "position": str(replayed.end),
         **object_of(moment_columns("time", lambda index: index.last_timestamp_ms), index),
@@ -227,9 +255,9 @@ def state(
         "records_replayed": replayed.record_count,
     }
     run.output.show(
-        Item(MANIFEST_LOG, found),
+        Item(MANIFEST_LOG, manifest),
         Value("as_of", state_moment),
-        Text(f"{title(found)}, as of {replayed.end}, {time_text(index.last_timestamp_ms)}", ""),
+        Text(f"{title(manifest)}, as of {replayed.end}, {time_text(index.last_timestamp_ms)}", ""),
         Rows("segments", STATES, list(index.segments())),
         Text("", *(f"pending delete: {key}" for key in deletes)),
         Value("pending_deletes", deletes),
@@ -241,37 +269,41 @@ def state(
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-def _look(found: ReadableManifestLog) -> Inspected:
-    """Everything but the records."""
+def _look(manifest: ReadableManifestLog) -> Inspected:
+    """Reads everything but the records."""
     from lakebed.cli.manifest_records import Inspected
     from lakebed.store.manifest_survey import ignored_names, survey_chunks, survey_snapshots
 
     return Inspected(
-        found,
-        chunks=[looked.facts for looked in survey_chunks(found.reader)],
-        snapshots=list(survey_snapshots(found.reader)),
-        ignored=ignored_names(found.reader),
+        manifest,
+        chunks=[looked.facts for looked in survey_chunks(manifest.reader)],
+        snapshots=list(survey_snapshots(manifest.reader)),
+        ignored=ignored_names(manifest.reader),
     )
 
 
 def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -> None:
-    """`NotFound` for a chunk, or a place, that is not there."""
+    """`NotFound` if the chunk, or with a position every later chunk, does not exist."""
     from lakebed.base.errors import NotFound
 
     indexes = [facts.chunk_index for facts in inspected.chunks]
-    if chunk is None or chunk in indexes or (not is_exact and any(chunk <= one for one in indexes)):
+    if (
+        chunk is None
+        or chunk in indexes
+        or (not is_exact and any(chunk <= index for index in indexes))
+    ):
         return
-    span = f"they are {indexes[0]} to {indexes[-1]}" if indexes else "there is none"
+    span = f"it has chunks {indexes[0]} to {indexes[-1]}" if indexes else "it has none"
     raise NotFound(f"{inspected.manifest.log}: its manifest log has no chunk {chunk}; {span}")
 
 
-def _wanted(
-    found: Iterator[Entry], *, type_number: int | None, segment_id: int | None
+def _matching(
+    entries: Iterator[Entry], *, type_number: int | None, segment_id: int | None
 ) -> Iterator[Entry]:
-    """What was asked for; damage always, for it may hide what was."""
+    """Filters records; damage always passes, because it may hide matching records."""
     from lakebed.store.manifest_survey import Damaged
 
-    for entry in found:
+    for entry in entries:
         if isinstance(entry, Damaged) or (
             type_number in (None, entry.record.type_number)
             and segment_id in (None, entry.record.segment_id)
@@ -289,18 +321,18 @@ def _moment(text: str) -> Moment:
     return Moment(timestamp_ms=parse_moment_ns(text) // NS_PER_MS)
 
 
-def _replayed(found: ReadableManifestLog, moment: Moment | None) -> ReplayResult:
+def _replayed(manifest: ReadableManifestLog, moment: Moment | None) -> ReplayResult:
     from lakebed.base.errors import NotFound
     from lakebed.cli.manifest_text import time_text
     from lakebed.store.manifest_moments import BeforeHistory, state_as_of
 
     try:
-        return state_as_of(found.reader, moment)
+        return state_as_of(manifest.reader, moment)
     except BeforeHistory as error:
         when = time_text(error.beginning.timestamp_ms)
-        raise NotFound(f"{found.log}: {error}, {when}") from None
+        raise NotFound(f"{manifest.log}: {error}, {when}") from None
     except NotFound as error:
-        raise NotFound(f"{found.log}: {error}") from None
+        raise NotFound(f"{manifest.log}: {error}") from None
 
 
 def _counts(report: ManifestReport) -> str:

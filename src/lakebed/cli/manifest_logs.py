@@ -1,4 +1,4 @@
-"""The manifest log that a command asks for, by the log's name or its stream id."""
+"""Finds the manifest log that a command names, by the log's name or its stream id."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
     manifest = store.manifest_log(log)
     if manifest is None:
         raise NotFound(
-            f"{log}: there is no manifest log: "
-            "nobody has opened the log for writing since logs have one"
+            f"log {log} has no manifest log: it was not opened for writing since the upgrade to a "
+            "version with manifest logs"
         )
     reader = manifest.reader
     if not reader.chunk_indexes() and not reader.snapshot_ids():
@@ -38,14 +38,14 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
 
 
 def title(manifest: ReadableManifestLog) -> str:
-    """How every report about it begins."""
+    """The first line of every report on it."""
     state = ", switched off" if manifest.is_enabled is False else ""
     return f"{manifest.log}: stream {manifest.stream}{state}"
 
 
 def _why_empty(store: ReadableStore, manifest: ReadableManifestLog) -> str:
     if manifest.is_enabled is False:
-        return "its manifest log is switched off and has nothing in it"
+        return "its manifest log is switched off and empty"
     if store.open_log(manifest.log).segments():
-        return "nothing is in its manifest log; its segments are recorded when it is next written"
-    return "nothing is in its manifest log yet"
+        return "its manifest log is empty; opening the log for writing records its segments"
+    return "its manifest log is still empty"

@@ -1,4 +1,4 @@
-"""What `lakebed manifest inspect` and `history` report: chunks, snapshots and records."""
+"""The reports of `lakebed manifest inspect` and `history`: chunks, snapshots and records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakebed.store.manifest_survey import ChunkFacts, Damaged, Entry, SnapshotFa
 
 @dataclass
 class Inspected:
-    """What one `inspect` found."""
+    """The contents of a manifest log, as far as `inspect` shows them."""
 
     manifest: ReadableManifestLog
     chunks: list[ChunkFacts] = field(default_factory=list)
@@ -101,7 +101,7 @@ def _mark(facts: ChunkFacts | SnapshotFacts) -> str:
 
 
 def _record_cell(cell: str) -> Column:
-    """A column of the table that only records have."""
+    """A column of the table that is empty for damage."""
     texts = {
         "time": lambda record: time_text(record.timestamp_ms),
         "segment": lambda record: segment_text(record.segment_id),

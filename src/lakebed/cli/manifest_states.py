@@ -1,4 +1,4 @@
-"""What `lakebed manifest state` reports of segments, by what their manifest log says."""
+"""The report of `lakebed manifest state`: the recorded state of segments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TIERS = {0: Residency.TIER0, 1: Residency.TIER1, 2: Residency.TIER2}
 
 
 class TierTotal(NamedTuple):
-    """What one tier has."""
+    """The segments and bytes in one tier."""
 
     segments: int
     bytes: int
 
 
 def problems_of(manifest: ReadableManifestLog, replayed: ReplayResult) -> list[str]:
-    """Whatever makes it doubtful that the state is as shown."""
+    """Lists everything that makes the state doubtful."""
     problems = [] if manifest.damage is None else [manifest.damage]
     problems += replayed.problems
     for damage in replayed.damages:
@@ -69,7 +69,7 @@ def tiers_of(state: SegmentState) -> list[int]:
 
 
 def condition_words(state: SegmentState) -> list[str]:
-    """`open` or `sealed` (which implies that it was opened), and what is wrong."""
+    """`open` or `sealed`, and further conditions."""
     names = flag_names(state.condition, Condition)
     first = "not opened" if not state.is_opened else "sealed" if state.is_sealed else "open"
     return [first, *(name for name in names if name not in ("opened", "sealed"))]
@@ -86,7 +86,7 @@ def _failure_words(state: SegmentState) -> list[str]:
 
 
 def _if_sealed(field: str, heading: str) -> Column:
-    """A column of the table that only a sealed segment has."""
+    """A column of the table that is empty until the segment is sealed."""
     return Column("", lambda state: getattr(state, field) if state.is_sealed else None, heading)
 
 

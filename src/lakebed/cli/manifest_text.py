@@ -1,4 +1,4 @@
-"""What the records and flags of a manifest log mean, in words; its numbers as people read them."""
+"""The records, flags and numbers of a manifest log in words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _REASONS = {
 
 
 def record_words(record: ManifestRecord) -> str:
-    """What happened."""
+    """Describes a record in words."""
     words = payload_words(record.payload)
     return f"{words} (flags {record.flags:#06x})" if record.flags else words
 
@@ -99,7 +99,7 @@ def payload_words(payload: Payload) -> str:
 
 
 def payload_members(payload: Payload) -> dict[str, object]:
-    """The fields of a payload, as JSON has them: checksums and bytes as hex digits."""
+    """The fields of a payload for JSON: checksums and bytes as hex digits."""
     fields: dict[str, object] = {}
     for name, value in payload._asdict().items():
         if isinstance(value, bytes):
@@ -113,7 +113,7 @@ def payload_members(payload: Payload) -> dict[str, object]:
 
 
 def parse_type(text: str) -> int:
-    """A type's number, from its name in any spelling, or from the number itself."""
+    """Parses the name of a record type, in any spelling, or its number; returns the number."""
     wanted = text.replace("-", "").replace("_", "").lower()
     for kind in RecordType:
         if wanted == kind.name.replace("_", "").lower():
@@ -121,7 +121,7 @@ def parse_type(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 1 << 16:
         return int(text)
     names = ", ".join(kind.name.title().replace("_", "") for kind in RecordType)
-    raise InputError(f"not a type of records: {shown(text)}; it is a number, or one of {names}")
+    raise InputError(f"{shown(text)} is not a record type: give a number, or one of {names}")
 
 
 def reason_text(code: int) -> str:
@@ -129,14 +129,14 @@ def reason_text(code: int) -> str:
 
 
 def flag_names(value: int, kind: type[IntFlag]) -> list[str]:
-    """The flags that are set, and the rest as a number if there are others."""
+    """Names of the flags that are set; unknown flags as a number."""
     names = [flag.name.replace("_", " ").lower() for flag in kind if flag.name and value & flag]
     rest = value & ~sum(flag.value for flag in kind)
     return [*names, hex(rest)] if rest else names
 
 
 def time_text(time_ms: int) -> str:
-    """ISO 8601; what is no time of ours, for bytes can be damaged, as the number it is."""
+    """Formats a time as ISO 8601; one that is out of range, by damage, as a number."""
     if not time_ms:
         return "-"
     return moment_ms_text(time_ms) if time_ms <= _TIME_MS_MAX else f"{time_ms} ms"
@@ -151,7 +151,7 @@ def crc_text(crc64: int) -> str:
 
 
 def moment_columns(key: str, source: Callable[[Any], int]) -> tuple[Column, Column]:
-    """A time in a document: as text and as ms since 1970; null if there is none."""
+    """A time as two members: text, and ms since 1970; null if there is none."""
 
     def text(row: object) -> str | None:
         time_ms = source(row)

@@ -1,9 +1,9 @@
-"""Messages from lines: cut from a stream in batches, each line a message, its newline removed.
+"""Reads messages from lines in batches: one message per line, its newline removed.
 
 An empty line is an empty message. With a separator a line is a key and a value. Memory is bounded
-by the largest message and one read. What is available is handed on at once, so that a slow stream
-is not kept waiting for a batch to fill. A line that cannot be a message ends it with its number,
-and not before the lines in front of it were handed on.
+by the largest message and one read. Available lines are yielded at once, so that a slow stream does
+not wait for a batch to fill. A line that cannot be a message raises an error with its number, after
+the lines before it were yielded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakebed.cli.input_lines import BadLine, Read, cut_lines
 
 
 class Messages(NamedTuple):
-    """Some of them, at least one; `keys` is None if none has one."""
+    """At least one message; `keys` is None if none has a key."""
 
     keys: list[bytes] | None
     values: list[bytes | None]  # None deletes its key
@@ -24,7 +24,7 @@ class Messages(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LineFormat:
-    """How a line becomes a message."""
+    """How a line is parsed."""
 
     message_bytes_max: int  # of key and value together
     separator: bytes | None = None  # between key and value
@@ -36,9 +36,9 @@ class LineFormat:
 
 
 def message_batches(read: Read, line_format: LineFormat, *, source: str = "") -> Iterator[Messages]:
-    """Batches of messages; `source` is where the lines are from, for errors."""
+    """Yields batches of messages; errors name the `source` of the lines."""
     place = f"{source}: line" if source else "line"
-    number = 0  # of lines handed on
+    number = 0  # of lines yielded
     for lines in cut_lines(read, line_bytes_max=line_format.line_bytes_max):
         good = _good_count(lines, line_format)
         if good:
@@ -49,7 +49,7 @@ def message_batches(read: Read, line_format: LineFormat, *, source: str = "") ->
 
 
 def _good_count(lines: list[bytes], line_format: LineFormat) -> int:
-    """How many lines, from the first on, can be messages."""
+    """The number of lines before the first that cannot be a message."""
     for index, line in enumerate(lines):
         is_too_long = len(line) > line_format.line_bytes_max
         if is_too_long or (line_format.separator is not None and line_format.separator not in line):
@@ -59,7 +59,7 @@ def _good_count(lines: list[bytes], line_format: LineFormat) -> int:
 
 def _problem(line: bytes, line_format: LineFormat) -> str:
     if len(line) > line_format.line_bytes_max:
-        return f"is longer than a message can be, which is {line_format.message_bytes_max} bytes"
+        return f"is longer than the maximum message of {line_format.message_bytes_max} bytes"
     return "has no key separator"
 
 

@@ -1,8 +1,8 @@
-"""How messages are printed: as lines, with what is asked for before them, or as JSON.
+"""Prints messages as lines, optionally with columns before them, or as JSON.
 
-As a line a message is its value and a newline, whatever bytes it has. As JSON it is one object on a
-line of its own, so that a topic of any length can be read as it comes; a key or a value that is not
-UTF-8 is given as `key_base64` or `value_base64`.
+A line is the value, unchanged, and a newline. As JSON a message is one object on a line of its own,
+so that a topic of any length can be processed as a stream; a key or a value that is not UTF-8 is
+`key_base64` or `value_base64`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # what the help shows needs no engine
 
 
 class Show(Enum):
-    """What may stand before a message, with a tab behind it."""
+    """Columns that can precede a message."""
 
     OFFSETS = "offsets"
     TIMES = "times"
@@ -32,7 +32,7 @@ class Show(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How a message becomes a line."""
+    """How a message is printed as a line."""
 
     show: Sequence[Show] = ()
     key_separator: bytes | None = None  # None: keys are not printed
@@ -40,16 +40,16 @@ class Shape:
 
 
 class MessagePrinter:
-    """Prints to one output."""
+    """Prints messages to one output."""
 
     def __init__(self, output: Output, shape: Shape) -> None:
         self._output = output
         self._shape = shape
-        # In one order, however they were asked for.
+        # In the order of the class, not of the options.
         self._show = [column for column in Show if column in set(shape.show)]
 
     def batch(self, partition: int, batch: MessageBatch) -> None:
-        """Print many; the plain form copies values once and makes no messages."""
+        """Prints many messages; plain values are copied once, without making messages."""
         if self._output.as_json or self._show or self._shape.key_separator is not None:
             self._output.write(b"".join(self._shown(partition, message) for message in batch))
             return
@@ -59,7 +59,9 @@ class MessagePrinter:
         self._output.write(b"".join(parts))
 
     def leased(self, messages: Iterable[LeasedMessage]) -> None:
-        self._output.write(b"".join(self._shown(one.partition, one) for one in messages))
+        self._output.write(
+            b"".join(self._shown(message.partition, message) for message in messages)
+        )
 
     def _shown(self, partition: int, message: Message | LeasedMessage) -> bytes:
         if self._output.as_json:
@@ -77,7 +79,7 @@ class MessagePrinter:
 
 
 def message_members(partition: int, message: Message | LeasedMessage) -> dict[str, object]:
-    """One message, for JSON."""
+    """The members of a message in JSON."""
     document: dict[str, object] = {
         "partition": partition,
         "offset": message.offset,
@@ -93,7 +95,7 @@ def message_members(partition: int, message: Message | LeasedMessage) -> dict[st
 
 
 def _bytes_members(name: str, data: bytes | None) -> dict[str, object]:
-    """Text if it is UTF-8, and null if there is none."""
+    """Text if it is UTF-8, else base64; null if there is none."""
     try:
         return {name: None if data is None else data.decode("utf-8")}
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""Standard output and standard error, as a person or as a program wants them.
+"""Standard output and standard error of a command.
 
-Nothing that is printed as a line can break out of it: control characters, line separators and
-bytes that are no text are escaped, for names and paths may come from anybody.
+Text stays on its line: control characters, line separators and bytes that are not text are escaped,
+because names and paths may come from anywhere.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from lakebed.cli.report import Part, document_of, one_line
 
 
 class Output:
-    """Standard output: one JSON document, or lines."""
+    """Prints reports: one JSON document, or lines."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
     def show(self, *parts: Part) -> None:
-        """Print a report: as one document with `--json`, else as lines."""
+        """Prints a report: as one document with `--json`, else as lines."""
         if self.as_json:
             # In ASCII, so that it can be printed in any locale.
             print(json.dumps(document_of(parts), indent=2, default=os.fspath))
@@ -31,24 +31,24 @@ class Output:
                 print(one_line(text))
 
     def line(self, text: str) -> None:
-        """Print one line at once; nothing with `--json`, whose document comes at the end."""
+        """Prints one line at once; nothing with `--json`, whose document comes at the end."""
         if not self.as_json:
             print(one_line(text), flush=True)
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are, after whatever was printed before them."""
+        """Writes bytes unchanged, after everything that was printed before."""
         if sys.stdout is not None:
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
 
     def note(self, text: str) -> None:
-        """Print a remark that is not part of the result: one line on standard error."""
+        """Prints one line on standard error: a remark that is not part of the result."""
         if sys.stderr is not None:
             print(f"lakebed: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def tolerate_any_character() -> None:
-    """Escape what the terminal's encoding lacks, where Python would raise."""
+    """Escapes characters that the terminal's encoding lacks, where Python would raise."""
     for stream in (sys.stdout, sys.stderr):
         # A stream is None if the process was started with it closed.
         reconfigure: Any = getattr(stream, "reconfigure", None)
@@ -57,13 +57,13 @@ def tolerate_any_character() -> None:
 
 
 def flush() -> None:
-    """Write out what was printed; an error here is a failure of the command."""
+    """Flushes standard output; an error here is a failure of the command."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def finish() -> None:
-    """Make sure that nothing is left for the interpreter to write, and to fail on, as it exits."""
+    """Flushes both streams, so that the interpreter cannot fail on them as it exits."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

@@ -1,4 +1,4 @@
-"""The top level of the command line: its options, its groups, and how one command is run."""
+"""The top level of the command line: its options and groups, and how a command is run."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from lakebed.cli.report import Text, Value
 from lakebed.version import VERSION
 
 PROGRAM = "lakebed"
+HELP_CHARACTERS_MAX = 100
 COMPLETE_VARIABLE = "_LAKEBED_COMPLETE"  # set by the scripts of `lakebed completion`
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Parse and run; usage errors and everything a command raises go to the caller."""
+    """Parses the arguments and runs the command; all errors go to the caller."""
     logging.basicConfig(format=f"{PROGRAM}: %(message)s")
     command = build()
-    asked = os.environ.get(COMPLETE_VARIABLE)
-    if asked:
+    instruction = os.environ.get(COMPLETE_VARIABLE)
+    if instruction:
         from lakebed.cli.completion import answer
 
-        return answer(command, asked)
+        return answer(command, instruction)
     try:
-        with command.make_context(PROGRAM, list(arguments)) as context:
+        with command.make_context(
+            PROGRAM, list(arguments), max_content_width=HELP_CHARACTERS_MAX
+        ) as context:
             command.invoke(context)
     except typer.Exit as exit_request:
         return exit_request.exit_code
@@ -39,8 +42,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def build() -> Any:
-    """The top command with every group of the table, none of them imported yet."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    """The top command with all groups, none of them imported yet."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(invoke_without_command=True)(_top)
     command: Any = get_command(app)
     for group in GROUPS:
@@ -57,7 +60,7 @@ def _top(
             "--url",
             metavar="DIR|URL",
             help="The store's folder, or the http:// or https:// URL of a node. "
-            "Default: LAKEBED_ROOT, else ./lakebed-data.",
+            "Default: $LAKEBED_ROOT, else ./lakebed-data.",
         ),
     ] = None,
     ca_file: Annotated[
@@ -65,18 +68,20 @@ def _top(
         typer.Option(metavar="FILE", help="The certificates to trust for an https:// URL."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print one JSON document.")
+        bool, typer.Option("--json", help="Print the result as one JSON document.")
     ] = False,
-    version: Annotated[
-        bool, typer.Option("--version", metavar="", help="Print the version and exit.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """One log-structured store for Python and Spark.
+    """A log-structured store for Python and Spark: logs, topics, consumer groups and objects.
 
     \b
-    lakebed serve
-    seq 1000 | lakebed --root data topic produce numbers --create
-    lakebed --root data --json topic describe numbers
+    Examples:
+      Serve the store in ./lakebed-data over S3 and HTTP:
+        lakebed serve
+      Produce 1,000 messages to a topic of the store in ./data:
+        seq 1000 | lakebed --root data topic produce numbers --create
+      Describe a topic of a node as JSON:
+        lakebed --root http://127.0.0.1:9001 --json topic describe numbers
     """
     output = Output(as_json=as_json)
     if version:

@@ -1,4 +1,4 @@
-"""Progress on a terminal, on standard error. Nothing is drawn where there is no terminal.
+"""Progress display on standard error, if that is a terminal.
 
 `rich` is imported when something is drawn, which most commands never do.
 """
@@ -20,7 +20,7 @@ _BAR_CHARACTERS = 30
 
 
 class TerminalBar:
-    """A line that is drawn over itself: a name, a bar if the total is known, and a text."""
+    """A line that is redrawn in place: a name, a bar if the total is known, and a text."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream if stream is not None and stream.isatty() else None
@@ -70,7 +70,7 @@ def _line(name: str, text: str, *, done: int, total: int | None) -> RenderableTy
 
 
 class Progress:
-    """How far a command is, if it takes over a second. Leaving it removes the line."""
+    """Shows how far a command is, once it takes over a second. Exiting removes the line."""
 
     def __init__(self, what: str, *, clock: Clock | None = None) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""Appends batches to a log and waits where the log asks for it."""
+"""Appends batches to a log, and waits when the log applies backpressure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAIT_S = 60.0
 
 
 class Appender:
-    """Counts what it appended; `finish` makes it durable."""
+    """Appends to one log and counts the records; `finish` makes them durable."""
 
     def __init__(self, store: Store, log: str, *, ext_id: int) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class Appender:
         self.last: RecordId | None = None
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """All of them; flushes, or waits for a seal, whenever the log takes no more."""
+        """Appends all payloads; flushes, or waits for a segment, when the log accepts no more."""
         while payloads:
             try:
                 done = self._log.append_records(payloads, ext_ids=self._ext_id)
@@ -39,20 +39,21 @@ class Appender:
             payloads = payloads[len(done) :]
 
     def finish(self) -> None:
-        """When it returns, everything is durable; `NotDurableYet` says how far it is if not."""
+        """Waits until everything is durable; `NotDurableYet` reports how far it is if not."""
         try:
             self._log.flush()
         except RetryError as error:
             failure = self._not_durable(error)
             with contextlib.suppress(LakebedError):
-                self._store.close()  # so that nothing of it is written later
+                self._store.close()  # so that nothing is written later
             raise failure from error
 
     def _not_durable(self, error: RetryError) -> NotDurableYet:
         end = self._log.durable_end()
-        told = f"{self.count} records were appended, up to {self.last}; durable is what is before"
-        why = f"{told} {end}, the rest may still become so: look before appending it again"
-        return NotDurableYet(f"{why}: {error}")
+        return NotDurableYet(
+            f"{self.count} records were appended, up to {self.last}; those before {end} are "
+            f"durable, the rest may still become so: check before appending them again: {error}"
+        )
 
     def _count(self, record_ids: Sequence[RecordId]) -> None:
         self.count += len(record_ids)
@@ -69,5 +70,5 @@ class Appender:
 
 
 def segment_bytes(store: Store) -> int:
-    """How long the segments of its logs are."""
+    """The configured size of a segment."""
     return int(store.configuration()["aof"]["segment_bytes"])

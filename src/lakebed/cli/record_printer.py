@@ -1,8 +1,8 @@
-"""How records are printed: as lines, with columns before them if asked for, or as JSON.
+"""Prints records as lines, optionally with columns before them, or as JSON.
 
-As a line a record is its payload and a newline, whatever bytes it has. As JSON it is one object on
-a line of its own, so that a log of any length can be read as it comes; a payload that is not
-UTF-8 is given as `payload_base64`.
+A line is the payload, unchanged, and a newline. As JSON a record is one object on a line of its
+own, so that a log of any length can be processed as a stream; a payload that is not UTF-8 is
+`payload_base64`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what the help shows needs no engine
 
 
 class Show(Enum):
-    """What may stand before a payload, with a tab behind it."""
+    """Columns that can precede a payload."""
 
     IDS = "ids"
     TIMES = "times"
@@ -28,15 +28,15 @@ class Show(Enum):
 
 
 class RecordPrinter:
-    """Prints to one output."""
+    """Prints records to one output."""
 
     def __init__(self, output: Output, *, show: Iterable[Show] = ()) -> None:
         self._output = output
-        # In one order, however they were asked for.
+        # In the order of the class, not of the options.
         self._show = [column for column in Show if column in set(show)]
 
     def batch(self, batch: RecordBatch) -> None:
-        """Print many; the plain form copies payloads once and makes no records."""
+        """Prints many records; plain payloads are copied once, without making records."""
         if self._output.as_json or self._show:
             self.records(batch)
             return

@@ -1,4 +1,4 @@
-"""What a command has to report, and the one renderer of it: lines for people, JSON for programs.
+"""The report of a command, rendered as lines for people or as JSON for programs.
 
     run.output.show(
         Value("log", name),                       # a member of the document
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-# Unicode calls these letters' neighbours: line and paragraph separators, and the marks that
-# reorder what stands around them.
+# Printable for Python, but invisible: line and paragraph separators, and marks that reorder the
+# text around them.
 _INVISIBLE = frozenset(
     "\u2028\u2029\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
@@ -28,22 +28,22 @@ NONE = "-"
 
 
 class Part(Protocol):
-    """A part of a report."""
+    """A part of a report: members of its document, lines of its text, or both."""
 
     def members(self) -> Mapping[str, object]:
-        """What the document has of it."""
+        """The members that it adds to the document."""
 
     def lines(self) -> Iterable[str]:
-        """What people see of it."""
+        """The lines that it adds to the text."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A fact about a row: a member of its object, and a cell of its line.
+    """A value of each row: a member of its object, and a cell of its line.
 
-    Without a `key` only the table has it, without a `heading` only the document. `source` is the
-    name of a field, or a function of the row; by default the field is called as the member is.
-    `text` makes a cell of a value that is not None. `json` makes the member of the value.
+    Without a `key` it is only in the table, without a `heading` only in the document. `source` is
+    the name of a field, or a function of the row; by default the field has the name of the member.
+    `text` makes the cell, and `json` the member, of a value that is not None.
     """
 
     key: str
@@ -73,7 +73,7 @@ Columns = Sequence[Column]
 
 @dataclass(frozen=True)
 class Value:
-    """A member of the document; nothing for people."""
+    """A member of the document. Adds no line."""
 
     key: str
     value: object
@@ -87,7 +87,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Text:
-    """Lines for people; nothing in the document."""
+    """Lines. Adds no member to the document."""
 
     texts: tuple[str, ...]
 
@@ -127,8 +127,8 @@ class Rows:
 
 @dataclass(frozen=True)
 class Item:
-    """The members of one object, in the document itself; for people, its facts that have headings,
-    one a line: the heading and the value. A fact that is None is left out."""
+    """One object: its members are those of the document itself. Columns with a heading are lines of
+    the heading and the value; a value of None is omitted."""
 
     columns: Columns
     row: object
@@ -168,7 +168,7 @@ def members_of(value: object) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """As JSON has it: objects of dataclasses and named tuples, the values of enumerations."""
+    """Converts to JSON types: dataclasses and named tuples to objects, enumerations to values."""
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
@@ -183,7 +183,7 @@ def plain(value: object) -> object:
 
 
 def cell_text(value: object) -> str:
-    """A value in a table: `-` if there is none."""
+    """A value as a cell of a table: `-` if it is None or empty."""
     if value is None:
         return NONE
     if isinstance(value, bool):
@@ -194,7 +194,7 @@ def cell_text(value: object) -> str:
 
 
 def table(heading: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows as lines in aligned columns, whatever the terminal's width: they can be grepped."""
+    """Aligns rows in columns. Lines are not wrapped to the terminal, so that grep works."""
     cells = [] if heading is None else [tuple(heading)]
     cells += [tuple(map(one_line, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -210,7 +210,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text with everything escaped that is not plainly visible on one line."""
+    """Escapes everything that is not plainly visible on one line."""
     if text.isprintable() and _INVISIBLE.isdisjoint(text):
         return text
     return "".join(map(_visible, text))

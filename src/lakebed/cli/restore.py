@@ -1,4 +1,4 @@
-"""`lakebed restore`: making a store from a backup."""
+"""`lakebed restore`: restores a store from a backup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakebed.cli.vaults import (
     opened_vault,
 )
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
@@ -32,19 +32,22 @@ def restore(
     ],
     snapshot: SnapshotId = None,
     salvage: Annotated[
-        bool, typer.Option("--salvage", help="Go without files that are damaged in the backup.")
+        bool, typer.Option("--salvage", help="Skip files that are damaged in the backup.")
     ] = False,
     endpoint: Endpoint = "",
     region: Region = "",
     allow_http: AllowHttp = False,
 ) -> None:
-    """Make a store from a backup, in a root that is empty or does not exist.
+    """Restore a store from a backup, to a root that is empty or does not exist.
 
-    What was interrupted goes on when it is run again.
+    Run the command again to continue after an interruption.
 
     \b
-    lakebed --root /new restore /backups/store
-    lakebed --root /new restore s3://backups/store --snapshot 20260102T030405678Z-00c0ffee
+    Examples:
+      Restore the newest backup:
+        lakebed --root /new restore /backups/store
+      Restore a certain backup from an S3 store:
+        lakebed --root /new restore s3://backups/store --snapshot 20260102T030405678Z-00c0ffee
     """
     from lakebed.kernels.disk import real_disk
     from lakebed.store.backup.restore import restore as restore_store
@@ -55,26 +58,26 @@ def restore(
         quiet("lakebed"),
         opened_vault(source, endpoint=endpoint, region=region, allow_http=allow_http) as vault,
     ):
-        found = chosen(vault, snapshot)
+        chosen_snapshot = chosen(vault, snapshot)
         with Progress("restore") as progress:
             restored = restore_store(
                 vault,
-                found,
+                chosen_snapshot,
                 os.path.abspath(run.root),
                 disk=real_disk(),
                 salvage=salvage,
                 progress=lambda done, total: progress.update(done >> 20, total >> 20),
             )
     run.output.show(
-        Item(SNAPSHOT, found),
+        Item(SNAPSHOT, chosen_snapshot),
         Value("root", run.root),
         Value("restored_files", restored.file_count),
         Value("damaged", restored.damaged),
-        Text(*(f"damaged in the backup, and left out: {path}" for path in restored.damaged)),
-        Text(*(f"kept elsewhere, and needed: {place}" for place in found.external)),
+        Text(*(f"damaged in the backup, not restored: {path}" for path in restored.damaged)),
+        Text(*(f"stored elsewhere, and needed: {place}" for place in chosen_snapshot.external)),
         Text(
-            f"{run.root}: {found.snapshot_id}, {counted(restored.file_count, 'file')}, "
-            f"{restored.byte_count:,} bytes; check it with lakebed verify"
+            f"{run.root}: {chosen_snapshot.snapshot_id}, {counted(restored.file_count, 'file')}, "
+            f"{restored.byte_count:,} bytes; verify it with lakebed verify"
         ),
     )
     if restored.damaged:

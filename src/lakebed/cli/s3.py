@@ -1,7 +1,7 @@
-"""`lakebed s3`: buckets and objects in a store.
+"""`lakebed s3`: the buckets, objects and access keys of a store.
 
-Commands that only read open the store read-only: they take no lock and also work beside a writer.
-No command but `buckets create` and `keys create` creates a store; only the first a bucket.
+Commands that only read take no lock and work while another process writes. Only `buckets create`
+and `keys create` create a store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from lakebed.seglake.verification_report import Problem, Report
 
 app = typer.Typer(
-    add_completion=False, help="Store objects in buckets, list, get, remove and check them."
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Manage buckets, objects and access keys.",
 )
 app.add_typer(s3_buckets.app, name="buckets")
 app.add_typer(s3_keys.app, name="keys")
@@ -43,10 +45,12 @@ app.command()(s3_remove.rm)
 
 @app.command()
 def stat(context: typer.Context, place: ObjectPlace, version_id: VersionOption = None) -> None:
-    """Show what is known of an object: size, ETag, version, headers, metadata, checksums.
+    """Show the properties of an object: size, ETag, version, headers, metadata, checksums.
 
     \b
-    lakebed s3 stat photos/2025/city.jpg
+    Examples:
+      Show an object:
+        lakebed s3 stat photos/2025/city.jpg
     """
     run = invocation(context)
     bucket, key = parse_object_place(place)
@@ -60,17 +64,22 @@ def verify(
     context: typer.Context,
     place: Annotated[
         str | None,
-        typer.Argument(metavar="[BUCKET[/PREFIX]]", help="Only these objects; else everything."),
+        typer.Argument(
+            metavar="[BUCKET[/PREFIX]]", help="Verify only these objects. Default: everything."
+        ),
     ] = None,
 ) -> None:
-    """Read every chunk, and check manifests, the ends of segments, and the metadata.
+    """Verify every chunk, the manifests, the ends of segments and the metadata.
 
-    It only reads, marks nothing, and works beside a writer. The exit code is 65 if anything is
-    damaged.
+    The exit code is 65 if anything is damaged. Works while another process writes, and marks
+    nothing.
 
     \b
-    lakebed s3 verify
-    lakebed s3 verify photos/2025/
+    Examples:
+      Verify all objects:
+        lakebed s3 verify
+      Verify objects with a prefix:
+        lakebed s3 verify photos/2025/
     """
     from lakebed.base.units import MIB
 
@@ -131,7 +140,7 @@ def _findings(place: Place | None, report: Report) -> list[str]:
 
 
 def _problem_members(problem: Problem) -> dict[str, object]:
-    """Those that it has."""
+    """The members that are set."""
     members = object_of(_PROBLEM, problem)
     return {name: value for name, value in members.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""How the commands of `lakebed s3` open a store, and the places they are given."""
+"""Arguments of `lakebed s3`, and how its commands open a store."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from lakebed.cli.invocation import Invocation
 if TYPE_CHECKING:
     from lakebed.api.surface import Store
 
-BucketName = Annotated[str, typer.Argument(metavar="NAME", help="The bucket's name.")]
-ObjectPlace = Annotated[str, typer.Argument(metavar="BUCKET/KEY", help="Which object.")]
+BucketName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the bucket.")]
+ObjectPlace = Annotated[
+    str, typer.Argument(metavar="BUCKET/KEY", help="The bucket and the key of the object.")
+]
 VersionOption = Annotated[
-    str | None, typer.Option(metavar="ID", help="That version, not the newest.")
+    str | None, typer.Option(metavar="ID", help="The version. Default: the newest.")
 ]
 
 _SCHEME = "s3://"
 
 
 class Place(NamedTuple):
-    """What stands behind the first slash is a key, or a prefix of keys, and may be empty."""
+    """A bucket and, after the first slash, a key or a prefix of keys, which may be empty."""
 
     bucket: str
     key: str
@@ -34,7 +36,7 @@ class Place(NamedTuple):
 
 
 def parse_place(text: str) -> Place:
-    """`BUCKET`, `BUCKET/PREFIX`; `s3://` may stand before it."""
+    """Parses `BUCKET` or `BUCKET/PREFIX`, optionally after `s3://`."""
     from lakebed.seglake.names import check_bucket_name
 
     bucket, _, key = text.removeprefix(_SCHEME).partition("/")
@@ -43,33 +45,33 @@ def parse_place(text: str) -> Place:
 
 
 def parse_object_place(text: str) -> Place:
-    """`BUCKET/KEY`: any key, also one with `..`, `//` or control characters."""
+    """Parses `BUCKET/KEY`: any key, also one with `..`, `//` or control characters."""
     from lakebed.base.errors import InputError
     from lakebed.base.units import shown
     from lakebed.seglake.names import check_key
 
     place = parse_place(text)
     if not place.key:
-        raise InputError(f"{shown(text)}: expected BUCKET/KEY, the key is missing")
+        raise InputError(f"{shown(text)}: the key is missing: give BUCKET/KEY")
     check_key(place.key)
     return place
 
 
 @contextmanager
 def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
-    """The store, if the bucket is there; else nothing is touched."""
+    """Opens the store for writing if the bucket exists; else touches nothing."""
     from lakebed.seglake.errors import NoSuchBucket
 
     try:
         _look_for(run, bucket)
     except NoSuchBucket as error:
-        raise NoSuchBucket(f"{error}; lakebed s3 buckets create {bucket} creates it") from None
+        raise NoSuchBucket(f"{error}; create it with lakebed s3 buckets create {bucket}") from None
     with run.place.writing() as store:
         yield store
 
 
 def _look_for(run: Invocation, bucket: str) -> None:
-    """`NoSuchBucket` if it is not there. What else is wrong, opening for writing may mend."""
+    """`NoSuchBucket` if it does not exist. Damage is left to the writer, which may repair it."""
     from lakebed.base.errors import DataError, DiskError
     from lakebed.cli.store_access import open_to_read
 

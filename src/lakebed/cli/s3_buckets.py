@@ -1,4 +1,4 @@
-"""`lakebed s3 buckets`: what objects are kept in."""
+"""`lakebed s3 buckets`: creates, lists, configures and deletes buckets."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from lakebed.cli.values import moment_ms_text
 if TYPE_CHECKING:  # the help needs no engine
     from lakebed.seglake.model import Versioning
 
-app = typer.Typer(add_completion=False, help="List, create, configure and delete buckets.")
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="List, create, configure and delete buckets."
+)
 
 
 class NewVersioning(Enum):
-    """Of a bucket that is created."""
+    """The versioning of a new bucket."""
 
     ENABLED = "enabled"
     UNVERSIONED = "unversioned"
 
 
 class ChangedVersioning(Enum):
-    """What a bucket can be changed to."""
+    """The versioning that a bucket can be changed to."""
 
     ENABLED = "enabled"
     SUSPENDED = "suspended"
@@ -36,17 +38,19 @@ class ChangedVersioning(Enum):
 
 @app.callback(invoke_without_command=True)
 def buckets(context: typer.Context) -> None:
-    """List, create, configure and delete buckets; without a command, list them."""
+    """List, create, configure and delete buckets. Without a command, list them."""
     if context.invoked_subcommand is None:
         list_buckets(context)
 
 
 @app.command("list")
 def list_buckets(context: typer.Context) -> None:
-    """List the buckets; also beside a writer.
+    """List the buckets.
 
     \b
-    lakebed s3 buckets list
+    Examples:
+      List all buckets:
+        lakebed s3 buckets list
     """
     run = invocation(context)
     with open_to_read(run) as store:
@@ -59,20 +63,26 @@ def create(
     name: BucketName,
     versioning: Annotated[
         NewVersioning | None,
-        typer.Option(help="Whether old versions are kept; else as default_versioning of s3 says."),
+        typer.Option(
+            metavar="enabled|unversioned",
+            help="Whether old versions are kept. Default: default_versioning of [s3].",
+        ),
     ] = None,
 ) -> None:
-    """Create a bucket; one that is there already is fine, if it is of that kind.
+    """Create a bucket. Has no effect if it exists with the same versioning.
 
     \b
-    lakebed s3 buckets create photos
-    lakebed s3 buckets create scratch --versioning unversioned
+    Examples:
+      Create a bucket:
+        lakebed s3 buckets create photos
+      Create a bucket without versions:
+        lakebed s3 buckets create scratch --versioning unversioned
     """
     from lakebed.seglake.model import Versioning
     from lakebed.seglake.names import check_bucket_name
 
     run = invocation(context)
-    check_bucket_name(name)  # before anything is touched: a mistake creates no root
+    check_bucket_name(name)  # before the store is opened: a mistake must not create a root
     wanted = None
     if versioning is not None:
         is_enabled = versioning is NewVersioning.ENABLED
@@ -80,7 +90,7 @@ def create(
     with run.place.writing(create=True) as store:
         is_new = all(bucket.name != name for bucket in store.buckets())
         info = store.bucket(name, versioning=wanted).info
-    done = "created" if is_new else "is there already"
+    done = "created" if is_new else "exists already"
     run.output.show(
         Item(BUCKET, info),
         Value("created", is_new),
@@ -93,13 +103,16 @@ def versioning(
     context: typer.Context,
     name: BucketName,
     state: Annotated[
-        ChangedVersioning, typer.Argument(metavar="enabled|suspended", help="What it is to be.")
+        ChangedVersioning,
+        typer.Argument(metavar="enabled|suspended", help="The new versioning."),
     ],
 ) -> None:
-    """Keep old versions of a bucket's objects from now on, or no more; those it has stay.
+    """Enable or suspend versioning. Existing versions are kept.
 
     \b
-    lakebed s3 buckets versioning photos suspended
+    Examples:
+      Suspend versioning:
+        lakebed s3 buckets versioning photos suspended
     """
     from lakebed.seglake.model import Versioning
     from lakebed.seglake.names import check_bucket_name
@@ -114,10 +127,12 @@ def versioning(
 
 @app.command()
 def delete(context: typer.Context, name: BucketName) -> None:
-    """Delete a bucket that is empty; delete markers do not count, old versions do.
+    """Delete an empty bucket. It may have delete markers, but no old versions.
 
     \b
-    lakebed s3 buckets delete photos
+    Examples:
+      Delete a bucket:
+        lakebed s3 buckets delete photos
     """
     from lakebed.seglake.errors import BucketNotEmpty
     from lakebed.seglake.names import check_bucket_name
@@ -128,13 +143,13 @@ def delete(context: typer.Context, name: BucketName) -> None:
         try:
             store.delete_bucket(name)
         except BucketNotEmpty as error:
-            advice = f"lakebed s3 rm {name} --recursive --versions --yes removes objects"
+            advice = f"remove its objects with lakebed s3 rm {name} --recursive --versions --yes"
             raise BucketNotEmpty(f"{error}; {advice}") from None
     run.output.show(Value("bucket", name), Value("deleted", True), Text(f"{name}: deleted"))
 
 
 def _versioning_text(versioning: Versioning) -> str:
-    """As the command line takes it."""
+    """The name of a versioning on the command line."""
     return "unversioned" if versioning.value == "disabled" else versioning.value
 
 
@@ -145,4 +160,4 @@ BUCKETS = (
     Column("created_ms"),
 )
 BUCKET = tuple(replace(column, heading=None) for column in BUCKETS)
-"""The same in a document alone."""
+"""The same without a table."""

@@ -1,4 +1,4 @@
-"""`lakebed s3 keys`: who may sign requests to the S3 endpoint."""
+"""`lakebed s3 keys`: the access keys for S3 and for the HTTP API."""
 
 from __future__ import annotations
 
@@ -14,24 +14,30 @@ from lakebed.cli.values import moment_ms_text
 if TYPE_CHECKING:  # the help needs no engine
     from lakebed.seglake.model import KeyInfo
 
-app = typer.Typer(add_completion=False, help="Create, list, disable and enable access keys.")
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Create, list, disable and enable access keys.",
+)
 
-AccessKey = Annotated[str, typer.Argument(metavar="ACCESS_KEY", help="Which key.")]
+AccessKey = Annotated[str, typer.Argument(metavar="ACCESS_KEY", help="The access key.")]
 
 
 @app.callback(invoke_without_command=True)
 def keys(context: typer.Context) -> None:
-    """Create, list, disable and enable access keys; without a command, list them."""
+    """Create, list, disable and enable access keys. Without a command, list them."""
     if context.invoked_subcommand is None:
         list_keys(context)
 
 
 @app.command("list")
 def list_keys(context: typer.Context) -> None:
-    """List the access keys, never their secrets; also beside a writer.
+    """List the access keys, without their secrets.
 
     \b
-    lakebed s3 keys list
+    Examples:
+      List all keys:
+        lakebed s3 keys list
     """
     run = invocation(context)
     with open_to_read(run) as store:
@@ -42,21 +48,23 @@ def list_keys(context: typer.Context) -> None:
 @app.command()
 def create(
     context: typer.Context,
-    label: Annotated[str, typer.Option(help="What the key is for; shown in lists.")] = "",
+    label: Annotated[str, typer.Option(metavar="TEXT", help="A label that lists show.")] = "",
     inflight_max: Annotated[
         int | None,
-        typer.Option(min=1, help="How many requests at a time."),
+        typer.Option(min=1, metavar="N", help="The maximum number of concurrent requests."),
     ] = None,
 ) -> None:
-    """Create an access key and print its secret: once, it cannot be shown again.
+    """Create an access key and print its secret, which cannot be shown again.
 
     \b
-    lakebed s3 keys create --label backup
+    Examples:
+      Create a key for backups:
+        lakebed s3 keys create --label backup
     """
     from lakebed.seglake.access_keys import check_label
 
     run = invocation(context)
-    check_label(label)  # before anything is touched: a mistake creates no root
+    check_label(label)  # before the store is opened: a mistake must not create a root
     with run.place.writing(create=True) as store:
         made = store.keys.create(label=label, inflight_max=inflight_max)
     run.output.show(
@@ -68,20 +76,24 @@ def create(
 
 @app.command()
 def disable(context: typer.Context, access_key: AccessKey) -> None:
-    """Refuse what is signed with a key from now on; `enable` undoes it.
+    """Disable an access key: requests signed with it are refused.
 
     \b
-    lakebed s3 keys disable LAKEEXAMPLE
+    Examples:
+      Disable a key:
+        lakebed s3 keys disable LAKEEXAMPLE
     """
     _change(invocation(context), access_key, is_enabled=False)
 
 
 @app.command()
 def enable(context: typer.Context, access_key: AccessKey) -> None:
-    """Accept what is signed with a key that was disabled.
+    """Enable a disabled access key.
 
     \b
-    lakebed s3 keys enable LAKEEXAMPLE
+    Examples:
+      Enable a key:
+        lakebed s3 keys enable LAKEEXAMPLE
     """
     _change(invocation(context), access_key, is_enabled=True)
 
@@ -95,7 +107,7 @@ def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
 
 
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:
-    """`NoSuchAccessKey` if it is not there: then nothing is touched."""
+    """`NoSuchAccessKey` if it does not exist; touches nothing."""
     with open_to_read(run) as store:
         return store.keys.get(access_key)
 
@@ -114,7 +126,7 @@ KEY = (
     Column("last_used", "last_used_ms", json=moment_ms_text),
     Column("last_used_ms"),
 )
-"""What a document has of a key. Never a secret."""
+"""The members of a key, without its secret."""
 
 KEYS = (
     Column("", "access_key", "access key"),

@@ -1,4 +1,4 @@
-"""`lakebed s3 ls`: pages of keys and common prefixes, printed as they come."""
+"""`lakebed s3 ls`: lists objects and common prefixes, page by page."""
 
 from __future__ import annotations
 
@@ -33,26 +33,32 @@ _KIND_CHARACTERS = len("deleted")
 
 def ls(
     context: typer.Context,
-    place: Annotated[str, typer.Argument(metavar="BUCKET[/PREFIX]", help="What to list.")],
+    place: Annotated[
+        str, typer.Argument(metavar="BUCKET[/PREFIX]", help="The bucket and the prefix to list.")
+    ],
     recursive: Annotated[
-        bool, typer.Option("--recursive", help="All keys, and no common prefixes.")
+        bool, typer.Option("--recursive", help="List all keys, without common prefixes.")
     ] = False,
     versions: Annotated[
-        bool, typer.Option("--versions", help="All versions and delete markers.")
+        bool, typer.Option("--versions", help="List all versions and delete markers.")
     ] = False,
     count_max: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=0, help="At most so many entries.")
+        int | None, typer.Option("--max", metavar="N", min=0, help="List at most N entries.")
     ] = None,
 ) -> None:
     """List the objects of a bucket whose keys begin with a prefix.
 
-    Keys that share what comes up to the next slash are one line, marked PRE, and names begin
-    behind the last slash that was given. With --recursive there are whole keys instead.
+    Keys are grouped at the next slash: common prefixes are marked PRE, and names begin after the
+    last slash of the argument. With --recursive all keys are listed in full.
 
     \b
-    lakebed s3 ls photos
-    lakebed s3 ls photos/2025/ --recursive
-    lakebed s3 ls photos/2025/city.jpg --versions
+    Examples:
+      List a bucket:
+        lakebed s3 ls photos
+      List all keys with a prefix:
+        lakebed s3 ls photos/2025/ --recursive
+      List the versions of an object:
+        lakebed s3 ls photos/2025/city.jpg --versions
     """
     run = invocation(context)
     where = parse_place(place)
@@ -80,7 +86,7 @@ def ls(
                 Value("is_truncated", is_truncated),
             )
             return
-        # As `aws s3 ls` has it: names begin behind the last slash that was asked for.
+        # As in `aws s3 ls`: names begin after the last slash of the argument.
         start = 0 if recursive else where.key.rfind("/") + 1
         for page in pages:
             run.output.show(
@@ -127,7 +133,7 @@ def _left(left: int | None, page: AnyPage) -> int | None:
     return None if left is None else left - len(page.items) - len(page.prefixes)
 
 
-# A listing may be long, so lines are printed page by page and columns have a fixed width.
+# Listings may be long: lines are printed page by page, so columns have a fixed width.
 
 
 def _prefix_line(prefix: str, start: int) -> str:
@@ -135,7 +141,7 @@ def _prefix_line(prefix: str, start: int) -> str:
 
 
 def _entry_line(entry: VersionRow | ListedVersion, start: int) -> str:
-    """`start` is where the name that is shown begins in the key."""
+    """The name that is shown begins at `start` of the key."""
     row, is_latest = _row_of(entry)
     is_marker = row.state.value == "DELETED"
     size = "-" if is_marker else str(row.size)
@@ -147,7 +153,7 @@ def _entry_line(entry: VersionRow | ListedVersion, start: int) -> str:
 
 
 def _row_of(entry: VersionRow | ListedVersion) -> tuple[VersionRow, bool | None]:
-    """With whether it is the newest of its key, if versions are listed."""
+    """The row, and whether it is the newest of its key if versions are listed."""
     from lakebed.seglake.listing import ListedVersion
 
     return entry if isinstance(entry, ListedVersion) else (entry, None)

@@ -1,4 +1,4 @@
-"""A job's progress on a terminal: a bar, what is done, and how fast."""
+"""Shows the progress of a job on a terminal: a bar, a count and a rate."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TerminalWatcher:
             self._output.line(text)
 
     def finish(self) -> None:
-        """Take the bar away. Idempotent."""
+        """Removes the bar. Idempotent."""
         with self._lock:
             self._bar.clear()
 

@@ -1,4 +1,4 @@
-"""How commands open a store, and the argument that names a log in it."""
+"""Opens the store of a command, and advises on errors of Tier 2."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ def open_to_read(run: Invocation) -> AbstractContextManager[ReadableStore]:
 
 
 def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
-    """The files of a store, for a command or an option that reads them; `Usage` if the store is at
-    a URL."""
+    """Opens the files of a store for a command or option that reads them.
+
+    `Usage` if the store is at a URL.
+    """
     from lakebed.store.read_only import ReadOnlyStore
 
     return ReadOnlyStore(run.local_root(what).require())
@@ -35,7 +37,7 @@ def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
 
 @contextmanager
 def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Store]:
-    """The store, if the log exists or may be created; else nothing is touched."""
+    """Opens the store for writing if the log exists or may be created; else touches nothing."""
     from lakebed.aof.paths import check_log_name
 
     check_log_name(log)
@@ -58,7 +60,7 @@ def require_log(store: ReadableStore, log: str) -> None:
 
 @contextmanager
 def quiet(name: str) -> Iterator[None]:
-    """What these modules tell on standard error is part of the command's result, and told there."""
+    """Silences a logger whose messages are part of the command's result."""
     import logging
 
     logger = logging.getLogger(name)
@@ -72,7 +74,7 @@ def quiet(name: str) -> Iterator[None]:
 
 @contextmanager
 def reaching_tier2(log: str) -> Iterator[None]:
-    """Where Tier 2 does not do its part, one line says what to do; its retries are not told."""
+    """Adds advice to errors of Tier 2, and silences the log of its retries."""
     from lakebed.aof.tiers.errors import Tier2Error
 
     with quiet("lakebed.aof.tiers"):
@@ -83,18 +85,18 @@ def reaching_tier2(log: str) -> Iterator[None]:
 
 
 def advised(error: Exception, log: str) -> Exception:
-    """The same error with what to do about it, if that is known."""
+    """Returns the error with advice, if there is any."""
     from lakebed.aof.tiers.errors import Missing, Tier2Error, Unauthorised
 
     if not isinstance(error, Tier2Error):
         return error
     if isinstance(error, Unauthorised):
         advice = (
-            "Tier 2 refuses: mend the credentials ([aof_tier2], AWS_…) or the folder's rights; "
-            f"lakebed aof retry-upload {log} uploads what failed"
+            "Tier 2 refuses access: fix the credentials ([aof_tier2], AWS_…) or the permissions "
+            f"of its folder, then run lakebed aof retry-upload {log}"
         )
     elif isinstance(error, Missing):
-        advice = f"Tier 2 has no such object: lakebed aof repair {log} --tier2"
+        advice = f"Tier 2 has no such object: run lakebed aof repair {log} --tier2"
     else:
-        advice = "Tier 2 is not reached: look at url and endpoint of [aof_tier2], and try again"
+        advice = "Tier 2 cannot be reached: check url and endpoint of [aof_tier2], and try again"
     return type(error)(f"{error}; {advice}")

@@ -1,7 +1,7 @@
-"""`lakebed topic`: topics in a store.
+"""`lakebed topic`: the topics of a store.
 
-Commands that only read open the store read-only: they take no lock and also work beside a writer.
-Nothing is created by any command but `create` and `produce --create`.
+Commands that only read take no lock and work while another process writes. No command creates
+anything but `create` and `produce --create`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     add_completion=False,
-    help="Create topics, produce and consume messages, check and repair them.",
+    rich_markup_mode=None,
+    help="Create topics, produce and consume messages, verify and repair topics.",
 )
 
 
@@ -36,22 +37,24 @@ app = typer.Typer(
 def create(
     context: typer.Context,
     topic: TopicName,
-    partitions: Annotated[int, typer.Option(metavar="N", help="How many partitions.")] = 1,
+    partitions: Annotated[int, typer.Option(metavar="N", help="The number of partitions.")] = 1,
     config: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting of its own; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="A setting of the topic; may be repeated."),
     ] = None,
 ) -> None:
-    """Create a topic; the number of its partitions stays.
+    """Create a topic. The number of partitions cannot be changed later.
 
     \b
-    lakebed topic create orders --partitions 3 --config retention_ms=7d
+    Examples:
+      Create a topic with three partitions that keeps messages for a week:
+        lakebed topic create orders --partitions 3 --config retention_ms=7d
     """
     from lakebed.keratin.identity import check_partition_count, checked_settings
     from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)
-    # Before anything is touched: a mistake creates no root.
+    # Before the store is opened: a mistake must not create a root.
     settings = checked_settings(parse_settings(config or ()))
     check_partition_count(partitions)
     check_topic_name(topic)
@@ -71,7 +74,9 @@ def list_topics(context: typer.Context) -> None:
     """List the topics.
 
     \b
-    lakebed topic list
+    Examples:
+      List all topics:
+        lakebed topic list
     """
     from lakebed.base.errors import DataError
 
@@ -83,7 +88,7 @@ def list_topics(context: typer.Context) -> None:
             try:
                 summaries.append(store.topic_summary(name))
             except DataError as error:
-                # One damaged topic hides none of the others.
+                # One damaged topic does not hide the others.
                 problems[name] = str(error)
     run.output.show(
         Rows("topics", TOPICS, summaries),
@@ -96,13 +101,14 @@ def list_topics(context: typer.Context) -> None:
 
 @app.command()
 def describe(context: typer.Context, topic: TopicName) -> None:
-    """Show a topic: its partitions, where they start and end, and the settings that count for it.
+    """Show the partitions, offsets and effective settings of a topic.
 
-    The high watermark is behind the last durable message. Sizes are those of the logs, without
-    their indexes.
+    The high watermark is the offset after the last durable message. Sizes do not include indexes.
 
     \b
-    lakebed topic describe orders
+    Examples:
+      Describe a topic:
+        lakebed topic describe orders
     """
     run = invocation(context)
     with open_to_read(run) as store:
@@ -124,13 +130,15 @@ def configure(
     context: typer.Context,
     topic: TopicName,
     settings: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE...", help="What it is from now on.")
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="Settings and their new values.")
     ],
 ) -> None:
-    """Change settings of a topic; they count from its next opening on.
+    """Change settings of a topic. They take effect when it is next opened.
 
     \b
-    lakebed topic configure orders retention_bytes=10GiB compact=true
+    Examples:
+      Limit a topic to 10 GiB and compact it:
+        lakebed topic configure orders retention_bytes=10GiB compact=true
     """
     run = invocation(context)
     changed = parse_settings(settings)
@@ -145,24 +153,26 @@ def configure(
 
 @app.command()
 def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> None:
-    """Remove a topic with its messages, groups and dead letters, for good; asks for --yes.
+    """Delete a topic with its messages, groups and dead letters. Needs --yes.
 
     \b
-    lakebed topic delete orders --yes
+    Examples:
+      Delete a topic:
+        lakebed topic delete orders --yes
     """
     from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)
     check_topic_name(topic)
     require_yes(
-        yes, what=f"this removes the topic {topic} with its messages, groups and dead letters"
+        yes, what=f"this deletes the topic {topic} with its messages, groups and dead letters"
     )
     with open_topic_to_write(run, topic) as store:
         store.topics.delete(topic)
     run.output.show(Value("topic", topic), Value("deleted", True), Text(f"{topic}: deleted"))
 
 
-# The rest of the group, from files of its own.
+# Commands of the group in other modules.
 
 app.command()(topic_produce.produce)
 app.command()(topic_consume.consume)
@@ -171,7 +181,7 @@ app.command()(topic_checks.repair)
 
 
 def _setting_text(value: object) -> str:
-    """As it is written in a configuration file."""
+    """Formats a value as in a configuration file."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

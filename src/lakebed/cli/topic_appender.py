@@ -1,4 +1,4 @@
-"""Appends messages to a topic, many on their way at a time, and counts what was acknowledged."""
+"""Appends messages to a topic, many at a time, and counts the acknowledged ones."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from lakebed.api.surface import PendingAppend, Topic
 
 Reopen = Callable[[LakebedError], "Topic"]
-"""The topic, after whoever had it open does not answer any more; or the error is raised."""
+"""Opens the topic again after the process that served it stopped answering, or raises the error."""
 
-_UNDER_WAY_MAX = 64  # appends
+_PENDING_MAX = 64  # appends
 _MESSAGES_MAX = 100_000  # of an append
 _KEY_OVERHEAD = len(encode_headers(b"", None))
 
 
 @dataclass
 class PartitionCount:
-    """What one partition acknowledged."""
+    """The acknowledged messages of one partition."""
 
     messages: int
     first_offset: int
@@ -35,7 +35,7 @@ class PartitionCount:
 
 
 class TopicAppender:
-    """Nothing waits for an acknowledgement until `finish`, or until too much is under way."""
+    """Appends to one topic; waits for acknowledgements only when too many are pending."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class TopicAppender:
         ack: Ack | None = None,
     ) -> None:
         """`NotFound` if there is no such partition. `reopen`: see `NumberedAppends`; None if the
-        topic needs no reopening."""
+        topic never has to be reopened."""
         if partition is not None:
             topic.partition(partition)
         self._topic = topic
@@ -55,34 +55,34 @@ class TopicAppender:
         self._partition = partition
         self._ack = ack
         self._bytes_max = topic.config.request_bytes_max
-        self._under_way: deque[PendingAppend] = deque()
+        self._pending: deque[PendingAppend] = deque()
         self.partitions: dict[int, PartitionCount] = {}
 
     @property
     def count(self) -> int:
-        """Messages that were acknowledged."""
+        """The number of acknowledged messages."""
         return sum(partition.messages for partition in self.partitions.values())
 
     def append(self, messages: Messages) -> None:
         for part in self._parts(messages):
             for future in self._append(part):
-                self._under_way.append(future)
-            while len(self._under_way) > _UNDER_WAY_MAX or self._is_next_done():
+                self._pending.append(future)
+            while len(self._pending) > _PENDING_MAX or self._is_next_done():
                 self._wait()
 
     def finish(self) -> None:
-        """Until everything is acknowledged."""
-        while self._under_way:
+        """Waits until everything is acknowledged."""
+        while self._pending:
             self._wait()
 
     def count_rest(self) -> None:
-        """After an error: what else was acknowledged by now."""
-        done = [future for future in self._under_way if future.done()]
-        self._under_way = deque(future for future in done if future.exception() is None)
+        """Counts, after an error, what else was acknowledged."""
+        done = [future for future in self._pending if future.done()]
+        self._pending = deque(future for future in done if future.exception() is None)
         self.finish()
 
     def _is_next_done(self) -> bool:
-        return bool(self._under_way) and self._under_way[0].done()
+        return bool(self._pending) and self._pending[0].done()
 
     def _append(self, messages: Messages) -> Iterator[PendingAppend]:
         keys, values = messages
@@ -98,7 +98,7 @@ class TopicAppender:
             yield from self._topic.append_keyed(zip(keys, values, strict=True), ack=self._ack)
 
     def _by_partition(self, messages: Messages) -> list[tuple[int, Messages]]:
-        """As the topic itself would have them."""
+        """Assigns messages to partitions as the topic would."""
         keys, values = messages
         count = self._topic.partition_count
         if self._partition is not None:
@@ -106,15 +106,15 @@ class TopicAppender:
         if keys is None:
             self._turn = (self._turn + 1) % count
             return [(self._turn, messages)]
-        found: dict[int, tuple[list[bytes], list[bytes | None]]] = {}
+        parts: dict[int, tuple[list[bytes], list[bytes | None]]] = {}
         for key, value in zip(keys, values, strict=True):
-            their_keys, their_values = found.setdefault(partition_of(key, count), ([], []))
+            their_keys, their_values = parts.setdefault(partition_of(key, count), ([], []))
             their_keys.append(key)
             their_values.append(value)
-        return [(number, Messages(*part)) for number, part in sorted(found.items())]
+        return [(number, Messages(*part)) for number, part in sorted(parts.items())]
 
     def _parts(self, messages: Messages) -> Iterator[Messages]:
-        """The same messages in appends that the topic takes."""
+        """Splits messages into appends that the topic accepts."""
         keys, values = messages
         size = len(values) * (RECORD_OVERHEAD + _KEY_OVERHEAD)
         size += sum(len(value or b"") for value in values) + sum(map(len, keys or ()))
@@ -127,27 +127,27 @@ class TopicAppender:
             yield from self._parts(Messages(None if keys is None else keys[part], values[part]))
 
     def _wait(self) -> None:
-        future = self._under_way.popleft()
+        future = self._pending.popleft()
         base_offset, count = future.result()
         last_offset = base_offset + count - 1
-        found = self.partitions.get(future.partition)
-        if found is None:
+        count_before = self.partitions.get(future.partition)
+        if count_before is None:
             self.partitions[future.partition] = PartitionCount(count, base_offset, last_offset)
         else:
-            found.messages += count
-            found.last_offset = last_offset
+            count_before.messages += count
+            count_before.last_offset = last_offset
 
 
 class NumberedAppends:
-    """Appends to a topic of another program's store, under an id of their own, one after the other.
+    """Appends to a topic that another process has open, one append at a time, as a producer.
 
-    Another command that has the store open may end in the middle: then the store is opened here, or
-    by a third. By their numbers those messages are recognised that were stored before their answer
-    was lost, so whatever is in doubt is appended again, and stored once. Not thread-safe.
+    That process may end in the middle: then the store is opened here, or by a third process. The
+    sequence numbers of the producer identify messages that were stored before the answer was lost,
+    so that doubtful appends are repeated, and stored once. Not thread-safe.
     """
 
     def __init__(self, topic: Topic, reopen: Reopen) -> None:
-        # Nothing of the client is imported while no other program has the store open.
+        # The client is imported only if another process has the store open.
         from lakebed.client.producer_pool import OwnProducer, random_id
 
         self._topic: Topic = topic
@@ -166,7 +166,7 @@ class NumberedAppends:
         return future
 
     def _sent(self, partition: int, messages: Messages, ack: Ack | None) -> PendingAppend:
-        """That nobody answers is raised."""
+        """Raises `Unreachable` if the append was not answered."""
         from lakebed.api.problems import Unreachable
 
         future = self._topic.partition(partition).append_batch(
@@ -182,7 +182,7 @@ class NumberedAppends:
 
 
 def message_bytes_max(config: TopicConfig, *, has_keys: bool) -> int:
-    """How long the key and the value of a message may be together."""
+    """The maximum size of the key and the value of a message together."""
     headers_bytes = _KEY_OVERHEAD if has_keys else 0
     by_request = config.request_bytes_max - RECORD_OVERHEAD
     return min(config.message_bytes_max, by_request) - headers_bytes

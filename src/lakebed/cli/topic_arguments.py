@@ -1,4 +1,4 @@
-"""How the commands of `lakebed topic` and `lakebed group` open a store, and what they share."""
+"""Arguments of `lakebed topic` and `lakebed group`, and how these open a store."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from lakebed.api.surface import Store
     from lakebed.base.config import Value
 
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do it: it cannot be undone.")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The name of the group.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Confirm: this cannot be undone.")]
 
 
 @contextmanager
 def open_topic_to_write(run: Invocation, topic: str) -> Iterator[Store]:
-    """The store, if the topic exists, damaged or not; else nothing is touched."""
+    """Opens the store for writing if the topic exists, damaged or not; else touches nothing."""
     require_topic(run, topic)
     with run.place.writing() as store:
         yield store
 
 
 def require_topic(run: Invocation, topic: str, *, advice: str = "") -> None:
-    """`NotFound`, with the advice, if there is no such topic; nothing is opened."""
+    """`NotFound`, with the advice, if there is no such topic. Opens nothing."""
     from lakebed.base.errors import NotFound
     from lakebed.keratin.paths import check_topic_name
 
@@ -41,21 +41,21 @@ def require_topic(run: Invocation, topic: str, *, advice: str = "") -> None:
 
 
 def require_yes(yes: bool, *, what: str) -> None:
-    """`InputError` unless whoever removes something for good said so."""
+    """`InputError` unless the caller confirmed."""
     from lakebed.base.errors import InputError
 
     if not yes:
-        raise InputError(f"{what}, for good: say --yes")
+        raise InputError(f"{what}, and cannot be undone: confirm with --yes")
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
-    """`name=value` each, as settings of a topic; `BadConfig` if one is wrong."""
+    """Parses settings of a topic, each `name=value`; `BadConfig` if one is wrong."""
     from lakebed.base.config import field_names, read_text, unknown
     from lakebed.base.errors import BadConfig
     from lakebed.base.units import shown
     from lakebed.keratin.config import TopicConfig
 
-    found: dict[str, Value] = {}
+    settings: dict[str, Value] = {}
     where, names = "the topic's settings", field_names(TopicConfig)
     for text in texts:
         name, equals, value = text.partition("=")
@@ -63,12 +63,12 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
             raise BadConfig(f"{where}: {shown(text)}: expected name=value")
         if name not in names:
             raise unknown(name, known=names, noun="setting", where=where)
-        if name in found:
-            raise BadConfig(f"{where}: {name} is there twice")
-        found[name] = read_text(TopicConfig, name, value, where=where)
-    return found
+        if name in settings:
+            raise BadConfig(f"{where}: {name} is given twice")
+        settings[name] = read_text(TopicConfig, name, value, where=where)
+    return settings
 
 
 def text_bytes(text: str) -> bytes:
-    """What was typed, as bytes: also those that are no text."""
+    """The bytes of an argument, also those that are not valid text."""
     return text.encode("utf-8", "surrogateescape")

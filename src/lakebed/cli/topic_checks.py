@@ -1,4 +1,4 @@
-"""`lakebed topic verify` and `repair`: finding damage in a topic, and what can be done about it."""
+"""`lakebed topic verify` and `repair`: finds and repairs damage in a topic."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ TOPIC_REPAIR = (
 
 
 def verify(context: typer.Context, topic: TopicName) -> None:
-    """Check every record of every partition, its indexes and its manifest.
+    """Verify every record of every partition, its indexes and its manifest.
 
-    It only reads, and works beside a writer. The exit code is 65 if anything is torn, corrupt or
-    does not fit.
+    The exit code is 65 if anything is torn, corrupt or inconsistent. Works while another process
+    writes.
 
     \b
-    lakebed topic verify orders
+    Examples:
+      Verify a topic:
+        lakebed topic verify orders
     """
     from lakebed.store.topic_report import problem_lines
 
@@ -68,23 +70,26 @@ def repair(
     context: typer.Context,
     topic: TopicName,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done.")
+        bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")
     ] = False,
 ) -> None:
-    """Cut torn bytes; save what is damaged in the quarantine, leave it out, and tell what is lost.
+    """Truncate torn bytes, move damaged bytes to the quarantine, and report lost messages.
 
-    Messages that are whole stay, under the same offsets. What is lost goes on record: readers stop
-    there until `lakebed damage acknowledge`. A topic.json that is lost or damaged is
-    written again, with as many partitions as there are folders and with default settings.
+    Undamaged messages keep their offsets. Losses are recorded, and readers stop at them until
+    lakebed damage acknowledge. A lost or damaged topic.json is written again, with default settings
+    and as many partitions as there are folders.
 
     \b
-    lakebed topic repair orders --dry-run
-    lakebed topic repair orders
+    Examples:
+      Show what would be repaired:
+        lakebed topic repair orders --dry-run
+      Repair a topic:
+        lakebed topic repair orders
     """
     run = invocation(context)
     with quiet("lakebed.keratin"), Progress("repair") as progress:
         if dry_run:
-            report = _foreseen(run, topic, progress)
+            report = _previewed(run, topic, progress)
         else:
             with open_topic_to_write(run, topic) as store:
                 report = _repaired(run, store, topic, progress, dry_run=False)
@@ -101,7 +106,7 @@ def repair(
     )
 
 
-def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
+def _previewed(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
     from lakebed.store.topic_repair import preview_topic_repair
 
     def here() -> TopicRepair:

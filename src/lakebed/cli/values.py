@@ -1,4 +1,4 @@
-"""Times, sizes and durations as people write them, and as reports show them."""
+"""Times, sizes and durations: parsed from arguments, and formatted for reports."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _MS_DIGITS_MAX = 15  # more would be another unit
 
 
 def parse_moment_ns(text: str) -> int:
-    """ns since 1970: from that number itself, or from ISO 8601 text (UTC unless it says more)."""
+    """Parses ISO 8601 text (UTC by default) or a number of ns since 1970; returns ns."""
     is_number = _is_number(text, _NS_DIGITS_MAX)
     moment_ns = int(text) if is_number else _parse_iso_ns(text, unit="ns")
     if not 0 <= moment_ns <= VALUE_MAX:
-        raise InputError(f"not a time that can be stored: {shown(text)}")
+        raise InputError(f"{shown(text)} is not a time that can be stored")
     return moment_ns
 
 
 def parse_moment_ms(text: str) -> int:
-    """As `parse_moment_ns`, in ms; rounded up, for what is in between is older."""
+    """As `parse_moment_ns`, with ms in place of ns; the result is rounded up."""
     if _is_number(text, _MS_DIGITS_MAX):
         return int(text)
     moment_ns = -1 if text.isascii() and text.isdigit() else _parse_iso_ns(text, unit="ms")
@@ -56,7 +56,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def duration_text(duration_ms: int) -> str:
-    """`12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 7 h`; a minus before it if time fell."""
+    """`12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 7 h`; negative with a minus sign."""
     sign, value = ("-", -duration_ms) if duration_ms < 0 else ("", duration_ms)
     if value < 1000:
         return f"{sign}{value} ms"
@@ -81,7 +81,7 @@ def _is_number(text: str, digits_max: int) -> bool:
 
 
 def _parse_iso_ns(text: str, *, unit: str) -> int:
-    """-1 if it cannot be stored."""
+    """Returns -1 for a time that cannot be stored."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -95,6 +95,6 @@ def _parse_iso_ns(text: str, *, unit: str) -> int:
 
 def _no_moment(text: str, *, unit: str) -> InputError:
     return InputError(
-        f"not a time: {shown(text)}; it looks like 2025-01-31T12:00:00Z, "
-        f"or is a number of {unit} since 1970"
+        f"{shown(text)} is not a time: write it as 2025-01-31T12:00:00Z, "
+        f"or as a number of {unit} since 1970"
     )

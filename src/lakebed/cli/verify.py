@@ -1,4 +1,4 @@
-"""`lakebed verify`: finding damage anywhere in a store."""
+"""`lakebed verify`: finds damage anywhere in a store."""
 
 from __future__ import annotations
 
@@ -15,30 +15,34 @@ if TYPE_CHECKING:
     from lakebed.store.damage_marks import MarkReport
     from lakebed.store.store_check import StoreReport
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def verify(
     context: typer.Context,
     tier2: Annotated[
-        bool, typer.Option("--tier2/--no-tier2", help="Read all objects of logs in Tier 2 as well.")
+        bool,
+        typer.Option("--tier2/--no-tier2", help="Whether to read the logs' objects in Tier 2."),
     ] = True,
     mark: Annotated[
         bool,
         typer.Option(
-            "--mark", help="Mark objects that have lost bytes as damaged, and clear wrong marks."
+            "--mark", help="Mark objects with lost bytes as damaged, and clear obsolete marks."
         ),
     ] = False,
 ) -> None:
-    """Check every checksum: of logs in all tiers, topics, groups, objects, and the key of secrets.
+    """Verify every checksum of logs in all tiers, topics, groups, objects and the secrets' key.
 
-    It works beside a writer, and only reads; --mark has the writer mark damaged objects. The exit
-    code is 65 if anything is torn, corrupt or lost.
+    The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes,
+    and only reads, unless --mark is given.
 
     \b
-    lakebed verify
-    lakebed verify --no-tier2
+    Examples:
+      Verify the whole store:
+        lakebed verify
+      Verify it without Tier 2:
+        lakebed verify --no-tier2
     """
     from lakebed.base.errors import LakebedError
     from lakebed.store.store_check_lines import mark_lines, report_lines
@@ -52,7 +56,7 @@ def verify(
         try:
             marks = _mark(run, report)
             parts = [Text(*mark_lines(marks)), *parts, Value("marked", marks.marked)]
-        except LakebedError as error:  # what was found is told first
+        except LakebedError as error:  # the findings are reported first
             failure = str(error)
             parts.append(Value("mark_failure", failure))
     run.output.show(*_parts(report), *parts)
@@ -76,7 +80,7 @@ def _mark(run: Invocation, report: StoreReport) -> MarkReport:
 
 
 def _parts(report: StoreReport) -> list[Part]:
-    """The document."""
+    """The parts of the document."""
     from lakebed.cli.aof_checks import LOG_REPORT
     from lakebed.cli.manifest import MANIFEST_REPORT
     from lakebed.cli.s3 import OBJECTS_REPORT
