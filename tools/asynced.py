@@ -78,6 +78,7 @@ PROTOCOL_CLASSES: Final = {
     "StoredObject": "RemoteObject",
     "ReadPins": "RemotePins",
     "PendingAppend": "AppendResult",
+    "Verification": "RemoteMaintenance",
 }  # others are named `RemoteX`, for `X` and `ReadableX`
 
 BODIES: Final = {

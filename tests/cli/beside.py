@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -77,31 +78,36 @@ def program(source: str, root: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def holding(how: str, root: Path) -> Iterator[None]:
-    """`alone`: nobody; else who has the store open."""
+def holding(how: str, root: Path) -> Iterator[Path | str]:
+    """`alone`: no process has the store open; else which one does. Yields what `--root` is."""
     match how:
         case "alone":
-            yield
+            yield root
         case "embedding":
             with program(EMBEDDING, root):
-                yield
+                yield root
         case "serving":
             with Endpoint(root.absolute()):  # it spells its paths in another way
-                yield
+                yield root
+        case "remote":
+            with Endpoint(root.absolute()) as node:
+                yield node.http_url
         case _:
             raise AssertionError(how)
 
 
-def played(run: Run, steps: Iterable[Step]) -> list[tuple[str, int, bytes, bytes]]:
-    """What each printed, without what is another one each time."""
+def played(run: Run, steps: Iterable[Step], root: Path) -> list[tuple[str, int, bytes, bytes]]:
+    """What each printed, without what is another one each time. A node calls its root by the
+    absolute path: that is printed as `root` is here."""
+    there, here = os.fsencode(root.absolute()), os.fsencode(root)
     found = []
     last = {"<id>": "0" * 32, "<key>": "LAKE"}
     for step in steps:
         words = [last.get(word, word) for word in step.command.split()]
         done = run(*words, stdin=step.stdin, as_json=step.as_json)
         _remember(done, last)
-        found.append((step.command, done.exit_code, without_changing(done.out),
-                      without_changing(done.err)))  # fmt: skip
+        out, err = (without_changing(text.replace(there, here)) for text in (done.out, done.err))
+        found.append((step.command, done.exit_code, out, err))
     return found
 
 

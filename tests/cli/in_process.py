@@ -42,9 +42,9 @@ Run = Callable[..., Done]
 
 
 def runner(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[bytes]
+    root: Path | str, monkeypatch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[bytes]
 ) -> Run:
-    """A function that runs `lakebed --root <root> …`."""
+    """A function that runs `lakebed --root <root> …`; the root may be a URL."""
 
     def run(*arguments: str | Path, stdin: bytes = b"", as_json: bool = False) -> Done:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))

@@ -80,8 +80,8 @@ def test_nothing_to_append_creates_an_empty_log(run: Run) -> None:
 def test_an_empty_line_is_an_error_with_its_number_and_earlier_lines_are_kept(run: Run) -> None:
     done = run("aof", "append", "orders", stdin=b"one\ntwo\n\nfour\n")
     assert done.error_line() == (
-        "line 3 is empty, a record has at least one byte; "
-        "kept before it: 2 records, the last is 0:96"
+        "line 3 is empty: a record has at least one byte; "
+        "2 records before it kept, the last is 0:96"
     )
     assert (done.exit_code, done.out) == (64, b"")
     assert run("aof", "cat", "orders").out == b"one\ntwo\n"
@@ -92,7 +92,7 @@ def test_a_line_too_long_for_a_record_is_an_error_with_its_number(run: Run) -> N
     fitting, too_long = b"x" * largest, b"y" * (largest + 1)
     done = run("aof", "append", "orders", stdin=fitting + b"\n" + too_long + b"\nz\n")
     assert done.error_line().startswith(
-        f"line 2 is longer than a record can be, which is {largest} bytes; kept before it: 1 record"
+        f"line 2 is longer than the maximum record of {largest} bytes; 1 record before it kept"
     )
     assert done.exit_code == 64
     assert run("aof", "cat", "orders").out == fitting + b"\n"
@@ -434,7 +434,7 @@ def test_a_hostile_name_is_one_line(run: Run, root: Path, command: str, name: st
         (["--from", "0:96", "--to", "0:64"], "before the start", 64),
         (["--from-time", "yesterday"], "not a time", 64),
         (["--from-time", "0001-01-01"], "not a time", 64),
-        (["--from", "0:64", "--from-time", "5"], "exclude each other", 64),
+        (["--from", "0:64", "--from-time", "5"], "cannot be combined", 64),
         (["--max", "-1"], "--max", 2),
         (["--show", "everything"], "--show", 2),
     ],
@@ -485,8 +485,8 @@ def test_an_append_to_a_full_disk_does_not_ask_to_be_repeated(
             monkeypatch.setenv("LAKEBED_AOF_FLUSH_RESERVE_BYTES", "1TiB")
         done = run("aof", "append", "orders", stdin=b"one\ntwo\n")
         assert done.exit_code == OutcomeUnknown.exit_code
-        assert b"2 records were appended, up to 0:96; durable is what is before 0:64" in done.err
-        assert b"look before appending it again" in done.err
+        assert b"2 records were appended, up to 0:96; those before 0:64 are durable" in done.err
+        assert b"check before appending them again" in done.err
 
 
 def test_a_newer_store_and_a_damaged_version_file_are_refused(run: Run, root: Path) -> None:

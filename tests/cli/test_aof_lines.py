@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from lakebed.base.errors import InputError
 from lakebed.base.simulation.clock import SimulatedClock
-from lakebed.cli.lines import BadLine, line_batches
-from lakebed.cli.moments import moment_text, parse_moment_ns
+from lakebed.cli.input_lines import BadLine, line_batches
 from lakebed.cli.progress import Progress
+from lakebed.cli.values import moment_text, parse_moment_ns
+from tests.cli.terminal import Terminal
 
 S_NS = 1_000_000_000
 
@@ -101,29 +102,26 @@ def test_a_moment_is_shown_in_utc() -> None:
     assert moment_text(-1) == "1969-12-31T23:59:59.999Z"
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_a_bar_is_drawn_after_a_second_and_only_for_a_person(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = SimulatedClock()
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
     with Progress("verify", clock=clock) as progress:
         progress.update(1, 4)
         assert terminal.getvalue() == ""
         clock.advance(S_NS)
         progress.update(2, 4)
-        assert "verify [###############---------------] 2 of 4" in terminal.getvalue()
+        assert terminal.shown().startswith("verify ━━━")
+        assert terminal.shown().endswith("━ 2 of 4")
         progress.update(3, 4)  # too soon after the last
         assert "3 of 4" not in terminal.getvalue()
         clock.advance(S_NS)
         progress.count(12_345, "records")
-        assert "verify 12,345 records" in terminal.getvalue()
-    assert terminal.getvalue().endswith("\r\x1b[K")
+        assert terminal.shown() == "verify 12,345 records"
+    assert terminal.shown() == ""
     plain = io.StringIO()
     monkeypatch.setattr("sys.stderr", plain)
     with Progress("verify", clock=clock) as progress:

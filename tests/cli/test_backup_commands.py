@@ -77,8 +77,8 @@ def test_mistakes_are_one_line_each_and_change_nothing(
     target = tmp_path / "backups"
     told = [
         (run("backup", target, "--keep", "0"), 2, "at least one"),
-        (run("backup", target, "--list", "--verify"), 2, "do not go together"),
-        (run("backup", target, "--snapshot", "x"), 2, "goes with --verify"),
+        (run("backup", target, "--list", "--verify"), 2, "cannot be combined"),
+        (run("backup", target, "--snapshot", "x"), 2, "needs --verify"),
         (run("backup", target, "--list"), 66, "there is no backup"),
         (run("backup", target, "--verify"), 66, "there is no backup"),
         (run("backup", ""), 64, "give a folder"),
@@ -110,7 +110,7 @@ def test_older_backups_stay_if_the_newest_lacks_something(
     assert done.exit_code == 65
     problem, kept = done.out.decode().splitlines()[1:]
     assert problem.startswith("problem: ")
-    assert kept == "no older backup was removed: they may have what this one lacks"
+    assert kept == "no older backup was removed, because they may have the missing data"
     assert len(run("backup", target, "--list").lines()) == 3
     document = run("backup", target, "--keep", "1", as_json=True)
     assert (document.exit_code, document.document()["removed"]) == (65, [])
@@ -132,7 +132,7 @@ def test_damage_of_a_backup_is_named(run: Run, other: Run, tmp_path: Path) -> No
     assert "not finished" in other("aof", "cat", "orders").error_line()
     done = other("restore", target, "--salvage")
     assert done.exit_code == 65
-    assert b"left out: meta.db: " in done.out
+    assert b"not restored: meta.db: " in done.out
     assert other("aof", "cat", "orders").out == b"one\ntwo\n"
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.cli.command_groups import GROUPS
 from lakebed.cli.completion import SCRIPTS, Shell
-from lakebed.cli.groups import GROUPS
 from tests.cli.conftest import Lakebed
 
 pytestmark = pytest.mark.process

@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.base.errors import BadConfig, Busy, Corrupt, LakebedError, NotFound
 from lakebed.cli.failure import Failure, describe, report, wants_json
-from lakebed.cli.output import one_line, table
+from lakebed.cli.report import one_line, table
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def test_what_is_leased_and_delayed_is_counted(run: Run, root: Path) -> None:
 
 def test_a_group_is_moved_and_consumes_from_there(run: Run) -> None:
     assert run("group", "reset", *GROUP, "--to-beginning").lines() == [
-        "orders billing: partition 0 goes on at 0",
-        "orders billing: partition 1 goes on at 0",
+        "orders billing: partition 0 continues at 0",
+        "orders billing: partition 1 continues at 0",
     ]
     assert lag(run) == 10
     assert len(run(*CONSUME).out.splitlines()) == 10
@@ -120,14 +120,14 @@ def test_a_group_can_be_placed_before_it_exists_if_asked_for(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "told"),
     [
-        ([], 64, "one of --to-beginning, --to-end, --to-offset and --to-time is needed"),
+        ([], 64, "give one of --to-beginning, --to-end, --to-offset and --to-time"),
         (["--to-end", "--to-beginning"], 64, "one of"),
         (["--to-offset", "0", "--to-time", "5"], 64, "one of"),
-        (["--to-offset", "0"], 64, "orders has 2 partitions: of which is it?"),
+        (["--to-offset", "0"], 64, "orders has 2 partitions: give a --partition"),
         (["--to-offset", "6", "--partition", "0"], 64, "must be 0 to 5"),
         (["--to-offset", "-1", "--partition", "0"], 2, "'--to-offset'"),
         (["--to-end", "--partition", "2"], 66, "there is no partition 2"),
-        (["--to-time", "soon"], 64, "not a time: 'soon'"),
+        (["--to-time", "soon"], 64, "'soon' is not a time"),
     ],
     ids=str,
 )

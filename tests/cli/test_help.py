@@ -1,7 +1,8 @@
-"""The help of every command: it ends with examples, these are understood, and all of it is shown.
+"""The help of every command: it ends with labelled examples, these are understood, and all of it is
+shown, in terminals of any width.
 
 A command's examples are the last paragraph of its docstring, marked by a backspace so that its
-lines stay lines; each line is one for a shell.
+lines stay lines: `Examples:`, and by turns a label and a line for a shell.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 import pytest
 from typer.main import get_command
 
-from lakebed.cli.groups import GROUPS
+from lakebed.cli.command_groups import GROUPS
 from lakebed.cli.main import main
 from lakebed.cli.program import build
 
@@ -37,9 +39,14 @@ class Leaf(NamedTuple):
         return [part for part in re.split(r"\n\s*\n", self.command.help or "") if part.strip()]
 
     @property
-    def examples(self) -> list[str]:
+    def example_lines(self) -> list[str]:
         last = self.paragraphs[-1]
         return last[1:].strip("\n").splitlines() if last.startswith("\b") else []
+
+    @property
+    def examples(self) -> list[str]:
+        """The lines for a shell."""
+        return [line.strip() for line in self.example_lines[2::2]]
 
 
 def leaves(command: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
@@ -86,7 +93,11 @@ def test_the_help_ends_with_examples(leaf: Leaf) -> None:
     assert len(leaf.paragraphs) > 1
     assert leaf.examples, "no paragraph that begins with \\b at the end"
     assert not any("\b" in paragraph for paragraph in leaf.paragraphs[:-1])
-    assert all(line == line.strip() for line in leaf.examples)
+    heading, *lines = leaf.example_lines
+    assert heading == "Examples:"
+    for label, line in zip(lines[::2], lines[1::2], strict=True):
+        assert re.fullmatch(r"  [A-Z].*[^.]:", label), label
+        assert re.fullmatch(r"    \S.*", line), line
 
 
 @EVERY
@@ -109,6 +120,29 @@ def test_all_of_the_help_is_shown(
     for parameter in leaf.command.params:
         told = (getattr(parameter, "help", None) or "").split()
         assert [word for word in told if word not in shown] == []
+
+
+@EVERY
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_the_help_has_no_ragged_lines_and_no_types(
+    leaf: Leaf, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main([*leaf.path, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"<[\w|\[\]]+>", shown) is None
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 120
+    for before, line in pairwise(_prose(lines)):
+        # A line of a paragraph is not broken before it is full.
+        first = line.split()[0] if line else ""
+        assert not (before and line) or len(f"{before} {first}") > int(columns) - 24, before
+
+
+def _prose(lines: list[str]) -> list[str]:
+    """The paragraphs between the usage and the examples."""
+    start = next(index for index, line in enumerate(lines) if not line) + 1
+    return list(takewhile(lambda line: line.strip() != "Examples:", lines[start:]))
 
 
 def test_the_table_says_what_the_commands_say() -> None:

@@ -20,7 +20,8 @@ from lakebed.aof.manifest.records import (
 )
 from lakebed.aof.paths import LogPaths
 from lakebed.cli.manifest_inspect import main as alias
-from lakebed.cli.manifest_words import duration_text, parse_type, size_text
+from lakebed.cli.manifest_text import parse_type
+from lakebed.cli.values import duration_text, size_text
 from lakebed.host.store import Store
 from lakebed.kernels.disk import real_disk
 from tests.cli.in_process import Run
@@ -126,7 +127,7 @@ def test_every_type_is_told_in_words(run: Run, root: Path) -> None:
     assert unknown["payload"] == {"record_type": 77, "data": "ab" * 40}
     assert (document["unknown_records"], document["flagged_records"]) == (1, 1)
     lines = run("manifest", "inspect", "orders").lines()
-    assert {"1 record of a type that is not known", "1 record with flags"} <= set(lines)
+    assert {"1 record of an unknown type", "1 record with flags"} <= set(lines)
     notes = run("manifest", "verify", "orders", as_json=True).document()["notes"]
     assert [note.rpartition(": ")[0].rpartition(": ")[2] for note in notes[:2]] == [
         "records of unknown types",

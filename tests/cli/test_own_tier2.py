@@ -65,7 +65,7 @@ def test_the_log_moves_to_the_folder_and_back(run: Run, root: Path) -> None:
     run("aof", "evict", "orders", "--warm")
     first, second = run("aof", "migrate-tier2", "orders", "tier2").lines()
     assert first.startswith(f"orders: {SEALED} objects copied, ")
-    assert second == f"orders: objects are left at {OWN}; --delete removes them"
+    assert second == f"orders: objects are left at {OWN}; delete them with --delete"
     assert len(objects(root)) == SEALED
     assert run("aof", "tiers", "orders").lines()[0].endswith(f", Tier 2 is {root}/tier2")
     assert run("aof", "migrate-tier2", "orders", "tier2", "--delete").exit_code == 0

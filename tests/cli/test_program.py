@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.cli.groups import GROUPS, Group, lazy_command
+from lakebed.cli.command_groups import GROUPS, Group, lazy_command
 from lakebed.version import VERSION
 from tests.cli.conftest import Lakebed
 
@@ -108,7 +108,7 @@ def test_a_root_that_lacks_its_value_is_refused_anywhere(lakebed: Lakebed) -> No
     done = lakebed("config", "show", "--json", "--root")
     assert "'--root' requires an argument" in json.loads(done.err)["error"]["message"]
     done = lakebed("config", "show", "--root", "")
-    assert done.error_line() == "--root is empty, expected a folder"
+    assert done.error_line() == "--root is empty: give a folder or a URL"
 
 
 def imported(arguments: list[str], tmp_path: Path, environment: dict[str, str]) -> set[str]:

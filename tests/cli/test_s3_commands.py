@@ -40,7 +40,7 @@ def test_buckets_are_created_listed_configured_and_deleted(run: Run) -> None:
         "photos: created, versioning is enabled"
     ]
     assert run("s3", "buckets", "create", "photos").lines() == [
-        "photos: is there already, versioning is enabled"
+        "photos: exists already, versioning is enabled"
     ]
     created = run("s3", "buckets", "create", "plain", "--versioning", "unversioned").lines()
     assert created == ["plain: created, versioning is unversioned"]

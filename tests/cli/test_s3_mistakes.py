@@ -58,8 +58,8 @@ def test_a_name_that_no_bucket_can_have_is_refused_and_creates_nothing(
 @pytest.mark.parametrize("place", ["photos", "photos/", "s3://photos", "s3://photos/"])
 def test_a_place_without_a_key_is_refused(run: Run, photos: str, place: str) -> None:
     for command in (["get"], ["stat"], ["rm"]):
-        assert "expected BUCKET/KEY" in refused(run, *command, place, code=64)
-    assert "expected BUCKET/KEY" in refused(run, "put", place, "-", code=64)
+        assert "give BUCKET/KEY" in refused(run, *command, place, code=64)
+    assert "give BUCKET/KEY" in refused(run, "put", place, "-", code=64)
 
 
 @pytest.mark.parametrize("key", ["k" * 1025, "\udc80"])
@@ -86,7 +86,7 @@ def test_a_bucket_that_is_missing_is_told_and_not_created(run: Run, root: Path) 
         ["buckets", "delete", "photos"], ["buckets", "versioning", "photos", "enabled"],
     ):  # fmt: skip
         line = refused(run, *arguments, code=66)
-        advice = "lakebed s3 buckets create photos creates it"
+        advice = "create it with lakebed s3 buckets create photos"
         assert line == f"bucket 'photos' does not exist; {advice}"
     for arguments in (["ls", "photos"], ["get", "photos/k"], ["stat", "photos/k"]):
         refused(run, *arguments, code=66)
@@ -159,7 +159,7 @@ def test_metadata_that_no_header_can_carry_are_refused(run: Run, photos: str, te
 
 def test_metadata_of_one_name_are_given_once(run: Run, photos: str) -> None:
     line = refused(run, "put", "photos/k", "-", "--metadata", "a=1", "--metadata", "A=2", code=64)
-    assert line == "--metadata a is there twice"
+    assert line == "--metadata a is given twice"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\udc80"])
@@ -186,7 +186,9 @@ def test_nothing_but_a_file_is_replaced_by_what_is_got(
     os.mkfifo(tmp_path / "pipe")
     assert "is a folder" in refused(run, "get", "photos/k", folder, code=64)
     assert "not a regular file" in refused(run, "get", "photos/k", tmp_path / "pipe", code=64)
-    assert "no such folder" in refused(run, "get", "photos/k", tmp_path / "x" / "y", code=66)
+    assert "its folder does not exist" in refused(
+        run, "get", "photos/k", tmp_path / "x" / "y", code=66
+    )
     refused(run, "get", "photos/k", "a\x00b", code=64)
     assert list(folder.iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe", "root"]

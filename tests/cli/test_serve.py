@@ -215,7 +215,7 @@ def test_what_cannot_work_is_told_in_one_line(tmp_path: Path) -> None:
         "LAKEBED_SECRET_KEY is not set": half,
         "belong together": refused(root, "--tls-cert", str(file)),
         "cert": refused(root, "--tls-cert", str(file), "--tls-key", str(file)),
-        "expected NAME=VALUE": refused(root, "--s3", "nonsense"),
+        "write it as NAME=VALUE": refused(root, "--s3", "nonsense"),
         "default_versioning": refused(root, "--s3", "default-versioning=perhaps"),
         "no_such_setting": refused(root, "--s3", "no-such-setting=1"),
     }

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.base.errors import InputError
-from lakebed.cli import writers
+from lakebed.cli import places
 from lakebed.cli.spark_arguments import files_place, span_of
-from lakebed.cli.spark_options import Wishes
+from lakebed.cli.spark_options import SparkOptions
 from lakebed.host.store import Store
 from tests.cli.conftest import Lakebed
 from tests.cli.in_process import Run
@@ -39,14 +39,16 @@ def test_of_a_log_they_are_record_ids() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1:", ":1", "-1", "1:2:3", "9" * 30, "²"])
 def test_what_is_no_offset_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"--from-offset .*: expected OFFSET, or PARTITION:OFFSET"):
+    with pytest.raises(
+        InputError, match=r"--from-offset .*: write it as OFFSET, or PARTITION:OFFSET"
+    ):
         span([text])
 
 
 def test_ranges_that_contradict_themselves_are_refused() -> None:
-    with pytest.raises(InputError, match="the same partition twice"):
+    with pytest.raises(InputError, match="the partition is given twice"):
         span(None, ["1:2", "1:3"])
-    with pytest.raises(InputError, match="a log has one"):
+    with pytest.raises(InputError, match="give it once for a log"):
         span(["1:2", "1:3"], is_log=True)
     with pytest.raises(InputError, match="a log has no partitions"):
         span_of(offsets=(None, None), times=(None, None), partitions=[0], is_log=True)
@@ -60,22 +62,22 @@ def test_files_are_in_a_folder_or_in_a_bucket(
     s3 = {"s3Endpoint": "http://127.0.0.1:1", "accessKey": "a", "secretKey": "b"}
     found = files_place("s3://lake/a/b/", s3)
     assert (found.base, str(found)) == ("lake/a/b", "s3://lake/a/b")
-    with pytest.raises(InputError, match="expected a folder, or s3://bucket/prefix"):
+    with pytest.raises(InputError, match="give a folder, or s3://bucket/prefix"):
         files_place("gs://lake/a", {})
     with pytest.raises(InputError, match="must be bucket/prefix"):
         files_place("s3://lake", s3)
 
 
 def test_options_of_spark_are_names_and_values() -> None:
-    assert Wishes(conf=["spark.a=b=c", "spark.d="]).spark_options() == {
+    assert SparkOptions(conf=["spark.a=b=c", "spark.d="]).spark_options() == {
         "spark.a": "b=c",
         "spark.d": "",
     }
     for text in ("spark.a", "master=local", "=x"):
-        with pytest.raises(InputError, match="expected NAME=VALUE"):
-            Wishes(conf=[text]).spark_options()
-    with pytest.raises(InputError, match="--master or --remote: one of both"):
-        Wishes(master="a", remote="b").spark_options()
+        with pytest.raises(InputError, match=r"write it as spark\.NAME=VALUE"):
+            SparkOptions(conf=[text]).spark_options()
+    with pytest.raises(InputError, match="--master and --remote cannot be combined"):
+        SparkOptions(master="a", remote="b").spark_options()
 
 
 MISTAKES = [
@@ -92,7 +94,11 @@ MISTAKES = [
     (["replay", "orders", "orders", "--from-offset", "x"], 64, "expected OFFSET"),
     (["replay", "orders", "orders", "--from-time", "noon"], 64, "not a time: 'noon'"),
     (["replay", "orders", "orders", "--partitions", "2"], 64, "for a topic that is created"),
-    (["replay", "orders", "orders", "--conf", "x=y"], 64, "--conf 'x=y': expected NAME=VALUE"),
+    (
+        ["replay", "orders", "orders", "--conf", "x=y"],
+        64,
+        "--conf 'x=y': write it as spark.NAME=VALUE",
+    ),
     (["replay", "nope", "orders", "--log"], 66, "no log nope"),
     (["export", "orders", "x", "--file-size", "big"], 64, "'big' is not a size"),
     (["import", "nowhere", "orders"], 66, "nowhere: no such file or folder"),
@@ -109,11 +115,11 @@ MISTAKES = [
         "no dead letters to retry",
     ),
     (["replay", "orders", "orders", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
-    (["tier-history", "nope"], 66, "there is no log nope; logs that there are: none"),
+    (["tier-history", "nope"], 66, "there is no log nope; its logs are: none"),
     (["tier-history", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
-    (["tier-history", "--ca-file", "x"], 64, "--ca-file goes with --endpoint"),
+    (["tier-history", "--ca-file", "x"], 64, "--ca-file needs --endpoint"),
     (["verify", "--endpoint", "127.0.0.1:9"], 78, "endpoint must be a URL"),
-    (["verify", "--ca-file", "x"], 64, "--ca-file goes with --endpoint"),
+    (["verify", "--ca-file", "x"], 64, "--ca-file needs --endpoint"),
     (["verify", "--remote", "127.0.0.1"], 64, "expected sc://HOST:PORT"),
     (["verify", "--remote", "sc://127.0.0.1:9"], 69, "no Spark Connect server answers at"),
 ]
@@ -141,14 +147,17 @@ def test_a_store_that_somebody_else_has_open_is_told(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One who serves nobody: a writer that serves is asked to do it."""
-    monkeypatch.setattr(writers, "LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr(places, "LOCK_WAIT_S", 0.1)
     fill_special(root, "orders", partitions=1, count=2)
     with Store.open(root, serves=False):
         done = run("spark", "run", "replay", "orders", "orders")
-        assert done.error_line().endswith("is open in another program: end it first")
+        assert done.error_line().endswith("is open in another program: stop it first")
         assert done.exit_code == 75
         done = run("spark", "run", "export", "orders", "s3://lake/orders")
-        assert "if it is a node, give its S3 by --s3-endpoint; else end it" in done.error_line()
+        assert (
+            "if it is a node, give its S3 endpoint with --s3-endpoint; else stop it"
+            in done.error_line()
+        )
     with Store.open(root, serves=False):
         done = run("spark", "run", "land", "lake/orders", "--topic", "orders", as_json=True)
         error = json.loads(done.err)["error"]

@@ -67,7 +67,7 @@ def test_a_log_moves_to_another_tier_2(run: Run, root: Path) -> None:
     first, second = done.lines()
     assert first.startswith(f"orders: {SEALED} objects copied, ")
     assert first.endswith(f"; Tier 2 is {new}")
-    assert second == "orders: objects are left at tier2; --delete removes them"
+    assert second == "orders: objects are left at tier2; delete them with --delete"
     assert len(objects(root)) == SEALED
     assert run("aof", "cat", "orders").out == LINES
     document = run("aof", "migrate-tier2", "orders", new, "--delete", as_json=True).document()
@@ -294,7 +294,7 @@ def test_an_object_that_is_lost_is_told_until_it_is_back(run: Run, root: Path) -
     assert refused.error_line().endswith("lakebed aof repair orders --tier2")
     shown = run("aof", "tiers", "orders").out.decode()
     assert "hydration: the object is not there, it must be repaired" in shown
-    assert "objects are missing: lakebed aof repair orders --tier2" in shown
+    assert "objects are missing: run lakebed aof repair orders --tier2" in shown
     lost = run("aof", "repair", "orders", "--tier2")
     assert lost.out.decode().startswith("orders: segment 1: missing, and no local copy is left: ")
     assert lost.exit_code == 65

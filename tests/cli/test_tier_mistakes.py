@@ -156,7 +156,7 @@ def test_a_tier_2_that_takes_nothing_is_one_line_and_local_copies_stay(
     (root / "tier2").symlink_to("/proc")  # where not even root makes a folder
     line = refusal(run("aof", "upload", "orders"), 75)
     assert line.endswith(
-        "; Tier 2 is not reached: look at url and endpoint of [aof_tier2], and try again"
+        "; Tier 2 cannot be reached: check url and endpoint of [aof_tier2], and try again"
     )
     assert tiers_of(run) == {**dict.fromkeys(ALL, "0"), 0: "0+1"}
     assert "upload: bucket or network not available" in run("aof", "tiers", "orders").out.decode()
@@ -226,11 +226,11 @@ def test_a_refusal_waits_for_an_operator(
     run = runner(root, monkeypatch, capsysbinary)
     write_segments(run)
     line = refusal(run("aof", "upload", "orders"), 77)
-    assert line.endswith("lakebed aof retry-upload orders uploads what failed")
+    assert line.endswith("then run lakebed aof retry-upload orders")
     assert "hush" not in line
     lines = run("aof", "tiers", "orders").lines()
     assert any("upload: not authorised, somebody must act" in text for text in lines)
-    assert lines[-1] == "when the credentials are right again: lakebed aof retry-upload orders"
+    assert lines[-1] == "after fixing the credentials, run lakebed aof retry-upload orders"
     (first, *_) = run("aof", "tiers", "orders", as_json=True).document()["segments"]
     assert [one["reason_code"] for one in first["failures"]] == [2]
     refusal(run("aof", "retry-upload", "orders"), 77)
@@ -261,7 +261,7 @@ def test_tiers_of_a_log_whose_manifest_log_was_switched_off_says_so(
     monkeypatch.setenv("LAKEBED_AOF_MANIFEST_MANIFEST_LOG_ENABLED", "false")
     run("aof", "append", "orders", stdin=b"more\n")
     lines = run("aof", "tiers", "orders").lines()
-    assert lines[-1] == "the manifest log is switched off: this is what was recorded last"
+    assert lines[-1] == "the manifest log is switched off: these are its last records"
 
 
 def test_a_log_with_evicted_segments_does_not_open_without_its_manifest_log(
@@ -282,7 +282,9 @@ def test_a_segment_elsewhere_is_not_converted(run: Run, tmp_path: Path) -> None:
     run("aof", "evict", "orders", "1", "--warm")
     arguments = ("--to", "interchange", "--output", tmp_path / "out", "--lossy")
     line = refusal(run("aof", "convert", "orders", "1", *arguments), 66)
-    assert line == ("orders: segment 1 is in Tier 2; lakebed aof hydrate orders 1 brings it back")
+    assert line == (
+        "orders: segment 1 is in Tier 2; bring it back with lakebed aof hydrate orders 1"
+    )
 
 
 def test_bad_settings_are_one_line_for_readers_too(run: Run, root: Path) -> None:

@@ -257,4 +257,4 @@ def test_what_others_hold_is_told(run: Run, root: Path, orders: str) -> None:
         assert len(store.topic(orders).group("billing").lease(max_messages=2)) == 2
     done = run("topic", "consume", orders, "--group", "billing")
     assert done.out == b"third\n"
-    assert done.error_line() == "2 messages: leased by others or delayed, not printed yet"
+    assert done.error_line() == "2 messages not printed: leased by others, or delayed"

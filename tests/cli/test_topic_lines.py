@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.cli.lines import BadLine, Read
-from lakebed.cli.topic_lines import LineFormat, Messages, message_batches
+from lakebed.cli.input_lines import BadLine, Read
+from lakebed.cli.message_lines import LineFormat, Messages, message_batches
 
 PLAIN = LineFormat(message_bytes_max=100)
 
@@ -48,7 +48,7 @@ def test_what_is_there_is_handed_on_before_more_is_read() -> None:
 
 
 def test_a_line_that_never_ends_is_refused_and_not_kept() -> None:
-    with pytest.raises(BadLine, match=r"^line 2 is longer than a message can be"):
+    with pytest.raises(BadLine, match=r"^line 2 is longer than the maximum message"):
         values(iter([b"one\nx", *repeat(b"x" * 60, 3)]))
     endless = message_batches(reads(repeat(b"x" * 60)), PLAIN)
     with pytest.raises(BadLine, match=r"^line 1 "):
@@ -66,7 +66,7 @@ def test_the_first_separator_counts_and_may_be_longer() -> None:
 def test_the_limit_is_of_key_and_value_together() -> None:
     line_format = LineFormat(message_bytes_max=10, separator=b"=")
     assert values([b"kkkkk=vvvvv\n"], line_format) == [b"vvvvv"]
-    with pytest.raises(BadLine, match="which is 10 bytes"):
+    with pytest.raises(BadLine, match="maximum message of 10 bytes"):
         values([b"kkkkk=vvvvvv\n"], line_format)
 
 

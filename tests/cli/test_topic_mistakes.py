@@ -77,8 +77,8 @@ def test_a_missing_topic_is_told_and_not_created(run: Run, root: Path, command: 
 def test_a_missing_topic_is_told_with_what_creates_it(run: Run, root: Path) -> None:
     run("topic", "create", "other")
     assert run("topic", "produce", "orders", stdin=b"x\n").error_line() == (
-        f"{root}: there is no topic orders; lakebed topic create orders creates it, "
-        "and so does --create"
+        f"{root}: there is no topic orders; create it with lakebed topic create orders, "
+        "or with --create"
     )
 
 
@@ -98,7 +98,7 @@ def test_a_topic_is_created_once(run: Run) -> None:
         (["--config", "compact"], 78, "expected name=value"),
         (["--config", "compakt=true"], 78, "did you mean compact?"),
         (["--config", "compact=perhaps"], 78, "compact"),
-        (["--config", "compact=true", "--config", "compact=false"], 78, "compact is there twice"),
+        (["--config", "compact=true", "--config", "compact=false"], 78, "compact is given twice"),
         (["--config", "segment_bytes=1"], 78, "segment_bytes"),
         (["--config", "segment_bytes=1 EiB"], 78, "segment_bytes"),
         (["--config", "retention_ms=-5"], 78, "retention_ms"),
@@ -165,7 +165,7 @@ def test_a_line_too_long_for_a_message_is_told_by_number(run: Run) -> None:
     fitting, too_long = b"x" * 1000, b"y" * 1001
     done = run("topic", "produce", "orders", stdin=fitting + b"\n" + too_long + b"\nz\n")
     assert done.error_line() == (
-        "line 2 is longer than a message can be, which is 1000 bytes; "
+        "line 2 is longer than the maximum message of 1000 bytes; "
         "kept before it: 1 message, up to 0:0"
     )
     assert done.exit_code == 64
@@ -174,32 +174,36 @@ def test_a_line_too_long_for_a_message_is_told_by_number(run: Run) -> None:
     keyed = b"k" * 100 + b":" + b"v" * 892
     run("topic", "produce", "orders", "--key-separator", ":", stdin=keyed + b"\n")
     done = run("topic", "produce", "orders", "--key-separator", ":", stdin=keyed + b"v\n")
-    assert done.error_line().startswith("line 1 is longer than a message can be, which is 992")
+    assert done.error_line().startswith("line 1 is longer than the maximum message of 992")
 
 
 def test_a_line_that_never_ends_is_refused_before_all_of_it_is_read(run: Run) -> None:
     run("topic", "create", "orders", "--config", "message_bytes_max=1000")
     done = run("topic", "produce", "orders", stdin=b"ok\n" + b"x" * (3 << 20))
-    assert done.error_line().startswith("line 2 is longer than a message can be")
+    assert done.error_line().startswith("line 2 is longer than the maximum message")
     assert run("topic", "consume", "orders", "--from-beginning").out == b"ok\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "told"),
     [
-        (["--from-beginning", "--offset", "1"], 64, "exclude each other"),
-        (["--offset", "1", "--since", "5"], 64, "exclude each other"),
-        (["--offset", "0"], 64, "orders has 2 partitions: of which is it?"),
+        (["--from-beginning", "--offset", "1"], 64, "cannot be combined"),
+        (["--offset", "1", "--since", "5"], 64, "cannot be combined"),
+        (["--offset", "0"], 64, "orders has 2 partitions: give a --partition"),
         (["--offset", "4", "--partition", "0"], 66, "offset 4 is out of range (allowed: 0 to 3)"),
         (["--offset", "-1"], 2, "'--offset'"),
         (["--offset", str(1 << 70), "--partition", "0"], 66, "is out of range"),
         (["--partition", "2", "--from-beginning"], 66, "there is no partition 2"),
-        (["--since", "yesterday"], 64, "not a time: 'yesterday'"),
+        (["--since", "yesterday"], 64, "'yesterday' is not a time"),
         (["--since", "9" * 40], 64, "not a time"),
         (["--since", "1700000000000000000"], 64, "ms since 1970"),
         (["--max", "-1"], 2, "'--max'"),
-        (["--group", "g", "--from-beginning"], 64, "lakebed group reset moves a group"),
-        (["--group", "g", "--partition", "0"], 64, "--group knows where it is"),
+        (["--group", "g", "--from-beginning"], 64, "move a group with lakebed group reset"),
+        (
+            ["--group", "g", "--partition", "0"],
+            64,
+            "--group continues at the position of the group",
+        ),
         (["--group", ""], 64, "the name of a group must not be empty"),
         (["--group", "g" * 40_000], 64, "the length of a group name"),
     ],
@@ -221,7 +225,7 @@ def test_what_cannot_be_undone_asks_for_a_yes(run: Run) -> None:
     for command in (["topic", "delete", "orders"], ["group", "delete", "orders", "billing"]):
         done = run(*command)
         assert done.exit_code == 64
-        assert done.error_line().endswith("for good: say --yes")
+        assert done.error_line().endswith("cannot be undone: confirm with --yes")
     assert run("group", "list", as_json=True).document()["groups"][0]["group"] == "billing"
 
 

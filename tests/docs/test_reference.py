@@ -16,7 +16,7 @@ import lakebed
 from lakebed.api import problems, read_surface, surface
 from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.config import field_names
-from lakebed.cli.groups import GROUPS
+from lakebed.cli.command_groups import GROUPS
 from lakebed.s3.absent_configuration import GetAbsentConfiguration
 from lakebed.s3.router import ROUTES, VERBS
 from lakebed.s3.unsupported import SUBRESOURCES

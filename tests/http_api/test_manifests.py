@@ -153,10 +153,18 @@ def test_a_path_that_is_none_is_refused(live_api: LiveApi, log: Aof, part: str) 
     assert (answer.status, answer.json["code"]) in [(400, "refused"), (404, "no-such-path")]
 
 
-@pytest.mark.parametrize("name", ["missing", "0123456789abcdef"])
-def test_a_log_that_is_not_there_has_no_manifest_log(live_api: LiveApi, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("missing", "there is no log missing"),
+        ("0123456789abcdef", "there is no log and no stream 0123456789abcdef"),
+    ],
+)
+def test_a_log_that_is_not_there_has_no_manifest_log(
+    live_api: LiveApi, name: str, problem: str
+) -> None:
     for operation in (manifests.LOG_MANIFEST, manifests.LOG_MANIFEST_BYTES):
-        with pytest.raises(NotFound, match=f"there is no log {name}") as told:
+        with pytest.raises(NotFound, match=problem) as told:
             live_api.call(operation, {"log": name, "file": CHUNK})
         assert not isinstance(told.value, FileGone)
     assert live_api.call(logs.LIST_LOGS).logs == []

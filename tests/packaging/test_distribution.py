@@ -19,7 +19,7 @@ from pathlib import Path
 import boto3  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
-from lakebed.cli.groups import GROUPS
+from lakebed.cli.command_groups import GROUPS
 from lakebed.version import VERSION
 from tests.packaging.distribution import ROOT, Distribution, built, installed, run
 

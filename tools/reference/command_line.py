@@ -8,12 +8,14 @@ from typing import Any, Final, NamedTuple
 
 from typer.main import get_command
 
-from lakebed.cli.groups import GROUPS
+from lakebed.cli.command_groups import GROUPS
+from lakebed.cli.help_page import simplify_help
 from lakebed.cli.program import PROGRAM, build
 from tools.reference.markdown import anchor, code, fenced, plain, table
 from tools.reference.markdown import page as page_of
 
 _VERBATIM: Final = "\b"  # marks a paragraph of a help whose lines stay as they are
+_COMMAND: Final = " " * 4  # before a command in the examples; their labels are indented less
 _HIDDEN: Final = "\f"  # what follows is for readers of the code
 
 _INTRODUCTION = """
@@ -50,13 +52,19 @@ def commands() -> Iterator[Command]:
     """The program, and every command below it, groups before what is in them."""
     yield Command((PROGRAM,), build())
     for group in GROUPS:
-        yield from _below((PROGRAM, group.name), get_command(import_module(group.module).app))
+        command: Any = get_command(import_module(group.module).app)
+        simplify_help(command)
+        yield from _below((PROGRAM, group.name), command)
 
 
 def examples(command: Command) -> list[str]:
     """The lines of its help that may be pasted into a shell."""
     return [
-        line for text, is_verbatim in _help(command) if is_verbatim for line in text.split("\n")
+        line.strip()
+        for text, is_verbatim in _help(command)
+        if is_verbatim
+        for line in text.split("\n")
+        if line.startswith(_COMMAND)
     ]
 
 
@@ -85,12 +93,20 @@ def _described(command: Command) -> Iterator[str]:
     context = command.node.context_class(command.node, info_name=command.name)
     yield fenced(" ".join([command.name, *command.node.collect_usage_pieces(context)]))
     for text, is_verbatim in _help(command):
-        yield fenced(text, language="sh") if is_verbatim else plain(text)
+        yield fenced(_script(text), language="sh") if is_verbatim else plain(text)
     shown = [one for one in command.node.params if one.get_help_record(context) is not None]
     for noun, kind in (("argument", "argument"), ("option", "option")):
         rows = [_parameter(one, context) for one in shown if one.param_type_name == kind]
         if rows:
             yield table((noun, "default and limits", "meaning"), rows)
+
+
+def _script(text: str) -> str:
+    """Examples for a shell: their labels as comments, without the heading."""
+    return "\n".join(
+        line.strip() if line.startswith(_COMMAND) else f"# {line.strip().removesuffix(':')}"
+        for line in text.split("\n")[1:]
+    )
 
 
 def _parameter(parameter: Any, context: Any) -> tuple[str, str, str]:

@@ -28,7 +28,7 @@ PROTOCOLS: Final[Sequence[type]] = (
     surface.PendingAppend,
     surface.Group,
     surface.Bucket,
-    surface.StoredObject,
+    read_surface.StoredObject,
     surface.AccessKeys,
     surface.Pins,
     surface.Damage,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol, Self
 
@@ -13,16 +14,32 @@ from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
+from lakebed.base.damage_ledger import Ledger
+from lakebed.base.progress import Progress, no_progress
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.reader import FetchedRecords
 from lakebed.keratin.view import PartitionSegment
+from lakebed.seglake.listing import ListedVersion
+from lakebed.seglake.meta.rows import VersionRow
+from lakebed.seglake.model import BucketInfo, KeyInfo, ObjectInfo, Page
+from lakebed.seglake.ranges import ByteRange
+from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.store.dead_letters import DeadLetter
+from lakebed.store.log_check import LogReport
+from lakebed.store.manifest_verification import ManifestReport
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 from lakebed.store.split_points import Bounds
+from lakebed.store.store_check import StoreReport
+from lakebed.store.summary import LogSummary
 from lakebed.store.topic_follower import FollowedPartition
+from lakebed.store.topic_summary import TopicSummary
+from lakebed.store.topic_verification import TopicReport
+from lakebed.store.version import StoreVersion
+from lakebed.stroma.description import GroupPartition
 
 
 class ReadablePartition(Protocol):
@@ -82,6 +99,19 @@ class ReadablePartition(Protocol):
         """The first offset at or after a time; the high watermark if there is none."""
 
 
+class ReadableGroup(Protocol):
+    """A consumer group of a topic. For one event loop."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def lag(self) -> dict[int, int]:
+        """The number of unsettled messages, by partition."""
+
+    async def describe(self) -> dict[int, GroupPartition]:
+        """The state of the group, by partition."""
+
+
 class MessageFollower(Protocol):
     """Follows several partitions of a topic. For one task."""
 
@@ -137,6 +167,9 @@ class ReadableTopic(Protocol):
 
     async def groups(self) -> list[str]:
         """The names of its consumer groups."""
+
+    async def group(self, name: str) -> ReadableGroup:
+        """Returns one of `groups`."""
 
     async def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """For every partition, the first offset at or after a time, or its end."""
@@ -216,6 +249,14 @@ class ReadableManifestLog(Protocol):
     def stream(self) -> str: ...
 
     @property
+    def is_enabled(self) -> bool | None:
+        """Whether records are kept; None if that is not known."""
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the log's `log.json`."""
+
+    @property
     async def reader(self) -> ManifestReader: ...
 
     async def files(self) -> list[ManifestFile]:
@@ -256,14 +297,157 @@ class ReadPins(Protocol):
         """Lists the pins of topics that have not expired."""
 
 
+class StoredObject(Protocol):
+    """An object that is being read: `for piece in bucket.get(key)`."""
+
+    @property
+    def info(self) -> ObjectInfo: ...
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def __aiter__(self) -> AsyncIterator[memoryview]: ...
+
+    def between(self, start: int, end: int) -> StoredObject:
+        """Returns another byte range of the same version."""
+
+    async def read(self) -> bytes:
+        """Reads all of it into memory."""
+
+
+class ReadableBucket(Protocol):
+    """A bucket of objects. For one event loop."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    async def info(self) -> BucketInfo: ...
+
+    async def get(
+        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
+    ) -> StoredObject:
+        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
+
+    async def read(self, key: str, *, version_id: str | None = None) -> bytes:
+        """Reads a whole object into memory."""
+
+    async def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
+        """Returns the properties of an object without its data."""
+
+    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[VersionRow]:
+        """Iterates over the objects whose keys begin with `prefix`, in key order."""
+
+    async def list_page(
+        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
+    ) -> Page[VersionRow]:
+        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
+
+    def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
+        """Iterates over all versions and delete markers, by key, newest first."""
+
+    async def version_page(
+        self,
+        prefix: str = "",
+        *,
+        delimiter: str = "",
+        key_marker: str = "",
+        version_id_marker: str | None = None,
+        max_keys: int = 1000,
+    ) -> Page[ListedVersion]:
+        """Lists one page of versions and delete markers, and common prefixes.
+
+        The markers are `next_marker` and `next_id` of the page before.
+        """
+
+
+class ReadableAccessKeys(Protocol):
+    """The access keys of a store. For one event loop."""
+
+    async def list(self) -> builtins.list[KeyInfo]:
+        """Lists all access keys, oldest first."""
+
+    async def get(self, access_key: str) -> KeyInfo:
+        """Returns one access key. `NoSuchAccessKey` if there is none."""
+
+
+class ReadableDamage(Protocol):
+    """The record of data that was lost. For one event loop."""
+
+    async def ledger(self) -> Ledger:
+        """Returns the whole record."""
+
+
+class Verification(Protocol):
+    """Finds damage and changes nothing. For one event loop."""
+
+    async def verify_log(
+        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
+    ) -> LogReport:
+        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
+
+    async def verify_manifest(
+        self, log: str, *, progress: Progress = no_progress
+    ) -> ManifestReport:
+        """Verifies a manifest log and compares it with the segments and their copies."""
+
+    async def verify_topic(
+        self, topic: str, *, progress: Progress = no_progress
+    ) -> TopicReport: ...
+
+    async def verify_objects(
+        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
+    ) -> LakeReport:
+        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
+
+        `progress` is called with the bytes read so far; the total is not known and passed as 0.
+        """
+
+    async def verify_store(
+        self, *, tier2: bool = True, progress: Progress = no_progress
+    ) -> StoreReport:
+        """Verifies all logs, topics, groups and objects; with `tier2` the logs' objects as well."""
+
+
 class ReadableStore(Protocol):
     """A store that can be read. For one event loop."""
+
+    @property
+    async def root(self) -> str:
+        """The path of the root, as seen by the process that has the store open."""
+
+    @property
+    async def version(self) -> StoreVersion | None:
+        """What `store.json` says; None if there is none."""
+
+    @property
+    def damage(self) -> ReadableDamage: ...
+
+    @property
+    def keys(self) -> ReadableAccessKeys:
+        """Access keys: who may use the store over TCP, and over S3."""
+
+    @property
+    def maintenance(self) -> Verification: ...
 
     @property
     def topics(self) -> ReadableTopics: ...
 
     @property
     def pins(self) -> ReadPins: ...
+
+    async def topic_summary(self, name: str) -> TopicSummary:
+        """Summarises a topic by its files, without opening it. `NotFound` if there is none."""
+
+    async def dead_letters(
+        self, topic: str, group: str, *, max_messages: int | None = None
+    ) -> list[DeadLetter]:
+        """Lists the oldest dead letters of a group that were not sent back."""
 
     async def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -279,6 +463,12 @@ class ReadableStore(Protocol):
     async def open_log(self, name: str) -> ReadableLog:
         """Opens a log as it is now. `NotFound` if there is none."""
 
+    async def log_summary(self, name: str) -> LogSummary:
+        """Summarises a log by its files, without reading its sealed records."""
+
+    async def tier2_of(self, log: str) -> str:
+        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+
     async def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
@@ -290,6 +480,12 @@ class ReadableStore(Protocol):
 
         `name` is the name of the log or its stream id. `NotFound` if there is none.
         """
+
+    async def buckets(self) -> list[BucketInfo]:
+        """Lists all buckets, by name."""
+
+    async def open_bucket(self, name: str) -> ReadableBucket:
+        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
 
     async def close(self) -> None:
         """Closes the store. Idempotent."""

@@ -8,22 +8,27 @@ checks `AsyncStore` and the classes that it returns in `lakebed.aio.client.store
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from lakebed.aio.read_surface import (
+    ReadableAccessKeys,
+    ReadableBucket,
+    ReadableDamage,
+    ReadableGroup,
     ReadableLog,
     ReadablePartition,
     ReadableStore,
     ReadableTopic,
     ReadableTopics,
     ReadPins,
+    Verification,
 )
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.aof.view import LogDescription, SegmentInfo
-from lakebed.base.damage_ledger import DamageRecord, Ledger
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.base.layout import Buffer
 from lakebed.base.progress import Progress, no_progress
@@ -32,8 +37,6 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.writer_requests import Appended
 from lakebed.seglake.body import Source
-from lakebed.seglake.listing import ListedVersion
-from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import (
     RW_POLICY,
     Algorithm,
@@ -44,24 +47,18 @@ from lakebed.seglake.model import (
     KeyInfo,
     ObjectInfo,
     ObjectToDelete,
-    Page,
     Versioning,
 )
-from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.verification_report import Report as LakeReport
 from lakebed.store.damage_marks import MarkReport, NamedVersion
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage
-from lakebed.store.log_check import LogReport
 from lakebed.store.pin_file import Pin
 from lakebed.store.repair import RepairReport
 from lakebed.store.staged_batch import CommittedPartition, Staged
 from lakebed.store.store_state import StoreState
 from lakebed.store.tier_moves import Outcome
 from lakebed.store.topic_repair import TopicRepair
-from lakebed.store.topic_verification import TopicReport
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.group import HeldRange
 
 
@@ -89,11 +86,8 @@ class PendingAppend(Protocol):
         """Whether the append was acknowledged or has failed. Does not wait."""
 
 
-class Group(Protocol):
+class Group(ReadableGroup, Protocol):
     """A consumer group of a topic. For one event loop."""
-
-    @property
-    def name(self) -> str: ...
 
     async def lease(
         self,
@@ -151,12 +145,6 @@ class Group(Protocol):
         self, *, max_messages: int = 10, max_bytes: int | None = None
     ) -> list[PeekedMessage]:
         """Returns the messages that a lease would return now, without leasing them."""
-
-    async def lag(self) -> dict[int, int]:
-        """The number of unsettled messages, by partition."""
-
-    async def describe(self) -> dict[int, GroupPartition]:
-        """The state of the group, by partition."""
 
     async def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
@@ -387,58 +375,10 @@ class Log(ReadableLog, Protocol):
         """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
 
 
-class StoredObject(Protocol):
-    """An object that is being read: `for piece in bucket.get(key)`."""
-
-    @property
-    def info(self) -> ObjectInfo: ...
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-    def __len__(self) -> int: ...
-
-    def __aiter__(self) -> AsyncIterator[memoryview]: ...
-
-    def between(self, start: int, end: int) -> StoredObject:
-        """Returns another byte range of the same version."""
-
-    async def read(self) -> bytes:
-        """Reads all of it into memory."""
-
-
-class Bucket(Protocol):
+class Bucket(ReadableBucket, Protocol):
     """A bucket of objects. For one event loop."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    async def info(self) -> BucketInfo: ...
-
     async def set_versioning(self, versioning: Versioning) -> BucketInfo: ...
-
-    async def get(
-        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
-    ) -> StoredObject:
-        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
-
-    async def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """Reads a whole object into memory."""
-
-    async def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
-        """Returns the properties of an object without its data."""
-
-    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[VersionRow]:
-        """Iterates over the objects whose keys begin with `prefix`, in key order."""
-
-    async def list_page(
-        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
-    ) -> Page[VersionRow]:
-        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
 
     async def put(
         self,
@@ -487,23 +427,14 @@ class Bucket(Protocol):
         `if_match` and `if_none_match` apply to the target, as in `put`.
         """
 
-    def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
-        """Iterates over all versions and delete markers, by key, newest first."""
 
-
-class AccessKeys(Protocol):
+class AccessKeys(ReadableAccessKeys, Protocol):
     """The access keys of a store. For one event loop."""
 
     async def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
         """Creates an access key. Its secret is returned this once only."""
-
-    async def list(self) -> builtins.list[KeyInfo]:
-        """Lists all access keys, oldest first."""
-
-    async def get(self, access_key: str) -> KeyInfo:
-        """Returns one access key. `NoSuchAccessKey` if there is none."""
 
     async def disable(self, access_key: str) -> KeyInfo:
         """Disables a key: requests signed with it are refused. Has no effect on a disabled key."""
@@ -535,11 +466,8 @@ class Pins(ReadPins, Protocol):
         """Lists the pins that have not expired, those of logs first."""
 
 
-class Damage(Protocol):
+class Damage(ReadableDamage, Protocol):
     """The record of data that was lost. For one event loop."""
-
-    async def ledger(self) -> Ledger:
-        """Returns the whole record."""
 
     async def list(self) -> list[DamageRecord]:
         """Lists all records of damage, acknowledged or not, oldest first."""
@@ -548,7 +476,7 @@ class Damage(Protocol):
         """Marks a record as acknowledged, which ends its reports. `NotFound` if there is none."""
 
 
-class Maintenance(Protocol):
+class Maintenance(Verification, Protocol):
     """Long-running work on a store. For one event loop."""
 
     async def upload(
@@ -589,30 +517,13 @@ class Maintenance(Protocol):
     ) -> MigrationReport:
         """Copies a log's objects to another Tier 2, which the log uses from then on."""
 
-    async def verify_log(
-        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
-    ) -> LogReport:
-        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
-
     async def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> RepairReport: ...
 
-    async def verify_topic(
-        self, topic: str, *, progress: Progress = no_progress
-    ) -> TopicReport: ...
-
     async def repair_topic(
         self, topic: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> TopicRepair: ...
-
-    async def verify_objects(
-        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
-    ) -> LakeReport:
-        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
-
-        `progress` is called with the bytes read so far; the total is not known and passed as 0.
-        """
 
     async def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
@@ -645,8 +556,8 @@ class Store(ReadableStore, Protocol):
         `InputError` if it exists with a different number of partitions.
         """
 
-    async def buckets(self) -> list[BucketInfo]:
-        """Lists all buckets, by name."""
+    async def open_bucket(self, name: str) -> Bucket:
+        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
 
     async def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
         """Returns the bucket of that name, and creates it if there is none.
@@ -673,7 +584,3 @@ class Store(ReadableStore, Protocol):
     @property
     def maintenance(self) -> Maintenance:
         """Verification, repair and tier moves, run by the process that has the store open."""
-
-    @property
-    async def root(self) -> str:
-        """The path of the root, as seen by the process that has the store open."""

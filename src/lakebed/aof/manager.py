@@ -133,6 +133,11 @@ class AofManager:
         finally:
             self._end_opening(name)
 
+    @property
+    def tier2_address(self) -> str:
+        """Where new logs have their Tier 2."""
+        return self._services.address
+
     def migrate_tier2(
         self,
         name: str,

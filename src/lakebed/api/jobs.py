@@ -24,8 +24,10 @@ from lakebed.base.progress import Progress
 from lakebed.seglake.verification_report import Report as LakeReport
 from lakebed.store.damage_marks import MarkReport, NamedVersion
 from lakebed.store.log_check import LogReport
+from lakebed.store.manifest_verification import ManifestReport
 from lakebed.store.repair import RepairReport
 from lakebed.store.store import Store
+from lakebed.store.store_check import StoreReport
 from lakebed.store.tier_moves import Outcome
 from lakebed.store.topic_repair import TopicRepair
 from lakebed.store.topic_verification import TopicReport
@@ -84,6 +86,10 @@ class LogRepair(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class LogCheck(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tier2: bool = False  # also read the objects in Tier 2
+
+
+class StoreCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    tier2: bool = True  # read the objects of logs in Tier 2 as well
 
 
 class OfTopic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,6 +159,8 @@ JOBS: Final[Mapping[str, Job]] = {
     "aof-verify": Job("verify_log", LogCheck, LogReport),
     "topic-repair": Job("repair_topic", RepairOfTopic, TopicRepair),
     "topic-verify": Job("verify_topic", OfTopic, TopicReport),
+    "manifest-verify": Job("verify_manifest", OfLog, ManifestReport),
+    "store-verify": Job("verify_store", StoreCheck, StoreReport),
     "objects-verify": Job("verify_objects", OfObjects, LakeReport),
     "objects-mark": Job("mark_objects", DamagedVersions, MarkReport),
 }

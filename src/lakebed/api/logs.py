@@ -14,6 +14,7 @@ from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.topics import BODY_BYTES_MAX, Count, MaxBytes, WaitMs
 from lakebed.base.units import MIB
+from lakebed.store.summary import LogSummary
 
 _TAG = "logs"
 
@@ -110,6 +111,10 @@ class TierPlaces(Struct, frozen=True):
     segments: list[Residence]
 
 
+class Tier2Place(Struct, frozen=True):
+    address: str  # a URL, or a folder of the store
+
+
 class RangeQuery(Struct, frozen=True):
     """A range of the file or object that has the segment, in Tier 0, 1 or 2."""
 
@@ -182,7 +187,17 @@ LOG_TIERS: Final = Operation(
     TierPlaces, tag=_TAG, target="Tiers.residency", is_repeatable=True,
 )  # fmt: skip
 
+LOG_SUMMARY: Final = Operation(
+    "log_summary", "GET", _LOG + "/summary", "What its files report, archived segments included",
+    LogSummary, tag=_TAG, target="Store.log_summary", is_repeatable=True,
+)  # fmt: skip
+LOG_TIER2: Final = Operation(
+    "log_tier2", "GET", _LOG + "/tier2", "Where its Tier 2 is",
+    Tier2Place, tag=_TAG, target="Store.tier2_of", is_repeatable=True,
+)  # fmt: skip
+
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_LOGS, OPEN_LOG, DESCRIBE_LOG, APPEND_RECORDS, FLUSH_LOG, READ_RECORDS, TAIL_LOG, SEEK_LOG,
     SEAL_LOG, SET_WATERMARK, LOG_SEGMENTS, LOG_SEGMENT_BYTES, LOG_TIERS,
+    LOG_SUMMARY, LOG_TIER2,
 )  # fmt: skip

@@ -32,6 +32,8 @@ class ManifestFiles(Struct, frozen=True):
     folder: str  # the folder of the files on the server
     files: list[ManifestFile]
     next_after: str | None  # `after` for the next page; None if this is the last
+    is_enabled: bool | None = None  # whether records are kept; None if that is not known
+    damage: str | None = None  # of the log's `log.json`
 
 
 class FileRangeQuery(Struct, frozen=True):

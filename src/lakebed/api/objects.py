@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.topics import Count
 from lakebed.base.units import TIB
+from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import BucketInfo, Content, Deleted, ObjectInfo, Page, Versioning
 
@@ -102,6 +103,16 @@ class ListQuery(Struct, frozen=True):
     max_keys: Annotated[int, Meta(ge=1, le=KEYS_MAX)] = KEYS_MAX
 
 
+class VersionsQuery(Struct, frozen=True):
+    """What comes after the markers of the page before."""
+
+    prefix: str = ""
+    delimiter: str = ""
+    key_marker: str = ""
+    version_id_marker: str | None = None
+    max_keys: Annotated[int, Meta(ge=1, le=KEYS_MAX)] = KEYS_MAX
+
+
 _BUCKET = "/v1/buckets/{bucket}"
 _OBJECT = _BUCKET + "/objects/{key*}"
 
@@ -131,6 +142,12 @@ LIST_OBJECTS: Final = Operation(
     "list_objects", "GET", _BUCKET + "/objects", "List a page of objects, by key",
     Page[VersionRow], query=ListQuery, tag=_TAG, target="Bucket.list_page", is_repeatable=True,
 )  # fmt: skip
+LIST_VERSIONS: Final = Operation(
+    "list_versions", "GET", _BUCKET + "/object-versions",
+    "A page of versions and delete markers, by key",
+    Page[ListedVersion], query=VersionsQuery, tag=_TAG, target="Bucket.version_page",
+    is_repeatable=True,
+)  # fmt: skip
 PUT_OBJECT: Final = Operation(
     "put_object", "PUT", _OBJECT, "Store an object of any size",
     ObjectInfo, query=PutQuery, also_takes=(Raw.BYTES,), body_bytes_max=5 * TIB, tag=_TAG,
@@ -159,5 +176,6 @@ DELETE_OBJECTS: Final = Operation(
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_BUCKETS, ENSURE_BUCKET, DESCRIBE_BUCKET, SET_VERSIONING, DELETE_BUCKET, LIST_OBJECTS,
+    LIST_VERSIONS,
     PUT_OBJECT, GET_OBJECT, DESCRIBE_OBJECT, COPY_OBJECT, DELETE_OBJECT, DELETE_OBJECTS,
 )  # fmt: skip

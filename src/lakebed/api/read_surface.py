@@ -7,6 +7,7 @@ implement `ReadableStore`. Nothing here creates a topic or a log.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -16,6 +17,8 @@ from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
+from lakebed.base.damage_ledger import Ledger
+from lakebed.base.progress import Progress, no_progress
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.follower import MessageIterator
@@ -23,10 +26,24 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.reader import FetchedRecords
 from lakebed.keratin.view import PartitionSegment
+from lakebed.seglake.listing import ListedVersion
+from lakebed.seglake.meta.rows import VersionRow
+from lakebed.seglake.model import BucketInfo, KeyInfo, ObjectInfo, Page
+from lakebed.seglake.ranges import ByteRange
+from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.store.dead_letters import DeadLetter
+from lakebed.store.log_check import LogReport
+from lakebed.store.manifest_verification import ManifestReport
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 from lakebed.store.split_points import Bounds
+from lakebed.store.store_check import StoreReport
+from lakebed.store.summary import LogSummary
 from lakebed.store.topic_follower import FollowedPartition
+from lakebed.store.topic_summary import TopicSummary
+from lakebed.store.topic_verification import TopicReport
+from lakebed.store.version import StoreVersion
+from lakebed.stroma.description import GroupPartition
 
 
 class ReadablePartition(Protocol):
@@ -86,6 +103,19 @@ class ReadablePartition(Protocol):
         """The first offset at or after a time; the high watermark if there is none."""
 
 
+class ReadableGroup(Protocol):
+    """A consumer group of a topic. Thread-safe."""
+
+    @property
+    def name(self) -> str: ...
+
+    def lag(self) -> dict[int, int]:
+        """The number of unsettled messages, by partition."""
+
+    def describe(self) -> dict[int, GroupPartition]:
+        """The state of the group, by partition."""
+
+
 class MessageFollower(Protocol):
     """Follows several partitions of a topic. For one thread."""
 
@@ -141,6 +171,9 @@ class ReadableTopic(Protocol):
 
     def groups(self) -> list[str]:
         """The names of its consumer groups."""
+
+    def group(self, name: str) -> ReadableGroup:
+        """Returns one of `groups`."""
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """For every partition, the first offset at or after a time, or its end."""
@@ -218,6 +251,14 @@ class ReadableManifestLog(Protocol):
     def stream(self) -> str: ...
 
     @property
+    def is_enabled(self) -> bool | None:
+        """Whether records are kept; None if that is not known."""
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the log's `log.json`."""
+
+    @property
     def reader(self) -> ManifestReader: ...
 
     def files(self) -> list[ManifestFile]:
@@ -258,14 +299,151 @@ class ReadPins(Protocol):
         """Lists the pins of topics that have not expired."""
 
 
+class StoredObject(Protocol):
+    """An object that is being read: `for piece in bucket.get(key)`."""
+
+    @property
+    def info(self) -> ObjectInfo: ...
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[memoryview]: ...
+
+    def between(self, start: int, end: int) -> StoredObject:
+        """Returns another byte range of the same version."""
+
+    def read(self) -> bytes:
+        """Reads all of it into memory."""
+
+
+class ReadableBucket(Protocol):
+    """A bucket of objects. Thread-safe."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def info(self) -> BucketInfo: ...
+
+    def get(
+        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
+    ) -> StoredObject:
+        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
+
+    def read(self, key: str, *, version_id: str | None = None) -> bytes:
+        """Reads a whole object into memory."""
+
+    def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
+        """Returns the properties of an object without its data."""
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
+        """Iterates over the objects whose keys begin with `prefix`, in key order."""
+
+    def list_page(
+        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
+    ) -> Page[VersionRow]:
+        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
+
+    def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
+        """Iterates over all versions and delete markers, by key, newest first."""
+
+    def version_page(
+        self,
+        prefix: str = "",
+        *,
+        delimiter: str = "",
+        key_marker: str = "",
+        version_id_marker: str | None = None,
+        max_keys: int = 1000,
+    ) -> Page[ListedVersion]:
+        """Lists one page of versions and delete markers, and common prefixes.
+
+        The markers are `next_marker` and `next_id` of the page before.
+        """
+
+
+class ReadableAccessKeys(Protocol):
+    """The access keys of a store. Thread-safe."""
+
+    def list(self) -> builtins.list[KeyInfo]:
+        """Lists all access keys, oldest first."""
+
+    def get(self, access_key: str) -> KeyInfo:
+        """Returns one access key. `NoSuchAccessKey` if there is none."""
+
+
+class ReadableDamage(Protocol):
+    """The record of data that was lost. Thread-safe."""
+
+    def ledger(self) -> Ledger:
+        """Returns the whole record."""
+
+
+class Verification(Protocol):
+    """Finds damage and changes nothing. Thread-safe."""
+
+    def verify_log(
+        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
+    ) -> LogReport:
+        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
+
+    def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
+        """Verifies a manifest log and compares it with the segments and their copies."""
+
+    def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport: ...
+
+    def verify_objects(
+        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
+    ) -> LakeReport:
+        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
+
+        `progress` is called with the bytes read so far; the total is not known and passed as 0.
+        """
+
+    def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
+        """Verifies all logs, topics, groups and objects; with `tier2` the logs' objects as well."""
+
+
 class ReadableStore(Protocol):
     """A store that can be read. Thread-safe."""
+
+    @property
+    def root(self) -> str:
+        """The path of the root, as seen by the process that has the store open."""
+
+    @property
+    def version(self) -> StoreVersion | None:
+        """What `store.json` says; None if there is none."""
+
+    @property
+    def damage(self) -> ReadableDamage: ...
+
+    @property
+    def keys(self) -> ReadableAccessKeys:
+        """Access keys: who may use the store over TCP, and over S3."""
+
+    @property
+    def maintenance(self) -> Verification: ...
 
     @property
     def topics(self) -> ReadableTopics: ...
 
     @property
     def pins(self) -> ReadPins: ...
+
+    def topic_summary(self, name: str) -> TopicSummary:
+        """Summarises a topic by its files, without opening it. `NotFound` if there is none."""
+
+    def dead_letters(
+        self, topic: str, group: str, *, max_messages: int | None = None
+    ) -> list[DeadLetter]:
+        """Lists the oldest dead letters of a group that were not sent back."""
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -281,6 +459,12 @@ class ReadableStore(Protocol):
     def open_log(self, name: str) -> ReadableLog:
         """Opens a log as it is now. `NotFound` if there is none."""
 
+    def log_summary(self, name: str) -> LogSummary:
+        """Summarises a log by its files, without reading its sealed records."""
+
+    def tier2_of(self, log: str) -> str:
+        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
@@ -292,6 +476,12 @@ class ReadableStore(Protocol):
 
         `name` is the name of the log or its stream id. `NotFound` if there is none.
         """
+
+    def buckets(self) -> list[BucketInfo]:
+        """Lists all buckets, by name."""
+
+    def open_bucket(self, name: str) -> ReadableBucket:
+        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
 
     def close(self) -> None:
         """Closes the store. Idempotent."""

@@ -16,7 +16,7 @@ reads. mypy checks the embedded classes at the end of this module and the remote
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakebed.aof.record_id import RecordId
@@ -24,14 +24,19 @@ from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.api.read_surface import (
+    ReadableAccessKeys,
+    ReadableBucket,
+    ReadableDamage,
+    ReadableGroup,
     ReadableLog,
     ReadablePartition,
     ReadableStore,
     ReadableTopic,
     ReadableTopics,
     ReadPins,
+    Verification,
 )
-from lakebed.base.damage_ledger import DamageRecord, Ledger
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.base.layout import Buffer
 from lakebed.base.progress import Progress, no_progress
@@ -40,8 +45,6 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.writer_requests import Appended
 from lakebed.seglake.body import Source
-from lakebed.seglake.listing import ListedVersion
-from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import (
     RW_POLICY,
     Algorithm,
@@ -52,24 +55,18 @@ from lakebed.seglake.model import (
     KeyInfo,
     ObjectInfo,
     ObjectToDelete,
-    Page,
     Versioning,
 )
-from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.verification_report import Report as LakeReport
 from lakebed.store.damage_marks import MarkReport, NamedVersion
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage
-from lakebed.store.log_check import LogReport
 from lakebed.store.pin_file import Pin
 from lakebed.store.repair import RepairReport
 from lakebed.store.staged_batch import CommittedPartition, Staged
 from lakebed.store.store_state import StoreState
 from lakebed.store.tier_moves import Outcome
 from lakebed.store.topic_repair import TopicRepair
-from lakebed.store.topic_verification import TopicReport
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.group import HeldRange
 
 
@@ -97,11 +94,8 @@ class PendingAppend(Protocol):
         """Whether the append was acknowledged or has failed. Does not wait."""
 
 
-class Group(Protocol):
+class Group(ReadableGroup, Protocol):
     """A consumer group of a topic. Thread-safe."""
-
-    @property
-    def name(self) -> str: ...
 
     def lease(
         self,
@@ -157,12 +151,6 @@ class Group(Protocol):
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
         """Returns the messages that a lease would return now, without leasing them."""
-
-    def lag(self) -> dict[int, int]:
-        """The number of unsettled messages, by partition."""
-
-    def describe(self) -> dict[int, GroupPartition]:
-        """The state of the group, by partition."""
 
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
@@ -391,58 +379,10 @@ class Log(ReadableLog, Protocol):
         """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
 
 
-class StoredObject(Protocol):
-    """An object that is being read: `for piece in bucket.get(key)`."""
-
-    @property
-    def info(self) -> ObjectInfo: ...
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[memoryview]: ...
-
-    def between(self, start: int, end: int) -> StoredObject:
-        """Returns another byte range of the same version."""
-
-    def read(self) -> bytes:
-        """Reads all of it into memory."""
-
-
-class Bucket(Protocol):
+class Bucket(ReadableBucket, Protocol):
     """A bucket of objects. Thread-safe."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def info(self) -> BucketInfo: ...
-
     def set_versioning(self, versioning: Versioning) -> BucketInfo: ...
-
-    def get(
-        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
-    ) -> StoredObject:
-        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
-
-    def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """Reads a whole object into memory."""
-
-    def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
-        """Returns the properties of an object without its data."""
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """Iterates over the objects whose keys begin with `prefix`, in key order."""
-
-    def list_page(
-        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
-    ) -> Page[VersionRow]:
-        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
 
     def put(
         self,
@@ -491,23 +431,14 @@ class Bucket(Protocol):
         `if_match` and `if_none_match` apply to the target, as in `put`.
         """
 
-    def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """Iterates over all versions and delete markers, by key, newest first."""
 
-
-class AccessKeys(Protocol):
+class AccessKeys(ReadableAccessKeys, Protocol):
     """The access keys of a store. Thread-safe."""
 
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
         """Creates an access key. Its secret is returned this once only."""
-
-    def list(self) -> builtins.list[KeyInfo]:
-        """Lists all access keys, oldest first."""
-
-    def get(self, access_key: str) -> KeyInfo:
-        """Returns one access key. `NoSuchAccessKey` if there is none."""
 
     def disable(self, access_key: str) -> KeyInfo:
         """Disables a key: requests signed with it are refused. Has no effect on a disabled key."""
@@ -539,11 +470,8 @@ class Pins(ReadPins, Protocol):
         """Lists the pins that have not expired, those of logs first."""
 
 
-class Damage(Protocol):
+class Damage(ReadableDamage, Protocol):
     """The record of data that was lost. Thread-safe."""
-
-    def ledger(self) -> Ledger:
-        """Returns the whole record."""
 
     def list(self) -> list[DamageRecord]:
         """Lists all records of damage, acknowledged or not, oldest first."""
@@ -552,7 +480,7 @@ class Damage(Protocol):
         """Marks a record as acknowledged, which ends its reports. `NotFound` if there is none."""
 
 
-class Maintenance(Protocol):
+class Maintenance(Verification, Protocol):
     """Long-running work on a store. Thread-safe."""
 
     def upload(
@@ -593,28 +521,13 @@ class Maintenance(Protocol):
     ) -> MigrationReport:
         """Copies a log's objects to another Tier 2, which the log uses from then on."""
 
-    def verify_log(
-        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
-    ) -> LogReport:
-        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
-
     def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> RepairReport: ...
 
-    def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport: ...
-
     def repair_topic(
         self, topic: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> TopicRepair: ...
-
-    def verify_objects(
-        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
-    ) -> LakeReport:
-        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
-
-        `progress` is called with the bytes read so far; the total is not known and passed as 0.
-        """
 
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
@@ -647,8 +560,8 @@ class Store(ReadableStore, Protocol):
         `InputError` if it exists with a different number of partitions.
         """
 
-    def buckets(self) -> list[BucketInfo]:
-        """Lists all buckets, by name."""
+    def open_bucket(self, name: str) -> Bucket:
+        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
 
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
         """Returns the bucket of that name, and creates it if there is none.
@@ -675,10 +588,6 @@ class Store(ReadableStore, Protocol):
     @property
     def maintenance(self) -> Maintenance:
         """Verification, repair and tier moves, run by the process that has the store open."""
-
-    @property
-    def root(self) -> str:
-        """The path of the root, as seen by the process that has the store open."""
 
 
 if TYPE_CHECKING:

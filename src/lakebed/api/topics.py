@@ -15,6 +15,7 @@ from lakebed.base.units import MIB
 from lakebed.keratin.view import PartitionSegment
 from lakebed.store.read_plan import TopicRange
 from lakebed.store.staged_batch import CommittedPartition
+from lakebed.store.topic_summary import TopicSummary
 
 INT64_MAX = (1 << 63) - 1
 Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
@@ -226,6 +227,10 @@ LIST_TOPICS: Final = Operation(
     "list_topics", "GET", "/v1/topics", "List the names of all topics",
     TopicNames, tag=_TAG, target="Topics.names", is_repeatable=True,
 )  # fmt: skip
+TOPIC_SUMMARY: Final = Operation(
+    "topic_summary", "GET", "/v1/topics/{topic}/summary", "What its files report",
+    TopicSummary, tag=_TAG, target="Store.topic_summary", is_repeatable=True,
+)  # fmt: skip
 CREATE_TOPIC: Final = Operation(
     "create_topic", "POST", "/v1/topics", "Create a topic",
     TopicState, body=NewTopic, status=201, tag=_TAG, errors=(409,),
@@ -314,7 +319,7 @@ COMMIT_BATCHES: Final = Operation(
 )  # fmt: skip
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
-    LIST_TOPICS, CREATE_TOPIC, ENSURE_TOPIC, DESCRIBE_TOPIC, CONFIGURE_TOPIC, DELETE_TOPIC,
-    PRODUCE, FETCH, FETCH_RAW, OFFSET_FOR_TIME, OFFSETS_FOR_TIME, ADVANCE_TOPICS,
+    LIST_TOPICS, TOPIC_SUMMARY, CREATE_TOPIC, ENSURE_TOPIC, DESCRIBE_TOPIC, CONFIGURE_TOPIC,
+    DELETE_TOPIC, PRODUCE, FETCH, FETCH_RAW, OFFSET_FOR_TIME, OFFSETS_FOR_TIME, ADVANCE_TOPICS,
     TRUNCATE, SEAL_PARTITION, SYNC_PARTITION, TOPIC_SEGMENTS, TOPIC_SEGMENT_BYTES, COMMIT_BATCHES,
 )  # fmt: skip

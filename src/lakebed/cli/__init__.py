@@ -1,9 +1,9 @@
-"""The command line: `lakebed [--root DIR] [--json] GROUP COMMAND`.
+"""The command line: `lakebed [--root DIR|URL] [--json] GROUP COMMAND`.
 
-One file per command group, named in the table of `lakebed.cli.groups` and imported only when it
-is chosen. A group's module has `app`, a `typer.Typer(add_completion=False)`; its commands take the
-`typer.Context`, from which `invocation` gives the root and the output.
+One module per command group, listed in `lakebed.cli.command_groups` and imported when a command of
+it is run. Its `app` is a `typer.Typer`; its commands get the place of the store and the output from
+`invocation(context)`.
 
-A command prints lines, or one JSON document with `--json`. It never prints an error: it raises,
-and `lakebed.cli.failure` turns whatever was raised into one line and an exit code.
+A command shows a report, as lines or as one JSON document with `--json`. It never prints an error:
+it raises, and `lakebed.cli.failure` turns the exception into one line and an exit code.
 """

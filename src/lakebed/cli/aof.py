@@ -1,65 +1,77 @@
-"""`lakebed aof`: logs in a store.
+"""`lakebed aof`: the logs of a store.
 
-Commands that only read open the store read-only: they take no lock and also work beside a writer.
-Nothing is created by any command but `append` (and `convert`, in the folder it is given).
+Commands that only read take no lock and work while another process writes. No command creates
+anything but `append` (and `convert`, in the folder it is given).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from enum import Enum
+from functools import partial
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from lakebed.cli import checks, tiers
+from lakebed.cli import aof_checks, aof_tiers
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
 from lakebed.cli.interrupts import HeldInterrupts
-from lakebed.cli.invocation import invocation
-from lakebed.cli.moments import parse_moment_ns
-from lakebed.cli.output import counted
+from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.progress import Progress
-from lakebed.cli.records import RecordPrinter, Show
-from lakebed.cli.stores import (
+from lakebed.cli.record_printer import RecordPrinter, Show
+from lakebed.cli.report import Column, Rows, Text, Value, counted, object_of, objects
+from lakebed.cli.store_access import (
     DAMAGED_EXIT_CODE,
     LogName,
+    open_files,
     open_to_read,
     open_to_write,
     reaching_tier2,
+    require_log,
 )
+from lakebed.cli.values import moment_text, parse_moment_ns, tiers_text
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.aof.damage import SkippedRange
-    from lakebed.aof.read_only import ReadOnlyLog
-    from lakebed.aof.record_batch import RecordBatch
+    from lakebed.aof.damage import OnSkipped, SkippedRange
+    from lakebed.aof.record_batch import Record, RecordBatch
     from lakebed.aof.record_id import RecordId
-    from lakebed.cli.lines import Read
+    from lakebed.api.read_surface import ReadableLog
+    from lakebed.cli.input_lines import Read
     from lakebed.store.read_only import ReadOnlyStore
     from lakebed.store.summary import LogSummary
 
 TAIL_COUNT_MAX = 1_000_000
-PRINT_COUNT = 1000  # records that are printed at a time
+PRINT_COUNT = 1000  # records printed at a time
 _EXT_ID_MAX = (1 << 64) - 1
 
 app = typer.Typer(
-    add_completion=False, help="Append to logs, read and follow them, check and repair them."
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Append to logs, read, follow, verify and repair them, and move segments between tiers.",
 )
 
 ShowOption = Annotated[
-    list[Show] | None, typer.Option(help="Put this and a tab before each record; repeatable.")
+    list[Show] | None,
+    typer.Option(
+        metavar="ids|times|ext-ids",
+        help="Prefix each record with this value and a tab; may be repeated.",
+    ),
 ]
 TimeOption = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="From the first record that is not older: ISO 8601, or ns since 1970."
+        metavar="TIME",
+        help="Start at the first record at or after this time: ISO 8601, or ns since 1970.",
     ),
 ]
 SkipOption = Annotated[
     bool,
-    typer.Option("--skip-damage", help="Go on behind damage; it is told, and the exit code is 65."),
+    typer.Option(
+        "--skip-damage", help="Skip damaged records and report them; the exit code is 65 then."
+    ),
 ]
 
 
@@ -76,33 +88,38 @@ def append(
     log: LogName,
     file: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Lines of this file, not standard input; repeatable."),
+        typer.Option(
+            metavar="FILE", help="Read this file instead of standard input; may be repeated."
+        ),
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Each --file is one record, not lines.")
+        bool, typer.Option("--whole", help="Append each --file as one record, not line by line.")
     ] = False,
     ext_id: Annotated[
-        int, typer.Option(min=0, max=_EXT_ID_MAX, help="The ext_id of every record.")
+        int, typer.Option(min=0, max=_EXT_ID_MAX, metavar="N", help="The ext_id of every record.")
     ] = 0,
 ) -> None:
-    """Append lines of standard input, one record a line, and wait until they are durable.
+    """Append lines of standard input, one record per line, and wait until they are durable.
 
-    Creates the log. The newline is removed. An empty line, or one too long for a record, is an
-    error with its number; the lines before it are kept.
+    Creates the log if there is none. Newlines are removed. An empty line, or one that is too long
+    for a record, ends the command with an error that has the line number; the lines before it are
+    kept.
 
     \b
-    seq 1000 | lakebed aof append numbers
-    lakebed aof append audit --file today.log --ext-id 7
+    Examples:
+      Append 1,000 records:
+        seq 1000 | lakebed aof append numbers
+      Append the lines of a file:
+        lakebed aof append audit --file today.log --ext-id 7
     """
     from lakebed.aof.segment import payload_bytes_max
     from lakebed.base.errors import InputError
-    from lakebed.cli.appending import Appender, segment_bytes
-    from lakebed.cli.lines import BadLine
-    from lakebed.cli.streams import standard_input
+    from lakebed.cli.input_lines import BadLine, standard_input
+    from lakebed.cli.record_appender import Appender, segment_bytes
 
     run = invocation(context)
     if whole and not file:
-        raise InputError("--whole needs a --file")
+        raise InputError("--whole appends files: give at least one --file")
     files = file or []
     _check_files(files)
     with (
@@ -110,7 +127,7 @@ def append(
         Progress("append") as progress,
         HeldInterrupts() as interrupts,
     ):
-        appender = Appender(store.log(log), ext_id=ext_id)
+        appender = Appender(store, log, ext_id=ext_id)
         record_bytes_max = payload_bytes_max(segment_bytes(store))
         try:
             read = standard_input(interrupts)
@@ -120,15 +137,17 @@ def append(
                 interrupts.raise_kept()
         except BadLine as error:
             appender.finish()
-            kept = f"kept before it: {counted(appender.count, 'record')}"
+            kept = f"{counted(appender.count, 'record')} before it kept"
             last = f", the last is {appender.last}" if appender.count else ""
             raise BadLine(f"{error}; {kept}{last}") from error
         appender.finish()
     last_id = None if appender.last is None else str(appender.last)
-    document = {"log": log, "records": appender.count, "last_record_id": last_id}
     last = "" if last_id is None else f", the last is {last_id}"
-    run.output.result(
-        document, lines=[f"{log}: appended {counted(appender.count, 'record')}{last}"]
+    run.output.show(
+        Value("log", log),
+        Value("records", appender.count),
+        Value("last_record_id", last_id),
+        Text(f"{log}: appended {counted(appender.count, 'record')}{last}"),
     )
 
 
@@ -137,39 +156,45 @@ def cat(
     context: typer.Context,
     log: LogName,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="ID", help="The first record, as 3:64.")
+        str | None, typer.Option("--from", metavar="ID", help="The first record, for example 3:64.")
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="ID", help="The record before which to stop.")
+        str | None, typer.Option("--to", metavar="ID", help="Stop before this record.")
     ] = None,
     from_time: TimeOption = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Newest first.")] = False,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Print the newest record first.")
+    ] = False,
     count_max: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=0, help="At most so many records.")
+        int | None, typer.Option("--max", metavar="N", min=0, help="Print at most N records.")
     ] = None,
     show: ShowOption = None,
     skip_damage: SkipOption = False,
     archived: Annotated[
         bool,
-        typer.Option("--archived", help="Read what retention moved to the archive, not the log."),
+        typer.Option("--archived", help="Read the archive that retention moved segments to."),
     ] = False,
 ) -> None:
-    """Print the durable records, each with a newline behind it.
+    """Print the durable records of a log, one per line.
 
-    With --json one JSON object a record is printed, each on a line of its own.
+    With --json each record is a JSON object on a line of its own. Works while another process
+    writes.
 
     \b
-    lakebed aof cat orders --from-time 2025-01-31T12:00:00Z --show ids
-    lakebed --json aof cat orders --reverse --max 1
-    lakebed aof cat orders --archived
+    Examples:
+      Print records since noon, with their ids:
+        lakebed aof cat orders --from-time 2025-01-31T12:00:00Z --show ids
+      Print the newest record as JSON:
+        lakebed --json aof cat orders --reverse --max 1
+      Print archived records:
+        lakebed aof cat orders --archived
     """
-    from lakebed.aof.reader import LogReader
     from lakebed.aof.record_id import RecordId
     from lakebed.base.errors import InputError
 
     run = invocation(context)
     if start is not None and from_time is not None:
-        raise InputError("--from and --from-time exclude each other")
+        raise InputError("--from and --from-time cannot be combined: give one of them")
     first = None if start is None else RecordId.parse(start)
     stop = None if end is None else RecordId.parse(end)
     start_ns = None if from_time is None else parse_moment_ns(from_time)
@@ -180,20 +205,21 @@ def cat(
         skipped.append(str(place.error))
         run.output.note(f"skipped: {place.error}")
 
-    with reaching_tier2(log), open_to_read(run) as store, ExitStack() as stack:
-        view = store.archived_log(log) if archived else store.log(log)
-        reader = stack.enter_context(LogReader(view))
+    on_skipped = note if skip_damage else None
+    with (
+        reaching_tier2(log),
+        _opened_records(run, log, archived=archived, on_skipped=on_skipped) as reader,
+    ):
         if start_ns is not None:
-            first = reader.seek_timestamp(start_ns, skip_damage=skip_damage)
+            first = reader.seek_timestamp(start_ns)
         if reverse:
-            records = reader.read_backward(stop, skip_damage=skip_damage, on_skipped=note)
+            records = reader.read_backward(stop)
             wanted = takewhile(lambda record: first is None or record.record_id >= first, records)
             left = islice(wanted, count_max)
             while some := list(islice(left, PRINT_COUNT)):
                 printer.records(some)
         else:
-            batches = reader.read_batches(first, stop, skip_damage=skip_damage, on_skipped=note)
-            for batch in _at_most(batches, count_max):
+            for batch in _at_most(reader.read_batches(first, stop), count_max):
                 printer.batch(batch)
     if skipped:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -204,25 +230,33 @@ def tail(
     context: typer.Context,
     log: LogName,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is appended, until interrupted.")
+        bool, typer.Option("--follow", "-f", help="Wait for new records, until interrupted.")
     ] = False,
     count: Annotated[
-        int, typer.Option("-n", metavar="N", min=0, max=TAIL_COUNT_MAX, help="The last N records.")
+        int,
+        typer.Option(
+            "-n", metavar="N", min=0, max=TAIL_COUNT_MAX, help="Print the last N records."
+        ),
     ] = 10,
     show: ShowOption = None,
 ) -> None:
-    """Print the last records, and those that follow, also beside a writer in another process.
+    """Print the last records of a log, and with --follow new ones as they become durable.
 
-    With --json one JSON object a record is printed, each on a line of its own.
+    With --json each record is a JSON object on a line of its own. Works while another process
+    writes.
 
     \b
-    lakebed aof tail orders -n 20
-    lakebed aof tail orders --follow
+    Examples:
+      Print the last 20 records:
+        lakebed aof tail orders -n 20
+      Print records as they are appended:
+        lakebed aof tail orders --follow
     """
     run = invocation(context)
     printer = RecordPrinter(run.output, show=show or ())
     with reaching_tier2(log), open_to_read(run) as store:
-        reading = store.log(log)
+        require_log(store, log)
+        reading = store.open_log(log)
         end = reading.durable_end()
         last = list(islice(reading.read_backward(), count))
         if not follow:
@@ -236,52 +270,48 @@ def tail(
 
 @app.command()
 def segments(context: typer.Context, log: LogName) -> None:
-    """List the segments: where each begins, when it was sealed, how much it holds.
+    """List the segments of a log, with their sizes, records, states and tiers.
 
     \b
-    lakebed aof segments orders
+    Examples:
+      List the segments of a log:
+        lakebed aof segments orders
     """
-    from lakebed.cli.log_tables import segment_document, segment_lines
-    from lakebed.store.logs import require_log
-    from lakebed.store.residency import recorded_states
-    from lakebed.store.segment_summary import archived_segments, summarise_segments
-
     run = invocation(context)
     with open_to_read(run) as store:
-        paths = require_log(store.disk, store.root, log)
-        states = recorded_states(store.disk, paths)
-        found = [*archived_segments(store.disk, paths), *summarise_segments(store, log, states)]
-    document = {"log": log, "segments": [segment_document(segment) for segment in found]}
-    run.output.result(document, lines=segment_lines(found))
+        summary = store.log_summary(log)
+    run.output.show(Value("log", log), Rows("segments", SEGMENTS, summary.segments))
 
 
 @app.command()
 def seal(context: typer.Context, log: LogName) -> None:
-    """Seal the segment that is written; the log goes on in a new one.
+    """Seal the active segment of a log; appends continue in a new one.
 
     \b
-    lakebed aof seal orders
+    Examples:
+      Seal the active segment:
+        lakebed aof seal orders
     """
     from dataclasses import replace
 
-    from lakebed.cli.writers import as_named_here
-
     run = invocation(context)
     with open_to_write(run, log) as store:
-        sealed = store.log(log).seal_current_segment(timeout=60.0)
+        sealed = store.open_log(log).seal_current_segment(timeout=60.0)
         if sealed is not None:
-            (path,) = as_named_here([sealed.path], store, run.root)
+            (path,) = run.place.named([sealed.path], store)
             sealed = replace(sealed, path=path)
     if sealed is None:
-        document: dict[str, object] = {"log": log, "sealed": None}
-        line = f"{log}: there is no record to seal"
-    else:
-        document = {
-            "log": log,
-            "sealed": {"segment_id": sealed.segment_id, "bytes": sealed.end, "path": sealed.path},
-        }
-        line = f"{log}: segment {sealed.segment_id} is sealed, {sealed.end} bytes"
-    run.output.result(document, lines=[line])
+        run.output.show(
+            Value("log", log),
+            Value("sealed", None),
+            Text(f"{log}: there is no record to seal"),
+        )
+        return
+    run.output.show(
+        Value("log", log),
+        Value("sealed", object_of(SEALED, sealed)),
+        Text(f"{log}: segment {sealed.segment_id} is sealed, {sealed.end} bytes"),
+    )
 
 
 @app.command()
@@ -291,37 +321,53 @@ def convert(
     segment: Annotated[
         str,
         typer.Argument(
-            metavar="SEGMENT", help="A segment's number, or the path of a segment file."
+            metavar="SEGMENT", help="The number of a segment, or the path of a segment file."
         ),
     ],
-    layout: Annotated[Layout, typer.Option("--to", help="The layout of the new file.")],
-    output: Annotated[str, typer.Option(metavar="DIR", help="Where the new file is put.")],
+    layout: Annotated[
+        Layout,
+        typer.Option(
+            "--to", metavar="interchange|runtime", help="The layout of the converted file."
+        ),
+    ],
+    output: Annotated[str, typer.Option(metavar="DIR", help="The folder of the converted file.")],
     lossy: Annotated[
-        bool, typer.Option("--lossy", help="Accept that the other layout has no room for all.")
+        bool, typer.Option("--lossy", help="Drop fields that the other layout does not have.")
     ] = False,
     stream_id: Annotated[
         int | None,
         typer.Option(
-            min=0, max=_EXT_ID_MAX, help="To interchange: another stream id than the log's own."
+            min=0,
+            max=_EXT_ID_MAX,
+            metavar="N",
+            help="With --to interchange: the stream id. Default: that of the log.",
         ),
     ] = None,
     base_record_count: Annotated[
         int,
-        typer.Option(min=0, max=_EXT_ID_MAX, help="To runtime: records of the log before it."),
+        typer.Option(
+            min=0,
+            max=_EXT_ID_MAX,
+            metavar="N",
+            help="With --to runtime: the number of records before the segment.",
+        ),
     ] = 0,
 ) -> None:
-    """Write a sealed segment in the other layout, into a folder; the segment itself stays.
+    """Convert a sealed segment to the other layout, as a new file in a folder.
 
-    Record ids stay valid. What would be lost is told, and accepted with --lossy.
+    The segment itself is not changed, and record ids stay valid. Fields that the other layout does
+    not have are an error, unless --lossy is given.
 
     \b
-    lakebed aof convert orders 0 --to interchange --output converted
+    Examples:
+      Convert segment 0:
+        lakebed aof convert orders 0 --to interchange --output converted
     """
     from lakebed.aof.conversion import to_interchange, to_runtime
     from lakebed.base.files import make_folders
 
     run = invocation(context)
-    with open_to_read(run) as store:
+    with open_files(run) as store:
         source = _segment_path(store, log, segment)
         if not store.disk.is_folder(output):
             make_folders(store.disk, output)
@@ -332,60 +378,72 @@ def convert(
             target = to_runtime(
                 store.disk, source, output, base_record_count=base_record_count, lossy=lossy
             )
-    document = {"log": log, "source": source, "target": target, "layout": layout.value}
-    run.output.result(document, lines=[f"{source}: written to {target}"])
+    run.output.show(
+        Value("log", log),
+        Value("source", source),
+        Value("target", target),
+        Value("layout", layout),
+        Text(f"{source}: written to {target}"),
+    )
 
 
 @app.command()
 def dump(
     context: typer.Context,
     log: Annotated[
-        str | None, typer.Argument(metavar="[LOG]", help="The log's name; else all logs.")
+        str | None, typer.Argument(metavar="[LOG]", help="The name of the log. Default: all logs.")
     ] = None,
 ) -> None:
-    """Show the state, the counters and the residency of the logs, as their files tell them.
+    """Show the state, the counters and the residency of logs, read from their files.
 
     \b
-    lakebed aof dump
-    lakebed --json aof dump orders
+    Examples:
+      Show all logs:
+        lakebed aof dump
+      Show one log as JSON:
+        lakebed --json aof dump orders
     """
     from lakebed.base.errors import DataError
-    from lakebed.cli.log_tables import dump_document, dump_lines
-    from lakebed.store.summary import summarise_log
 
     run = invocation(context)
-    found: list[LogSummary] = []
+    summaries: list[LogSummary] = []
     problems: dict[str, str] = {}
     with open_to_read(run) as store:
         for name in store.logs() if log is None else [log]:
             try:
-                found.append(summarise_log(store, name))
+                summaries.append(store.log_summary(name))
             except DataError as error:
-                # One damaged log hides none of the others.
+                # One damaged log does not hide the others.
                 problems[name] = str(error)
-        document = dump_document(store, found, problems)
-    run.output.result(document, lines=dump_lines(found, problems))
+        run.output.show(
+            Value("root", store.root),
+            Value("store", store.version),
+            Value("pins", objects(PINS, store.pins.active())),
+            Rows("logs", LOGS, summaries),
+            Value("problems", problems),
+            Text(*(f"{name}: {problem}" for name, problem in problems.items())),
+        )
     if problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-# The rest of the group, from files of its own.
+# Commands of the group in other modules.
 
-app.command()(checks.verify)
-app.command()(checks.repair)
-app.command()(tiers.tiers)
-app.command()(tiers.upload)
-app.command()(tiers.evict)
-app.command()(tiers.hydrate)
-app.command()(tiers.retry_upload)
-app.command()(tiers.migrate_tier2)
+app.command()(aof_checks.verify)
+app.command()(aof_checks.repair)
+app.command()(aof_tiers.tiers)
+app.command()(aof_tiers.upload)
+app.command()(aof_tiers.evict)
+app.command()(aof_tiers.hydrate)
+app.command()(aof_tiers.retry_upload)
+app.command()(aof_tiers.migrate_tier2)
 
 
 # Appending.
 
 
 def _check_files(paths: list[str]) -> None:
-    """Before anything is appended: a file that is not there is most likely a mistyped name."""
+    """Opens each file before anything is appended, to catch mistyped names."""
     from lakebed.kernels.disk import real_disk
 
     for path in paths:
@@ -395,7 +453,7 @@ def _check_files(paths: list[str]) -> None:
 def _inputs(
     read: Read, paths: list[str], *, whole: bool, record_bytes_max: int
 ) -> Iterator[list[bytes]]:
-    from lakebed.cli.lines import line_batches, reads_of, whole_file
+    from lakebed.cli.input_lines import line_batches, reads_of, whole_file
     from lakebed.kernels.disk import real_disk
 
     if not paths:
@@ -413,8 +471,40 @@ def _inputs(
 # Reading.
 
 
+class LogRecords(NamedTuple):
+    """The methods that read the records of a log."""
+
+    seek_timestamp: Callable[[int], RecordId]
+    read_batches: Callable[[RecordId | None, RecordId | None], Iterator[RecordBatch]]
+    read_backward: Callable[[RecordId | None], Iterator[Record]]
+
+
+@contextmanager
+def _opened_records(
+    run: Invocation, log: str, *, archived: bool, on_skipped: OnSkipped | None
+) -> Iterator[LogRecords]:
+    """`on_skipped` is called with skipped damage; without it damage is an error."""
+    if not archived and on_skipped is None:
+        with open_to_read(run) as store:
+            require_log(store, log)
+            reading = store.open_log(log)
+            yield LogRecords(reading.seek_timestamp, reading.read_batches, reading.read_backward)
+        return
+    from lakebed.aof.reader import LogReader
+
+    with open_files(run, "--archived" if archived else "--skip-damage") as files:
+        view = files.archived_log(log) if archived else files.log(log)
+        policy: dict[str, Any] = {"skip_damage": on_skipped is not None, "on_skipped": on_skipped}
+        with LogReader(view) as reader:
+            yield LogRecords(
+                partial(reader.seek_timestamp, skip_damage=on_skipped is not None),
+                partial(reader.read_batches, **policy),
+                partial(reader.read_backward, **policy),
+            )
+
+
 def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[RecordBatch]:
-    """The batches, cut behind that many records."""
+    """Yields batches up to `count_max` records."""
     left = count_max
     while left is None or left > 0:
         batch = next(batches, None)
@@ -426,7 +516,7 @@ def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[
         yield batch
 
 
-def _follow(log: ReadOnlyLog, start: RecordId, printer: RecordPrinter) -> None:
+def _follow(log: ReadableLog, start: RecordId, printer: RecordPrinter) -> None:
     from lakebed.cli import output
 
     with closing(log.follow(start)) as follower:
@@ -436,7 +526,7 @@ def _follow(log: ReadOnlyLog, start: RecordId, printer: RecordPrinter) -> None:
 
 
 def _stream_id(store: ReadOnlyStore, log: str) -> int:
-    """What `log.json` says; 0 if nobody has opened the log for writing since there are such."""
+    """The stream id in `log.json`; 0 for a log that was last written before logs had one."""
     from lakebed.aof.identity import OWN_FOLDER, find_identity
     from lakebed.aof.paths import LogPaths
     from lakebed.base.errors import NotFound
@@ -456,7 +546,89 @@ def _segment_path(store: ReadOnlyStore, log: str, segment: str) -> str:
     for info in found:
         if str(info.segment_id) == (segment.lstrip("0") or "0"):
             if info.tier:
-                hint = f"lakebed aof hydrate {log} {info.segment_id} brings it back"
+                hint = f"bring it back with lakebed aof hydrate {log} {info.segment_id}"
                 raise NotFound(f"{log}: segment {info.segment_id} is in Tier {info.tier}; {hint}")
             return info.path
     raise NotFound(f"{log}: there is no segment {segment[:40]}")
+
+
+def _record_id_text(position: int) -> str:
+    """Formats a packed record id as `3:64`."""
+    from lakebed.aof.record_id import RecordId
+
+    return str(RecordId(position))
+
+
+def _bytes(summary: LogSummary) -> int:
+    return sum(segment.bytes for segment in summary.segments)
+
+
+def _residency(summary: LogSummary) -> dict[str, object]:
+    archived = summary.count("archived")
+    return {
+        **{f"tier{tier}": total for tier, total in enumerate(summary.tiers)},
+        "archive": {"segments": archived, "bytes": summary.total_bytes("archived")},
+    }
+
+
+# Columns of reports.
+
+SEGMENTS = (
+    Column("id", "segment_id", "id"),
+    Column("base_offset", heading="base offset"),
+    Column("created_at_ns", "created_at", "created", moment_text),
+    Column("sealed_at_ns", "sealed_at", "sealed", moment_text),
+    Column("bytes", heading="bytes"),
+    Column("file_bytes"),
+    Column("records", heading="records"),
+    Column("state", heading="state"),
+    Column("tiers", heading="tiers", text=tiers_text),
+    Column("path"),
+)
+SEALED = (Column("segment_id"), Column("bytes", "end"), Column("path"))
+PINS = (
+    Column("pin_id"),
+    Column("log"),
+    Column("segment_start", "start"),
+    Column("segment_end", "end"),
+    Column("expires_ms"),
+    Column("owner"),
+    Column("created_ms"),
+)
+_STATE = (
+    Column("oldest", json=_record_id_text),
+    Column("durable_end", json=_record_id_text),
+    Column("coordinator_watermark"),
+    Column("writer_epoch"),
+)
+_COUNTERS = (
+    Column("records", lambda summary: summary.records()),
+    Column("bytes", _bytes),
+    Column("segments_sealed", lambda summary: summary.count("sealed")),
+    Column("segments_unsealed", lambda summary: summary.count("active", "unsealed")),
+    Column("segments_archived", lambda summary: summary.count("archived")),
+    Column(
+        "flush_failures",
+        lambda summary: sum(segment.flush_failure for segment in summary.segments),
+    ),
+    Column("spare_files"),
+    Column("ignored_files"),
+)
+LOGS = (
+    Column("log", "name", "log"),
+    Column("state", lambda summary: object_of(_STATE, summary)),
+    Column("counters", lambda summary: object_of(_COUNTERS, summary)),
+    Column("residency", _residency),
+    Column("", lambda summary: summary.records(), "records"),
+    Column("", _bytes, "bytes"),
+    Column("", lambda summary: summary.count("sealed"), "sealed"),
+    Column("", lambda summary: summary.count("active", "unsealed"), "unsealed"),
+    Column("", lambda summary: summary.count("archived"), "archived"),
+    Column("", lambda summary: summary.tiers[0].segments, "tier 0"),
+    Column("", lambda summary: summary.tiers[1].segments, "tier 1"),
+    Column("", lambda summary: summary.tiers[2].segments, "tier 2"),
+    Column("", "oldest", "oldest", _record_id_text),
+    Column("", "durable_end", "durable end", _record_id_text),
+    Column("", "coordinator_watermark", "watermark"),
+    Column("", "writer_epoch", "epoch"),
+)

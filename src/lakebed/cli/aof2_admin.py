@@ -9,7 +9,7 @@ from lakebed.cli import main as program
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the returned number is the process's exit code."""
+    """Runs one command and returns the exit code of the process."""
     return program.main(["aof", *(sys.argv[1:] if arguments is None else arguments)])
 
 

@@ -1,70 +1,80 @@
-"""`lakebed backup`: taking, listing, checking and letting go of backups of a whole store."""
+"""`lakebed backup`: creates, lists, verifies and removes backups of a whole store."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import counted, table
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
+from lakebed.cli.report import Column, Item, Part, Rows, Text, Value, counted, object_of
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_files, quiet
 from lakebed.cli.vaults import (
+    SNAPSHOT,
     AllowHttp,
     Endpoint,
     Region,
     SnapshotId,
     chosen,
     opened_vault,
-    snapshot_document,
 )
 
 if TYPE_CHECKING:
     from lakebed.store.backup.catalogue import Snapshot
     from lakebed.store.backup.vault import Vault
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def backup(
     context: typer.Context,
     target: Annotated[
-        str, typer.Argument(metavar="DIR|s3://BUCKET/PREFIX", help="Where backups are kept.")
+        str, typer.Argument(metavar="DIR|s3://BUCKET/PREFIX", help="Where the backups are kept.")
     ],
-    list_: Annotated[bool, typer.Option("--list", help="Show the backups that are there.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the backups.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read one back and check every hash.")
+        bool, typer.Option("--verify", help="Read a backup and verify every hash.")
     ] = False,
     snapshot: SnapshotId = None,
     keep: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Then remove all but the last N, unless there is damage."),
+        typer.Option(
+            metavar="N", help="Afterwards remove all but the last N, unless there is damage."
+        ),
     ] = None,
     endpoint: Endpoint = "",
     region: Region = "",
     allow_http: AllowHttp = False,
 ) -> None:
-    """Back up the whole store, beside whoever writes it; only what is new is copied.
+    """Back up the whole store incrementally. Works while another process writes.
 
-    The exit code is 65 if the store is damaged (the backup is taken all the same, and no older one
-    is removed), or a backup is.
+    The exit code is 65 if the store is damaged; the backup is created nevertheless, and no older
+    one is removed. With --verify the exit code is 65 if the backup is damaged.
 
     \b
-    lakebed backup /backups/store --keep 7
-    lakebed backup s3://backups/store --endpoint https://minio.example
-    lakebed backup /backups/store --list
-    lakebed backup /backups/store --verify
+    Examples:
+      Back up to a folder, and keep the last seven backups:
+        lakebed backup /backups/store --keep 7
+      Back up to an S3 store:
+        lakebed backup s3://backups/store --endpoint https://minio.example
+      List the backups:
+        lakebed backup /backups/store --list
+      Verify the newest backup:
+        lakebed backup /backups/store --verify
     """
     run = invocation(context)
     if keep is not None and keep < 1:
-        raise typer.BadParameter("at least one backup is kept", param_hint="--keep")
+        raise typer.BadParameter("keep at least one backup", param_hint="--keep")
     if (list_ or verify) and (keep is not None or (list_ and verify)):
-        raise typer.BadParameter("--list, --verify and --keep do not go together")
+        raise typer.BadParameter("--list, --verify and --keep cannot be combined")
     if snapshot is not None and not verify:
-        raise typer.BadParameter("goes with --verify", param_hint="--snapshot")
+        raise typer.BadParameter("needs --verify", param_hint="--snapshot")
+    if not list_ and not verify:
+        run.local_root()
     with (
         quiet("lakebed"),
         opened_vault(target, endpoint=endpoint, region=region, allow_http=allow_http) as vault,
@@ -82,53 +92,45 @@ def _take(run: Invocation, vault: Vault, keep: int | None) -> None:
     from lakebed.store.backup.retention import keep_snapshots
 
     check_apart(os.fspath(run.require_root()), vault.address)
-    with open_to_read(run) as store, Progress("backup") as progress:
+    with open_files(run) as store, Progress("backup") as progress:
         taken = create_backup(store, vault, progress=lambda done: progress.count(done >> 20, "MiB"))
-    found = taken.snapshot
-    document = snapshot_document(found) | {
-        "copied_parts": taken.put_count,
-        "copied_bytes": taken.put_bytes,
-    }
-    size = f"{found.size:,} bytes, of which {taken.put_bytes:,} were new"
-    lines = [f"{found.snapshot_id}: {counted(len(found.files), 'file')}, {size}"]
-    lines += [f"kept elsewhere, and not copied: {one}" for one in found.external]
-    lines += [f"not a part of the store, and left out: {one}" for one in found.left_out]
-    lines += [f"problem: {one}" for one in found.problems]
-    if keep is not None and found.problems:
-        document["removed"] = []
-        lines.append("no older backup was removed: they may have what this one lacks")
+    snapshot = taken.snapshot
+    size = f"{snapshot.size:,} bytes, of which {taken.put_bytes:,} were new"
+    parts: list[Part] = [
+        Item(SNAPSHOT, snapshot),
+        Value("copied_parts", taken.put_count),
+        Value("copied_bytes", taken.put_bytes),
+        Text(f"{snapshot.snapshot_id}: {counted(len(snapshot.files), 'file')}, {size}"),
+        Text(*(f"stored elsewhere, not copied: {place}" for place in snapshot.external)),
+        Text(*(f"not part of the store, not copied: {path}" for path in snapshot.left_out)),
+        Text(*(f"problem: {problem}" for problem in snapshot.problems)),
+    ]
+    if keep is not None and snapshot.problems:
+        parts.append(Value("removed", []))
+        parts.append(Text("no older backup was removed, because they may have the missing data"))
     elif keep is not None:
-        removed = keep_snapshots(vault, keep)
-        document["removed"] = list(removed.snapshot_ids)
-        lines += [f"removed {one}" for one in removed.snapshot_ids]
-    run.output.result(document, lines=lines)
-    if found.problems:
+        removed = keep_snapshots(vault, keep).snapshot_ids
+        parts += [Value("removed", removed), Text(*(f"removed {each}" for each in removed))]
+    run.output.show(*parts)
+    if snapshot.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
 def _list(run: Invocation, vault: Vault) -> None:
     from lakebed.base.errors import DataError
 
-    documents: list[dict[str, object]] = []
-    rows: list[tuple[str, ...]] = []
+    backups: list[Snapshot | UnreadableBackup] = []
     for snapshot_id in vault.snapshot_ids():
         try:
-            found = vault.snapshot(snapshot_id)
+            backups.append(vault.snapshot(snapshot_id))
         except DataError as error:
-            documents.append({"snapshot": snapshot_id, "error": str(error)})
-            rows.append((snapshot_id, "", "", "", str(error)))
-            continue
-        documents.append(snapshot_document(found))
-        rows.append(_row(found))
-    heading = ("backup", "files", "bytes", "program", "")
-    run.output.result({"backups": documents}, lines=table(heading, rows) if rows else [])
-    if any("error" in one for one in documents):
+            backups.append(UnreadableBackup(snapshot_id, str(error)))
+    run.output.show(
+        Value("backups", [_backup_object(each) for each in backups]),
+        Rows("", BACKUPS, backups, hides_empty=True),
+    )
+    if any(isinstance(each, UnreadableBackup) for each in backups):
         raise typer.Exit(DAMAGED_EXIT_CODE)
-
-
-def _row(found: Snapshot) -> tuple[str, ...]:
-    problems = counted(len(found.problems), "problem") if found.problems else ""
-    return found.snapshot_id, str(len(found.files)), str(found.size), found.program, problems
 
 
 def _verify(run: Invocation, vault: Vault, snapshot_id: str | None) -> None:
@@ -137,14 +139,50 @@ def _verify(run: Invocation, vault: Vault, snapshot_id: str | None) -> None:
     snapshot = chosen(vault, snapshot_id)
     with Progress("verify") as progress:
         checked = check_snapshot(vault, snapshot, progress=progress.update)
-    document = snapshot_document(snapshot) | {
-        "ok": not checked.damaged,
-        "parts": checked.part_count,
-        "damaged": [one._asdict() for one in checked.damaged],
-    }
-    lines = [f"{one.problem}; needed for {', '.join(one.paths)}" for one in checked.damaged]
     verdict = counted(len(checked.damaged), "part") + " damaged" if checked.damaged else "good"
-    lines.append(f"{snapshot.snapshot_id}: {counted(checked.part_count, 'part')}, {verdict}")
-    run.output.result(document, lines=lines)
+    run.output.show(
+        Item(SNAPSHOT, snapshot),
+        Value("ok", not checked.damaged),
+        Value("parts", checked.part_count),
+        Value("damaged", checked.damaged),
+        Text(*(f"{part.problem}; needed for {', '.join(part.paths)}" for part in checked.damaged)),
+        Text(f"{snapshot.snapshot_id}: {counted(checked.part_count, 'part')}, {verdict}"),
+    )
     if checked.damaged:
         raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+class UnreadableBackup(NamedTuple):
+    """A backup whose catalogue is damaged."""
+
+    snapshot_id: str
+    error: str
+
+
+def _backup_object(backup: Snapshot | UnreadableBackup) -> dict[str, object]:
+    if isinstance(backup, UnreadableBackup):
+        return {"snapshot": backup.snapshot_id, "error": backup.error}
+    return object_of(SNAPSHOT, backup)
+
+
+def _readable(
+    cell: Callable[[Snapshot], object],
+) -> Callable[[Snapshot | UnreadableBackup], object]:
+    """Leaves the cell of an unreadable backup empty."""
+    return lambda backup: "" if isinstance(backup, UnreadableBackup) else cell(backup)
+
+
+def _remark(backup: Snapshot | UnreadableBackup) -> str:
+    if isinstance(backup, UnreadableBackup):
+        return backup.error
+    return counted(len(backup.problems), "problem") if backup.problems else ""
+
+
+BACKUPS = (
+    Column("", "snapshot_id", "backup"),
+    Column("", _readable(lambda snapshot: len(snapshot.files)), "files"),
+    Column("", _readable(lambda snapshot: snapshot.size), "bytes"),
+    Column("", _readable(lambda snapshot: snapshot.program), "program"),
+    Column("", _remark, ""),
+)
+"""The table; see `_backup_object`."""

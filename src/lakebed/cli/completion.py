@@ -1,8 +1,8 @@
-"""`lakebed completion SHELL`: a script with which a shell completes commands and options.
+"""`lakebed completion SHELL`: prints a completion script for a shell.
 
-On every tab the script starts the program again, with a variable saying which shell asks; `answer`
-then prints what fits, and nothing is run. Names of the store (its topics, its buckets) are not
-completed: that would open it. Where nothing fits, the shell offers files.
+For every completion the script starts the program with a variable that names the shell; `answer`
+then prints the candidates, and no command is run. Names in the store (topics, buckets) are not
+completed, because that would open it. Without candidates the shell offers files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typer.completion import shell_complete
 
 from lakebed.cli.invocation import invocation
 from lakebed.cli.program import COMPLETE_VARIABLE, PROGRAM
+from lakebed.cli.report import Text, Value
 
 _BASH = f"""\
 _lakebed_completion() {{
@@ -26,7 +27,7 @@ _lakebed_completion() {{
 complete -o default -F _lakebed_completion {PROGRAM}
 """
 
-# Sourced it registers a function; found in a folder of $fpath it is that function.
+# Sourced, it registers a function; in a folder of $fpath, it is that function.
 _ZSH = f"""\
 #compdef {PROGRAM}
 _lakebed_completion() {{
@@ -49,11 +50,11 @@ complete --command {PROGRAM} --no-files --condition "__lakebed_completion is-arg
     --arguments "(__lakebed_completion get-args)"
 """
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class Shell(Enum):
-    """Those that there is a script for."""
+    """The supported shells."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -66,21 +67,26 @@ SCRIPTS: Final = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
 @app.command()
 def completion(
     context: typer.Context,
-    shell: Annotated[Shell, typer.Argument(help="Who completes.")],
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
 ) -> None:
-    """Print a script with which a shell completes commands and options.
+    """Print a shell completion script.
 
     \b
-    eval "$(lakebed completion bash)"
-    lakebed completion zsh > ~/.zfunc/_lakebed
-    lakebed completion fish > ~/.config/fish/completions/lakebed.fish
+    Examples:
+      Enable completion in bash:
+        eval "$(lakebed completion bash)"
+      Install it for zsh:
+        lakebed completion zsh > ~/.zfunc/_lakebed
+      Install it for fish:
+        lakebed completion fish > ~/.config/fish/completions/lakebed.fish
     """
+    run = invocation(context)
+    run.place.refuse_if_named(run.command)
     script = SCRIPTS[shell]
-    document = {"shell": shell.value, "script": script}
-    invocation(context).output.result(document, lines=script.splitlines())
+    run.output.show(Value("shell", shell), Value("script", script), Text(*script.splitlines()))
 
 
 def answer(command: Any, instruction: str) -> int:
-    """Print what could stand where the cursor is; `command` is the top one. The exit code."""
+    """Prints the candidates at the cursor and returns the exit code; `command` is the top one."""
     completion_init()
     return shell_complete(command, {}, PROGRAM, COMPLETE_VARIABLE, instruction)

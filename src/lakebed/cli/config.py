@@ -1,60 +1,74 @@
-"""`lakebed config`: what is set, where that was said, and whether it is right."""
+"""`lakebed config`: shows and checks settings and their origins."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 import typer
 
 from lakebed.base.settings import FILE_NAME, Settings
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import table
-from lakebed.cli.settings import settings_of
+from lakebed.cli.report import Column, Rows, Text, Value
+from lakebed.node.config import node_settings
 from lakebed.version import VERSION
 
-app = typer.Typer(add_completion=False, help="Show and check the settings of a root.")
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="Show and check the settings of a store."
+)
 
 
 @app.command()
 def show(context: typer.Context) -> None:
-    """Print every setting with its origin, and what this installation can use.
+    """Show every setting with its origin, and the features of this installation.
 
     \b
-    lakebed --root data config show
+    Examples:
+      Show the settings of a store:
+        lakebed --root data config show
     """
     run = invocation(context)
     exists = run.root_exists()
     settings = settings_of(run.root)
     facts = _facts(run, settings, exists=exists)
     shown = [setting.shown() for setting in settings]
-    rows = [(f"{s.section}.{s.name}", str(s.value), s.origin) for s in shown]
-    document = {
-        **{name: fact for name, (fact, _) in facts.items()},
-        "settings": [setting._asdict() for setting in shown],
-    }
-    lines = [f"{name:<8} {text}" for name, (_, text) in facts.items()]
-    run.output.result(document, lines=[*lines, "", *table(("setting", "value", "origin"), rows)])
+    run.output.show(
+        *(Value(name, fact) for name, (fact, _) in facts.items()),
+        Value("settings", shown),
+        Text(*(f"{name:<8} {text}" for name, (_, text) in facts.items()), ""),
+        Rows("", SETTINGS, shown),
+    )
 
 
 @app.command()
 def check(context: typer.Context) -> None:
-    """Check the root's lakebed.toml and the environment; one line tells what is wrong.
+    """Check lakebed.toml and the environment; the first error is reported.
 
     \b
-    lakebed --root data config check
+    Examples:
+      Check the settings of a store:
+        lakebed --root data config check
     """
     run = invocation(context)
     root = run.require_root()
     settings = settings_of(root)
-    document = {"ok": True, "root": run.root, "file": settings.file}
     path = root / FILE_NAME
     source = f"{path}: no such file, defaults are used" if settings.file is None else f"{path}: ok"
-    run.output.result(document, lines=[source])
+    run.output.show(
+        Value("ok", True), Value("root", run.root), Value("file", settings.file), Text(source)
+    )
 
 
-# What only `show` needs is imported by it: `check` runs in scripts, before every start.
+def settings_of(root: Path) -> Settings:
+    """Reads and checks the settings of a node; without a file, the defaults."""
+    return node_settings(root, environment=os.environ)
+
+
+# `show` imports what only it needs: `check` runs in scripts, before every start.
 
 
 def _facts(run: Invocation, settings: Settings, *, exists: bool) -> dict[str, tuple[object, str]]:
-    """Each fact as JSON has it and as a line has it."""
+    """Facts about this installation: each as a member and as text."""
     from lakebed import kernels
 
     features = sorted(kernels.features())
@@ -62,8 +76,8 @@ def _facts(run: Invocation, settings: Settings, *, exists: bool) -> dict[str, tu
     return {
         "version": (VERSION, VERSION),
         "root": (
-            {"path": run.root, "origin": run.root_origin, "exists": exists},
-            f"{run.root} ({run.root_origin}{'' if exists else ', does not exist yet'})",
+            {"path": run.root, "origin": run.place.origin, "exists": exists},
+            f"{run.root} ({run.place.origin}{'' if exists else ', does not exist yet'})",
         ),
         "file": (settings.file, str(settings.file or "none, defaults are used")),
         "kernels": (
@@ -79,9 +93,16 @@ def _java() -> tuple[object, str]:
     from lakebed.spark.errors import SparkUnavailable
 
     try:
-        found = java.find()
+        runtime = java.find()
     except SparkUnavailable as error:
         return {"version": None, "problem": str(error)}, f"none: {error}"
-    home, origin = found.candidate.home, found.candidate.origin
-    document = {"version": found.version, "home": home, "origin": origin}
-    return document, f"{found.version} ({home}, {origin})"
+    home, origin = runtime.candidate.home, runtime.candidate.origin
+    document = {"version": runtime.version, "home": home, "origin": origin}
+    return document, f"{runtime.version} ({home}, {origin})"
+
+
+SETTINGS = (
+    Column("", lambda setting: f"{setting.section}.{setting.name}", "setting"),
+    Column("", lambda setting: str(setting.value), "value"),
+    Column("", "origin", "origin"),
+)

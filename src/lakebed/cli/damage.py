@@ -1,4 +1,4 @@
-"""`lakebed damage`: what was found to be lost, and that somebody knows of it."""
+"""`lakebed damage`: lists recorded losses, and acknowledges them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,44 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read
+from lakebed.cli.report import Text, Value, members_of
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_to_read
+from lakebed.cli.values import moment_ms_text
 
 if TYPE_CHECKING:  # the help needs no engine
     from lakebed.base.damage_ledger import DamageRecord
 
-app = typer.Typer(add_completion=False, help="List what was found to be lost, and acknowledge it.")
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="List recorded data losses, and acknowledge them.",
+)
 
 
 @app.command("list")
 def list_damage(context: typer.Context) -> None:
-    """List losses on record: what, where, how much, and where bad bytes were saved.
+    """List recorded losses: the data, its place and size, and where damaged bytes were saved.
 
-    The exit code is 65 if any of them is not acknowledged. Works while another process writes.
+    The exit code is 65 if any loss is not acknowledged. Works while another process writes.
 
     \b
-    lakebed damage list
-    lakebed --json damage list
+    Examples:
+      List losses:
+        lakebed damage list
+      Print them as JSON:
+        lakebed --json damage list
     """
     run = invocation(context)
     with open_to_read(run) as store:
         ledger = store.damage.ledger()
     lines = [_line(record) for record in ledger.records]
     if ledger.forgotten_count:
-        lines.append(f"{ledger.forgotten_count} more, for which there was no room")
-    document = {
-        "records": [_document(record) for record in ledger.records],
-        "forgotten_count": ledger.forgotten_count,
-    }
-    run.output.result(document, lines=lines or ["nothing is lost"])
+        lines.append(f"{ledger.forgotten_count} more, for which the record had no room")
+    run.output.show(
+        Value("records", ledger.records),
+        Value("forgotten_count", ledger.forgotten_count),
+        Text(*lines or ["nothing is lost"]),
+    )
     if ledger.unacknowledged or ledger.forgotten_count:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
@@ -43,30 +52,25 @@ def list_damage(context: typer.Context) -> None:
 @app.command()
 def acknowledge(
     context: typer.Context,
-    record_id: Annotated[int, typer.Argument(metavar="ID", help="Which, as `list` shows it.")],
+    record_id: Annotated[
+        int, typer.Argument(metavar="ID", help="The number of the loss in the list.")
+    ],
 ) -> None:
-    """Acknowledge a loss: `verify` no longer reports it, and readers pass lost messages.
+    """Acknowledge a loss: verify no longer reports it, and readers skip lost messages.
 
     \b
-    lakebed damage acknowledge 3
+    Examples:
+      Acknowledge loss 3:
+        lakebed damage acknowledge 3
     """
-    from lakebed.cli.writers import open_writer
-
     run = invocation(context)
-    with open_writer(run.require_root()) as store:
+    with run.place.writing() as store:
         record = store.damage.acknowledge(record_id)
-    run.output.result(_document(record), lines=[f"{record.id}: acknowledged: {record}"])
+    text = Text(f"{record.id}: acknowledged: {record}")
+    run.output.show(*(Value(name, value) for name, value in members_of(record).items()), text)
 
 
 def _line(record: DamageRecord) -> str:
-    from lakebed.cli.moments import moment_text
-
     state = "acknowledged" if record.acknowledged_ms is not None else "found"
-    moment = record.acknowledged_ms or record.found_ms
-    return f"{record.id}  {state} {moment_text(moment * 1_000_000)}  {record}"
-
-
-def _document(record: DamageRecord) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(record)
+    moment_ms = record.acknowledged_ms or record.found_ms
+    return f"{record.id}  {state} {moment_ms_text(moment_ms)}  {record}"

@@ -1,4 +1,4 @@
-"""`lakebed demo`: a guided run of a node, in a scratch folder."""
+"""`lakebed demo`: a guided tour of a node in a scratch folder."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ import typer
 
 from lakebed.cli.invocation import invocation
 from lakebed.cli.output import Output
-from lakebed.cli.stores import DAMAGED_EXIT_CODE
+from lakebed.cli.report import Column, Rows, Text, Value, counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE
+from lakebed.cli.values import size_text
 from lakebed.node.demo.scale import EVENT_COUNT_MIN
 
-# What the demo uses is imported by the command: the help needs none of it.
+# Imported by the command: the help needs none of it.
 if TYPE_CHECKING:
     from lakebed.node.demo.summary import Summary
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class _Ended(BaseException):
-    """A signal came. `KeyboardInterrupt` would only end the job that runs just now."""
+    """A signal ends the demo. `KeyboardInterrupt` would only end the current job."""
 
 
 @app.command()
@@ -33,32 +35,40 @@ def demo(
     scratch: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Work in this new folder and keep it; else in one that is removed."
+            metavar="DIR", help="Use this new folder and keep it. Default: a temporary one."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same events.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The seed of the events.")] = 1,
     events: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=EVENT_COUNT_MIN, help="How many events are produced first, 300000."
+            metavar="N",
+            min=EVENT_COUNT_MIN,
+            help="The number of events to produce. Default: 300000.",
         ),
     ] = None,
 ) -> None:
-    """Start a node and use all of it: produce, consume, tier, land, query, kill, verify.
+    """Start a node and use it: produce, consume, tier, land, query, kill, verify.
 
-    It ends with counts that must agree; if some do not the exit code is 65. Without a Java what
-    needs Spark is left out, and told.
+    The demo ends with counts that must agree; the exit code is 65 if they do not. Without Java the
+    steps on Spark are skipped.
 
     \b
-    lakebed demo
-    lakebed demo --scratch lakebed-demo
-    lakebed --json demo --events 20000
+    Examples:
+      Run the demo:
+        lakebed demo
+      Keep its files:
+        lakebed demo --scratch lakebed-demo
+      Run a short demo with a JSON report:
+        lakebed --json demo --events 20000
     """
     from lakebed.base.runner import ThreadRunner
     from lakebed.cli.spark_watcher import TerminalWatcher
     from lakebed.node.demo.tour import run
 
-    output = invocation(context).output
+    invoked = invocation(context)
+    invoked.place.refuse_if_named(invoked.command)
+    output = invoked.output
     with ThreadRunner() as runner:
         watcher = TerminalWatcher(output, runner=runner)
         try:
@@ -70,17 +80,30 @@ def demo(
 
 
 def end(output: Output, summary: Summary) -> None:
-    """Print it, and exit as it says."""
-    from lakebed.cli.demo_tables import summary_lines
-
-    output.result(summary.document(), lines=summary_lines(summary))
+    """Shows the summary; exits with 65 if counts disagree."""
+    output.show(
+        *(Value(name, value) for name, value in summary.document().items()),
+        Text(""),
+        Rows("", CHECKS, summary.checks),
+        Text(""),
+        Rows("", RATES, summary.rates.items()),
+        Text(""),
+        Rows("", SIZES, summary.sizes.items()),
+        Text(""),
+        Rows("", TIERS, summary.tiers),
+        Text("", *(f"skipped: {part}" for part in summary.left_out)),
+        Text(*([] if summary.plot is None else [f"plot: {summary.plot}"])),
+        Text(*([] if summary.folder is None else [f"files: {summary.folder}"])),
+        Text("next steps:", *(f"  {step}" for step in summary.next_steps), ""),
+        Text(_verdict(summary)),
+    )
     if not summary.is_good:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """The first signal ends the demo in good order; others do not disturb that."""
+    """The first signal stops the demo cleanly; further ones are ignored."""
     has_come = False
 
     def come(_number: int, _frame: FrameType | None) -> None:
@@ -90,15 +113,17 @@ def ended_by_signals() -> Iterator[None]:
             raise _Ended
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    # What is ignored (`nohup`) stays ignored.
-    before = {one: signal.getsignal(one) for one in numbers}
-    before = {one: kept for one, kept in before.items() if kept is not signal.SIG_IGN}
+    # Ignored signals (`nohup`) stay ignored.
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {
+        number: handler for number, handler in before.items() if handler is not signal.SIG_IGN
+    }
     for number in before:
         signal.signal(number, come)
     try:
         yield
     except BaseException:
-        if has_come:  # whatever ending it has brought about
+        if has_come:  # whatever the shutdown raised
             raise KeyboardInterrupt from None
         raise
     finally:
@@ -108,7 +133,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _sparks_errors(scratch: Path | None) -> Iterator[None]:
-    """In one line, and where Spark's log is, if it was kept."""
+    """Reports an error of Spark as its cause, with the path of Spark's log if that is kept."""
     from lakebed.base.errors import LakebedError
     from lakebed.cli.spark_causes import cause_of, is_sparks, with_log
     from lakebed.node.demo.landing import SPARK_LOG
@@ -122,3 +147,46 @@ def _sparks_errors(scratch: Path | None) -> Iterator[None]:
         raise (
             cause if scratch is None else with_log(cause, scratch.absolute() / SPARK_LOG)
         ) from error
+
+
+def _verdict(summary: Summary) -> str:
+    from lakebed.node.demo.checks import disagreeing
+
+    wrong = disagreeing(summary.checks)
+    if wrong:
+        verb = "does not agree" if len(wrong) == 1 else "do not agree"
+        return f"{counted(len(wrong), 'count')} {verb}: {', '.join(each.what for each in wrong)}"
+    if not summary.checks:
+        return "nothing was counted"
+    return (
+        f"all {len(summary.checks)} counts agree: nothing acknowledged was lost "
+        f"({summary.seconds:.0f} s)"
+    )
+
+
+DISAGREES = "!!"
+SIZE_NAMES = {
+    "events": "events, as produced",
+    "topic": "topic, on disk",
+    "table": "Delta table, in its bucket",
+}
+CHECKS = (
+    Column("", "what", "counts that must agree"),
+    Column("", "expected", "expected", lambda count: f"{count:,}"),
+    Column("", "found", "found", lambda count: f"{count:,}"),
+    Column("", lambda check: "" if check.agrees else DISAGREES, ""),
+)
+RATES = (
+    Column("", lambda rate: rate[0], "rates"),
+    Column("", lambda rate: f"{rate[1]:,}", "per second"),
+)
+SIZES = (
+    Column("", lambda size: SIZE_NAMES[size[0]], "sizes"),
+    Column("", lambda size: size_text(size[1]), ""),
+)
+TIERS = (
+    Column("", "step", "log, after it was"),
+    Column("", lambda held: size_text(held.sizes[0]), "Tier 0"),
+    Column("", lambda held: size_text(held.sizes[1]), "Tier 1"),
+    Column("", lambda held: size_text(held.sizes[2]), "Tier 2"),
+)

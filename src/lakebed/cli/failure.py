@@ -1,10 +1,10 @@
-"""Errors at the edge: whatever was raised becomes one line on standard error and an exit code.
+"""Errors at the edge: an exception becomes one line on standard error and an exit code.
 
     LakebedError            its message, its `exit_code`
-    usage                   what is wrong and where help is, 2
-    interrupt               130, also if ending on it failed; then why
-    closed pipe             nothing is said, 141: as if the signal had ended the program
-    OSError                 path and reason, by the same table as the store's own errors
+    usage                   what is wrong and where to find help, 2
+    interrupt               130; if stopping failed too, with the reason
+    closed pipe             no message, 141: as if the signal had ended the program
+    OSError                 path and reason, with the exit codes of the store's own errors
     ImportError             what this installation lacks, 69
     anything else           "this is a bug" and how to see the traceback, 70
 
@@ -22,7 +22,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from lakebed.base.errors import LakebedError, from_os_error
-from lakebed.cli.output import one_line
+from lakebed.cli.report import one_line
 
 INCOMPLETE_EXIT_CODE = 69
 BUG_EXIT_CODE = 70
@@ -32,7 +32,7 @@ CLOSED_PIPE_EXIT_CODE = 141
 
 
 class Failure(NamedTuple):
-    """How a command failed, as it is told. An empty message is told by the exit code alone."""
+    """How a command failed. With an empty message only the exit code reports it."""
 
     kind: str
     message: str
@@ -40,7 +40,7 @@ class Failure(NamedTuple):
 
 
 def describe(error: BaseException) -> Failure:
-    """Decide what is said about an error."""
+    """Decides how an exception is reported."""
     failure = _describe(error)
     if failure.exit_code != INTERRUPT_EXIT_CODE and _follows_an_interrupt(error):
         return Failure("Interrupted", f"interrupted; {failure.message}", INTERRUPT_EXIT_CODE)
@@ -48,7 +48,7 @@ def describe(error: BaseException) -> Failure:
 
 
 def _follows_an_interrupt(error: BaseException) -> bool:
-    """Whether it was raised while an interrupt was being handled."""
+    """Whether the error was raised while an interrupt was being handled."""
     before = error.__context__
     while before is not None and not isinstance(before, KeyboardInterrupt):
         before = before.__context__
@@ -76,7 +76,7 @@ def _describe(error: BaseException) -> Failure:
 
 
 def report(failure: Failure, *, as_json: bool, traceback_of: BaseException | None) -> None:
-    """Write the failure to standard error."""
+    """Writes the failure to standard error."""
     if sys.stderr is None:
         return
     if traceback_of is not None:
@@ -90,10 +90,7 @@ def report(failure: Failure, *, as_json: bool, traceback_of: BaseException | Non
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` is among the options.
-
-    Looked up in the raw arguments, because a usage error is raised before they are parsed.
-    """
+    """Whether `--json` is given, by the raw arguments: usage errors come before parsing ends."""
     return "--json" in takewhile(lambda argument: argument != "--", arguments)
 
 
@@ -113,7 +110,7 @@ def _usage_failure(error: BaseException) -> Failure | None:
         return None
     if isinstance(error, typer.Abort):
         return Failure("Aborted", "aborted", 1)
-    # The library's own line breaks are layout; what remains is escaped like any other message.
+    # The line breaks of the library are layout; the rest is escaped like any other message.
     message = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     if context is not None:

@@ -1,32 +1,39 @@
-"""`--root` and `--json` on every command: they mean the same wherever they stand.
+"""`--root`, `--ca-file` and `--json` on every command, with the same meaning in every position.
 
-The top level documents them; in the help of a command they are not repeated.
+The top level documents them; the help of a command does not repeat them.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
-from lakebed.cli.invocation import invocation, resolve_root
+from lakebed.cli.invocation import invocation
 from lakebed.cli.output import Output
 
 
 def accept_global_options(command: Any) -> None:
-    """Have a command, and all commands below it, take them too."""
-    command.params += get_command(_APP).params
+    """Adds the options to a command and to all commands below it, unless it has them itself."""
+    own = {flag for parameter in command.params for flag in parameter.opts}
+    command.params += [
+        parameter for parameter in get_command(_APP).params if own.isdisjoint(parameter.opts)
+    ]
     for each in getattr(command, "commands", {}).values():
         accept_global_options(each)
 
 
 def _set_root(context: typer.Context, value: str | None) -> None:
     if value is not None and not context.resilient_parsing:
-        place = resolve_root(value, environment=os.environ)
-        context.obj = replace(invocation(context), root=place.path, root_origin=place.origin)
+        context.obj = replace(invocation(context), root_option=value)
+
+
+def _set_ca_file(context: typer.Context, value: Path | None) -> None:
+    if value is not None and not context.resilient_parsing:
+        context.obj = replace(invocation(context), ca_file=value)
 
 
 def _set_json(context: typer.Context, value: bool) -> None:
@@ -37,15 +44,18 @@ def _set_json(context: typer.Context, value: bool) -> None:
 def _options(
     root: Annotated[
         str | None,
-        typer.Option(metavar="DIR", hidden=True, expose_value=False, callback=_set_root),
+        typer.Option("--root", "--url", hidden=True, expose_value=False, callback=_set_root),
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(hidden=True, expose_value=False, callback=_set_ca_file)
     ] = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", hidden=True, expose_value=False, callback=_set_json),
     ] = False,
 ) -> None:
-    """Never called: it only declares the options."""
+    """Declares the options; it is never called."""
 
 
-_APP = typer.Typer(add_completion=False)
+_APP = typer.Typer(add_completion=False, rich_markup_mode=None)
 _APP.command()(_options)

@@ -1,14 +1,14 @@
-"""An interrupt (Ctrl-C) that waits: it ends a command between two steps, never within a write.
+"""Delays an interrupt (Ctrl-C) so that it ends a command between two steps, never within a write.
 
     with HeldInterrupts() as interrupts:
         while ...:
             with interrupts.let_through():
-                ...                         # waits for others: an interrupt ends it at once
-            ...                             # writes: an interrupt is kept until the next place
+                ...                         # waits for input: an interrupt ends it at once
+            ...                             # writes: an interrupt waits for the next safe point
             interrupts.raise_kept()
 
-An interrupt within a commit would leave open whether it happened, and the log refuses writes from
-then on. A second interrupt does not wait: whoever asks twice means it.
+An interrupt within a commit would leave it unknown whether the commit happened, and the log would
+refuse writes from then on. A second interrupt is not delayed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _Handler = Callable[[int, FrameType | None], object]
 
 
 class HeldInterrupts:
-    """Outside of the main thread, where no interrupts come, it does nothing.
+    """Delays interrupts. Does nothing outside the main thread, which gets none.
 
-    Interrupts that the process ignores (`nohup`) stay ignored. Whatever else would have handled
-    them (Spark's driver cancels its jobs first) does so when they are let through.
+    Interrupts that the process ignores (`nohup`) stay ignored. A handler that was installed before
+    (Spark's driver cancels its jobs) runs when an interrupt is let through.
     """
 
     def __init__(self) -> None:
         self._is_kept = False
         self._passes = False
         self._before: _Handler | None = None
-        self.has_come = False  # whether or not somebody caught it
+        self.has_come = False  # also if the interrupt was caught
 
     def __enter__(self) -> Self:
         before = signal.getsignal(signal.SIGINT)
@@ -56,7 +56,7 @@ class HeldInterrupts:
 
     @contextlib.contextmanager
     def let_through(self) -> Iterator[None]:
-        """In here an interrupt is raised at once, and so is one that was kept."""
+        """Raises a delayed interrupt, and every interrupt within the block at once."""
         self._passes = True
         try:
             self.raise_kept()

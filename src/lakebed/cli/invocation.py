@@ -1,72 +1,80 @@
-"""What every command is given: the root, where that came from, and the output."""
+"""The context of a command: where its store is, and its output."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import typer
 
-from lakebed.base.errors import BadName, NotFound, from_os_error
+from lakebed.base.errors import BadName, InputError
 from lakebed.cli.output import Output
+from lakebed.cli.places import ROOT_OPTION, Node, Place, Root
 
 ROOT_VARIABLE = "LAKEBED_ROOT"
 ROOT_DEFAULT = "lakebed-data"
-
-
-class RootPlace(NamedTuple):
-    """A root and who named it."""
-
-    path: Path
-    origin: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
     """One run of one command."""
 
-    root: Path
-    root_origin: str
     output: Output
+    root_option: str | None = None  # a folder or a URL
+    ca_file: Path | None = None
+    command: str = "lakebed"
+
+    @cached_property
+    def place(self) -> Place:
+        return resolve_place(self.root_option, environment=os.environ, ca_file=self.ca_file)
+
+    def local_root(self, what: str = "") -> Root:
+        """The root of a command or option that works on files; `Usage` if the store is at a URL."""
+        return self.place.local(what or self.command)
+
+    @property
+    def root(self) -> Path:
+        return self.local_root().path
 
     def root_exists(self) -> bool:
-        """Whether the root is there; `BadName` if something other than a folder is."""
-        try:
-            # `Path.is_dir` would take a root that may not be looked at for one that is missing.
-            self.root.stat()
-        except FileNotFoundError:
-            return False
-        except (OSError, ValueError) as error:
-            if isinstance(error, ValueError):
-                raise BadName(f"{self.root}: {error}") from error
-            raise from_os_error(error, operation="open", path=self.root) from error
-        if not self.root.is_dir():
-            raise BadName(f"{self.root}: is a file, the root must be a folder")
-        return True
+        """`BadName` if something other than a folder is there."""
+        return self.local_root().exists()
 
     def require_root(self) -> Path:
-        """The root; `NotFound` if it is missing."""
-        if not self.root_exists():
-            raise NotFound(f"{self.root}: no such root (from {self.root_origin})")
-        return self.root
+        """The store's folder; `NotFound` if it is missing."""
+        return self.local_root().require()
 
 
 def invocation(context: typer.Context) -> Invocation:
-    """The invocation that the top level left in the context."""
-    found = context.obj
-    assert isinstance(found, Invocation)
-    return found
+    """Returns the invocation that the top level put into the context."""
+    run = context.obj
+    assert isinstance(run, Invocation)
+    return replace(run, command=context.command_path)
 
 
-def resolve_root(option: str | None, *, environment: Mapping[str, str]) -> RootPlace:
-    """The root as given, or from the environment, or the default; an empty variable is unset."""
+def resolve_place(
+    option: str | None, *, environment: Mapping[str, str], ca_file: Path | None = None
+) -> Place:
+    """Returns the place that the option, the environment or the default names, in that order."""
     if option is not None:
         if not option:
-            raise BadName("--root is empty, expected a folder")
-        return RootPlace(Path(option), "--root")
+            raise BadName("--root is empty: give a folder or a URL")
+        return _place(option, origin=ROOT_OPTION, ca_file=ca_file)
     variable = environment.get(ROOT_VARIABLE, "")
     if variable:
-        return RootPlace(Path(variable), ROOT_VARIABLE)
-    return RootPlace(Path(ROOT_DEFAULT), "default")
+        return _place(variable, origin=ROOT_VARIABLE, ca_file=ca_file)
+    return _place(ROOT_DEFAULT, origin="default", ca_file=ca_file)
+
+
+def _place(text: str, *, origin: str, ca_file: Path | None) -> Place:
+    if "://" not in text:
+        if ca_file is not None:
+            raise InputError(f"--ca-file is for https:// URLs, and {text} is a folder")
+        return Root(path=Path(text), origin=origin)
+    from lakebed.client.address import address_of
+
+    address_of(text, ca_file=ca_file)  # reports a bad URL before anything is done
+    return Node(url=text, origin=origin, ca_file=ca_file)

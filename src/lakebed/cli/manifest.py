@@ -1,7 +1,7 @@
-"""`lakebed manifest`: what the manifest log of a log says of its segments.
+"""`lakebed manifest`: the manifest log of a log, which records every change of its segments.
 
-All commands only read: they take no lock, change nothing, and work beside a writer and after a
-crash. They see what is committed, which a writer's own state is ahead of by 250 ms at most.
+The commands take no lock, change nothing, and work while another process writes and after a crash.
+They see what is committed; a writer's own state is at most 250 ms ahead of that.
 """
 
 from __future__ import annotations
@@ -11,30 +11,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.moments import parse_moment_ns
+from lakebed.cli.invocation import invocation
+from lakebed.cli.manifest_logs import DAMAGE_MARK, MANIFEST_LOG, require_manifest_log, title
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import advised, quiet
+from lakebed.cli.report import Column, Item, Rows, Text, Value, counted, object_of
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, advised, open_to_read, quiet
+from lakebed.cli.values import parse_moment_ns
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakebed.aof.manifest.replay import Moment, ReplayResult
-    from lakebed.cli.manifest_tables import Inspected
-    from lakebed.store.manifest_logs import ManifestLog
+    from lakebed.api.read_surface import ReadableManifestLog
+    from lakebed.cli.manifest_records import Inspected
     from lakebed.store.manifest_survey import Entry
-    from lakebed.store.read_only import ReadOnlyStore
+    from lakebed.store.manifest_verification import ManifestReport
 
-DAMAGED_EXIT_CODE = 65
 LIMIT_DEFAULT = 1000
 LIMIT_MAX = 1_000_000
 _U64_MAX = (1 << 64) - 1
 
-app = typer.Typer(add_completion=False, help="Look into the manifest log of a log, and verify it.")
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Inspect and verify the manifest log of a log.",
+)
 
 LogName = Annotated[
-    str, typer.Argument(metavar="LOG", help="The log's name, or its stream id: 16 hex digits.")
+    str,
+    typer.Argument(metavar="LOG", help="The name of the log, or its stream id of 16 hex digits."),
 ]
 
 
@@ -43,86 +49,128 @@ def inspect(
     context: typer.Context,
     log: LogName,
     chunk: Annotated[
-        int | None, typer.Option(metavar="N", min=0, max=_U64_MAX, help="Records of this chunk.")
+        int | None,
+        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Show the records of this chunk."),
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="POSITION", help="Records from 3:64, say, on.")
+        str | None,
+        typer.Option(
+            "--from", metavar="POSITION", help="Start at this position, for example 3:64."
+        ),
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=LIMIT_MAX, help="At most so many records.")
+        int, typer.Option(metavar="N", min=1, max=LIMIT_MAX, help="Show at most N records.")
     ] = LIMIT_DEFAULT,
     type_name: Annotated[
         str | None,
-        typer.Option("--type", metavar="NAME", help="Records of this type: SealSegment, or 1."),
+        typer.Option(
+            "--type",
+            metavar="NAME",
+            help="Show records of this type, for example SealSegment or 1.",
+        ),
     ] = None,
     segment: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Records about this segment."),
+        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Show records of this segment."),
     ] = None,
 ) -> None:
-    """List the chunks, the snapshots and the records, with damage where it is.
+    """List the chunks, snapshots and records of a manifest log, and mark damage with !!.
 
-    Every good record of a damaged chunk is shown; !! marks what is wrong, and the exit code is 65.
+    Undamaged records of a damaged chunk are shown too. The exit code is 65 if there is damage.
 
     \b
-    lakebed manifest inspect orders
-    lakebed manifest inspect orders --type SealSegment --limit 20
-    lakebed manifest inspect 00f1c2a0b3d4e5f6 --from 3:64
+    Examples:
+      List everything:
+        lakebed manifest inspect orders
+      List the first 20 seals:
+        lakebed manifest inspect orders --type SealSegment --limit 20
+      Continue at a position, by stream id:
+        lakebed manifest inspect 00f1c2a0b3d4e5f6 --from 3:64
     """
     from lakebed.base.errors import InputError
-    from lakebed.cli.manifest_tables import inspect_document, inspect_lines
-    from lakebed.cli.manifest_words import parse_type
+    from lakebed.cli.manifest_records import (
+        CHUNKS,
+        ENTRIES,
+        SNAPSHOTS,
+        entry_object,
+        snapshot_object,
+    )
+    from lakebed.cli.manifest_text import parse_type
     from lakebed.store.manifest_moments import parse_position
-    from lakebed.store.manifest_survey import entries
+    from lakebed.store.manifest_survey import Damaged, entries
 
     run = invocation(context)
     if chunk is not None and start is not None:
-        raise InputError("--chunk and --from exclude each other")
+        raise InputError("--chunk and --from cannot be combined: give one of them")
     position = None if start is None else parse_position(start)
     record_type = None if type_name is None else parse_type(type_name)
-    with _open_to_read(run) as store:
-        inspected = _look(_find(store, log))
+    with open_to_read(run) as store:
+        inspected = _look(require_manifest_log(store, log))
         first = chunk if position is None else position.chunk_index
         _require_chunk(inspected, first, is_exact=chunk is not None)
-        found = entries(inspected.found.reader, start=position, chunk_index=chunk)
-        wanted = _wanted(found, type_number=record_type, segment_id=segment)
-        inspected.shown = list(islice(wanted, limit))
-        inspected.following = next(wanted, None)
-    run.output.result(inspect_document(inspected), lines=inspect_lines(inspected))
+        all_entries = entries(inspected.manifest.reader, start=position, chunk_index=chunk)
+        matching = _matching(all_entries, type_number=record_type, segment_id=segment)
+        inspected.shown = list(islice(matching, limit))
+        inspected.following = next(matching, None)
+    manifest, following, shown = inspected.manifest, inspected.following, inspected.shown
+    snapshots = inspected.snapshots
+    counts = {
+        "of an unknown type": inspected.unknown_count,
+        "with flags": inspected.flagged_count,
+    }
+    run.output.show(
+        Item(MANIFEST_LOG, manifest),
+        Value("problem", manifest.damage),
+        Text(title(manifest)),
+        Text(*([] if manifest.damage is None else [f"{DAMAGE_MARK} {manifest.damage}"]), ""),
+        Rows("chunks", CHUNKS, inspected.chunks),
+        Value("snapshots", [snapshot_object(facts) for facts in snapshots]),
+        Text(*([""] if snapshots else [])),
+        Rows("", SNAPSHOTS, snapshots, hides_empty=True),
+        Value(
+            "records", [entry_object(entry) for entry in shown if not isinstance(entry, Damaged)]
+        ),
+        Value("damages", [entry_object(entry) for entry in shown if isinstance(entry, Damaged)]),
+        Value("unknown_records", inspected.unknown_count),
+        Value("flagged_records", inspected.flagged_count),
+        Value("ignored_files", inspected.ignored),
+        Value("next", None if following is None else str(following.position)),
+        Text(""),
+        Rows("", ENTRIES, shown),
+        Text(*(f"ignored: {name}" for name in inspected.ignored)),
+        Text(*(f"{counted(count, 'record')} {what}" for what, count in counts.items() if count)),
+        Text(*([] if following is None else [f"more: --from {following.position}"])),
+    )
     if inspected.is_damaged:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
 @app.command()
 def verify(context: typer.Context, log: LogName) -> None:
-    """Check every checksum, and that chunks, snapshots, segments and their copies agree.
+    """Verify every checksum, and that chunks, snapshots, segments and their copies agree.
 
-    The exit code is 65 if anything is torn, corrupt or lost. Notes are no damage: what a writer has
-    not committed yet, or what a crash took back and the next writer will record. Tier 2 is asked
-    for every object that should be there; if it does not answer, the exit code is 75 or 77.
+    The exit code is 65 if anything is torn, corrupt or lost. Notes are not damage: changes that a
+    writer has not committed yet, or that a crash undid and the next writer will record. Every
+    recorded object is looked up in Tier 2; if that fails, the exit code is 75 or 77.
 
     \b
-    lakebed manifest verify orders
+    Examples:
+      Verify the manifest log of a log:
+        lakebed manifest verify orders
     """
-    from lakebed.cli.manifest_tables import verify_document, verify_lines
-    from lakebed.store.manifest_verification import verify_manifest_log
-    from lakebed.store.tier_verification import check_copies
-
     run = invocation(context)
-    with _open_to_read(run) as store, Progress("verify") as progress:
-        found = _find(store, log)
-        report = verify_manifest_log(found, runner=store.runner, progress=progress.update)
-        with quiet("lakebed.aof.tiers"):
-            copies = check_copies(store, found, progress=progress.update)
-    report.warm_file_count, report.object_count = copies.warm_files, copies.objects
-    report.uploaded_chunk_count = copies.chunks
-    report.problems += copies.problems
-    report.notes += copies.notes
-    run.output.result(verify_document(found, report), lines=verify_lines(found, report))
+    with quiet("lakebed.aof.tiers"), open_to_read(run) as store, Progress("verify") as progress:
+        manifest = require_manifest_log(store, log)
+        report = store.maintenance.verify_manifest(log, progress=progress.update)
+    lines = [str(problem) for problem in report.problems]
+    lines += [f"note: {note}" for note in report.notes]
+    if not report.problems:
+        lines.append(f"{manifest.log}: {_counts(report)}, all whole")
+    run.output.show(Item(MANIFEST_LOG, manifest), Item(MANIFEST_REPORT, report), Text(*lines))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
-    if copies.unreached is not None:
-        raise advised(copies.unreached, found.log)
+    if report.unreached is not None:
+        raise advised(report.unreached, manifest.log)
 
 
 @app.command()
@@ -130,29 +178,38 @@ def history(
     context: typer.Context,
     log: LogName,
     segment: Annotated[
-        int, typer.Argument(metavar="SEGMENT", min=0, max=_U64_MAX, help="A segment's number.")
+        int,
+        typer.Argument(metavar="SEGMENT", min=0, max=_U64_MAX, help="The number of the segment."),
     ],
 ) -> None:
-    """Tell what happened to one segment, step by step.
+    """Show the recorded history of one segment.
 
     \b
-    lakebed manifest history orders 3
+    Examples:
+      Show the history of segment 3:
+        lakebed manifest history orders 3
     """
     from lakebed.base.errors import NotFound
-    from lakebed.cli.manifest_states import history_document, history_lines
+    from lakebed.cli.manifest_records import HISTORY, step_object, timeline
     from lakebed.store.manifest_moments import segment_history
     from lakebed.store.manifest_survey import Damaged
 
     run = invocation(context)
-    with _open_to_read(run) as store:
-        found = _find(store, log)
+    with open_to_read(run) as store:
+        manifest = require_manifest_log(store, log)
         try:
-            steps = segment_history(found.reader, segment)
+            steps = segment_history(manifest.reader, segment)
         except NotFound as error:
-            raise NotFound(f"{found.log}: {error}") from None
-    document = history_document(found, segment, steps)
-    run.output.result(document, lines=history_lines(found, segment, steps))
-    if found.problem is not None or any(isinstance(step, Damaged) for step in steps):
+            raise NotFound(f"{manifest.log}: {error}") from None
+    moments = list(timeline(steps))
+    run.output.show(
+        Item(MANIFEST_LOG, manifest),
+        Value("segment_id", segment),
+        Value("steps", [step_object(moment) for moment in moments]),
+        Text(f"{title(manifest)}, segment {segment}", ""),
+        Rows("", HISTORY, moments),
+    )
+    if manifest.damage is not None or any(isinstance(step, Damaged) for step in steps):
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
@@ -165,73 +222,88 @@ def state(
         typer.Option(
             "--as-of",
             metavar="WHEN",
-            help="A position, before whose record it was: 3:64; or a time: ISO 8601, or ns since "
-            "1970. Else now.",
+            help="The state before the record at a position, for example 3:64, or at a time: "
+            "ISO 8601, or ns since 1970. Default: now.",
         ),
     ] = None,
 ) -> None:
-    """Show what is known of every segment, now or at an earlier moment.
+    """Show the recorded state of all segments, now or at an earlier moment.
 
     \b
-    lakebed manifest state orders
-    lakebed manifest state orders --as-of 2025-01-31T12:00:00Z
-    lakebed manifest state orders --as-of 3:64
+    Examples:
+      Show the state now:
+        lakebed manifest state orders
+      Show the state at a time:
+        lakebed manifest state orders --as-of 2025-01-31T12:00:00Z
+      Show the state before a record:
+        lakebed manifest state orders --as-of 3:64
     """
-    from lakebed.cli.manifest_states import state_document, state_lines, state_problems
+    from lakebed.cli.manifest_states import STATES, problems_of, totals_of, totals_text
+    from lakebed.cli.manifest_text import moment_columns, time_text
 
     run = invocation(context)
     moment = None if as_of is None else _moment(as_of)
-    with _open_to_read(run) as store:
-        found = _find(store, log)
-        replayed = _replayed(found, moment)
-    run.output.result(state_document(found, replayed), lines=state_lines(found, replayed))
-    if state_problems(found, replayed):
+    with open_to_read(run) as store:
+        manifest = require_manifest_log(store, log)
+        replayed = _replayed(manifest, moment)
+    index, snapshot = replayed.index, replayed.snapshot
+    problems, deletes = problems_of(manifest, replayed), list(index.pending_deletes)
+    state_moment = {
+        "position": str(replayed.end),
+        **object_of(moment_columns("time", lambda index: index.last_timestamp_ms), index),
+        "snapshot": None if snapshot is None else snapshot.snapshot_id,
+        "records_replayed": replayed.record_count,
+    }
+    run.output.show(
+        Item(MANIFEST_LOG, manifest),
+        Value("as_of", state_moment),
+        Text(f"{title(manifest)}, as of {replayed.end}, {time_text(index.last_timestamp_ms)}", ""),
+        Rows("segments", STATES, list(index.segments())),
+        Text("", *(f"pending delete: {key}" for key in deletes)),
+        Value("pending_deletes", deletes),
+        Value("totals", totals_of(index)),
+        Value("problems", problems),
+        Text(*totals_text(index), *(f"{DAMAGE_MARK} {problem}" for problem in problems)),
+    )
+    if problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-def _open_to_read(run: Invocation) -> ReadOnlyStore:
-    from lakebed.store.read_only import ReadOnlyStore
-
-    return ReadOnlyStore(run.require_root())
-
-
-def _find(store: ReadOnlyStore, log: str) -> ManifestLog:
-    from lakebed.store.manifest_logs import find_manifest_log
-
-    return find_manifest_log(store.disk, store.root, log)
-
-
-def _look(found: ManifestLog) -> Inspected:
-    """Everything but the records."""
-    from lakebed.cli.manifest_tables import Inspected
+def _look(manifest: ReadableManifestLog) -> Inspected:
+    """Reads everything but the records."""
+    from lakebed.cli.manifest_records import Inspected
     from lakebed.store.manifest_survey import ignored_names, survey_chunks, survey_snapshots
 
     return Inspected(
-        found,
-        chunks=[looked.facts for looked in survey_chunks(found.reader)],
-        snapshots=list(survey_snapshots(found.reader)),
-        ignored=ignored_names(found.reader),
+        manifest,
+        chunks=[looked.facts for looked in survey_chunks(manifest.reader)],
+        snapshots=list(survey_snapshots(manifest.reader)),
+        ignored=ignored_names(manifest.reader),
     )
 
 
 def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -> None:
-    """`NotFound` for a chunk, or a place, that is not there."""
+    """`NotFound` if the chunk, or with a position every later chunk, does not exist."""
     from lakebed.base.errors import NotFound
 
     indexes = [facts.chunk_index for facts in inspected.chunks]
-    if chunk is None or chunk in indexes or (not is_exact and any(chunk <= one for one in indexes)):
+    if (
+        chunk is None
+        or chunk in indexes
+        or (not is_exact and any(chunk <= index for index in indexes))
+    ):
         return
-    span = f"they are {indexes[0]} to {indexes[-1]}" if indexes else "there is none"
-    raise NotFound(f"{inspected.found.log}: its manifest log has no chunk {chunk}; {span}")
+    span = f"it has chunks {indexes[0]} to {indexes[-1]}" if indexes else "it has none"
+    raise NotFound(f"{inspected.manifest.log}: its manifest log has no chunk {chunk}; {span}")
 
 
-def _wanted(
-    found: Iterator[Entry], *, type_number: int | None, segment_id: int | None
+def _matching(
+    entries: Iterator[Entry], *, type_number: int | None, segment_id: int | None
 ) -> Iterator[Entry]:
-    """What was asked for; damage always, for it may hide what was."""
+    """Filters records; damage always passes, because it may hide matching records."""
     from lakebed.store.manifest_survey import Damaged
 
-    for entry in found:
+    for entry in entries:
         if isinstance(entry, Damaged) or (
             type_number in (None, entry.record.type_number)
             and segment_id in (None, entry.record.segment_id)
@@ -249,15 +321,44 @@ def _moment(text: str) -> Moment:
     return Moment(timestamp_ms=parse_moment_ns(text) // NS_PER_MS)
 
 
-def _replayed(found: ManifestLog, moment: Moment | None) -> ReplayResult:
+def _replayed(manifest: ReadableManifestLog, moment: Moment | None) -> ReplayResult:
     from lakebed.base.errors import NotFound
-    from lakebed.cli.manifest_words import time_text
+    from lakebed.cli.manifest_text import time_text
     from lakebed.store.manifest_moments import BeforeHistory, state_as_of
 
     try:
-        return state_as_of(found.reader, moment)
+        return state_as_of(manifest.reader, moment)
     except BeforeHistory as error:
         when = time_text(error.beginning.timestamp_ms)
-        raise NotFound(f"{found.log}: {error}, {when}") from None
+        raise NotFound(f"{manifest.log}: {error}, {when}") from None
     except NotFound as error:
-        raise NotFound(f"{found.log}: {error}") from None
+        raise NotFound(f"{manifest.log}: {error}") from None
+
+
+def _counts(report: ManifestReport) -> str:
+    uploaded = report.uploaded_chunk_count
+    counts = (
+        counted(report.chunk_count, "chunk"),
+        counted(report.record_count, "record"),
+        counted(report.snapshot_count, "snapshot"),
+        counted(report.segment_count, "segment"),
+        *([counted(report.warm_file_count, "warm file")] if report.warm_file_count else []),
+        *([counted(report.object_count, "object")] if report.object_count else []),
+        *([counted(uploaded, "uploaded chunk")] if uploaded else []),
+    )
+    return ", ".join(counts)
+
+
+MANIFEST_REPORT = (
+    Column("ok", lambda report: not report.problems),
+    Column("chunks", "chunk_count"),
+    Column("records", "record_count"),
+    Column("snapshots", "snapshot_count"),
+    Column("snapshots_compared", "compared_snapshot_count"),
+    Column("segments_compared", "segment_count"),
+    Column("warm_files", "warm_file_count"),
+    Column("objects", "object_count"),
+    Column("chunks_uploaded", "uploaded_chunk_count"),
+    Column("problems"),
+    Column("notes"),
+)

@@ -9,7 +9,7 @@ from lakebed.cli import main as program
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the returned number is the process's exit code."""
+    """Runs the command and returns the exit code of the process."""
     return program.main(
         ["manifest", "inspect", *(sys.argv[1:] if arguments is None else arguments)]
     )

@@ -1,83 +1,31 @@
-"""What `lakebed manifest state` and `history` print: the same facts as lines, and as JSON."""
+"""The report of `lakebed manifest state`: the recorded state of segments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.replay import ReplayResult
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
-from lakebed.cli.manifest_tables import DAMAGE_MARK, about, about_line, entry_document
-from lakebed.cli.manifest_words import (
-    crc_text,
-    duration_text,
-    flag_names,
-    reason_text,
-    record_words,
-    size_text,
-    time_document,
-    time_text,
-    words_or_dash,
-)
-from lakebed.cli.output import counted, table
-from lakebed.store.manifest_logs import ManifestLog
-from lakebed.store.manifest_moments import RecordedHistory, Step
-from lakebed.store.manifest_survey import Damaged
+from lakebed.api.read_surface import ReadableManifestLog
+from lakebed.cli.manifest_text import crc_text, flag_names, moment_columns, reason_text, time_text
+from lakebed.cli.report import Column, counted
+from lakebed.cli.values import size_text, tiers_text
 
 _TIERS = {0: Residency.TIER0, 1: Residency.TIER1, 2: Residency.TIER2}
 
 
 class TierTotal(NamedTuple):
-    """What one tier has."""
+    """The segments and bytes in one tier."""
 
     segments: int
     bytes: int
 
 
-def state_lines(found: ManifestLog, replayed: ReplayResult) -> list[str]:
-    index = replayed.index
-    heading = ("segment", "tiers", "condition", "base offset", "durable", "compressed", "ext id",
-               "watermark", "pending", "failures", "changed", "object key")  # fmt: skip
-    time = time_text(index.last_timestamp_ms)
-    return [
-        f"{about_line(found)}, as of {replayed.end}, {time}",
-        "",
-        *table(heading, map(_state_row, index.segments())),
-        "",
-        *(f"pending delete: {key}" for key in index.pending_deletes),
-        *_total_lines(index),
-        *(f"{DAMAGE_MARK} {problem}" for problem in state_problems(found, replayed)),
-    ]
-
-
-def state_document(found: ManifestLog, replayed: ReplayResult) -> dict[str, object]:
-    index, snapshot = replayed.index, replayed.snapshot
-    return {
-        **about(found),
-        "as_of": {
-            "position": str(replayed.end),
-            **time_document("time", index.last_timestamp_ms),
-            "snapshot": None if snapshot is None else snapshot.snapshot_id,
-            "records_replayed": replayed.record_count,
-        },
-        "segments": [_state_document(state) for state in index.segments()],
-        "pending_deletes": list(index.pending_deletes),
-        "totals": {
-            "segments": len(index),
-            "sealed": sum(state.is_sealed for state in index.segments()),
-            "pending": sum(1 for _ in index.pending()),
-            "coordinator_watermark": index.coordinator_watermark,
-            "records": index.record_count,
-            **{f"tier{tier}": _total(index, tier)._asdict() for tier in _TIERS},
-        },
-        "problems": state_problems(found, replayed),
-    }
-
-
-def state_problems(found: ManifestLog, replayed: ReplayResult) -> list[str]:
-    """Whatever makes it doubtful that the state is as shown."""
-    problems = [] if found.problem is None else [str(found.problem)]
+def problems_of(manifest: ReadableManifestLog, replayed: ReplayResult) -> list[str]:
+    """Lists everything that makes the state doubtful."""
+    problems = [] if manifest.damage is None else [manifest.damage]
     problems += replayed.problems
     for damage in replayed.damages:
         if damage.segment_ids:
@@ -86,117 +34,42 @@ def state_problems(found: ManifestLog, replayed: ReplayResult) -> list[str]:
     return problems
 
 
-def history_lines(found: ManifestLog, segment_id: int, steps: Sequence[Step]) -> list[str]:
-    heading = ("time", "after", "what", "position")
-    rows = [
-        (
-            time_text(time_ms) if time_ms is not None else "-",
-            "-" if after_ms is None else duration_text(after_ms),
-            what,
-            str(step.position),
-        )
-        for step, time_ms, after_ms, what in _timeline(steps)
-    ]
-    return [f"{about_line(found)}, segment {segment_id}", "", *table(heading, rows)]
-
-
-def history_document(
-    found: ManifestLog, segment_id: int, steps: Sequence[Step]
-) -> dict[str, object]:
+def totals_of(index: ManifestIndex) -> dict[str, object]:
     return {
-        **about(found),
-        "segment_id": segment_id,
-        "steps": [
-            {**_step_document(step), "after_ms": after_ms, "what": what}
-            for step, _, after_ms, what in _timeline(steps)
-        ],
+        "segments": len(index),
+        "sealed": sum(state.is_sealed for state in index.segments()),
+        "pending": sum(1 for _ in index.pending()),
+        "coordinator_watermark": index.coordinator_watermark,
+        "records": index.record_count,
+        **{f"tier{tier}": tier_total(index, tier) for tier in _TIERS},
     }
 
 
-class _Moment(NamedTuple):
-    step: Step
-    time_ms: int | None
-    after_ms: int | None  # since the step before
-    what: str
-
-
-def _timeline(steps: Sequence[Step]) -> Iterator[_Moment]:
-    last_ms: int | None = None
-    for step in steps:
-        if isinstance(step, Damaged):
-            yield _Moment(step, None, None, f"{DAMAGE_MARK} {step.state}: {step.problem}")
-            continue
-        if isinstance(step, RecordedHistory):
-            time_ms, what = step.state.changed_at_ms, _remembered_words(step)
-        else:
-            time_ms, what = step.record.timestamp_ms, record_words(step.record)
-        yield _Moment(step, time_ms, None if last_ms is None else time_ms - last_ms, what)
-        last_ms = time_ms
-
-
-def _remembered_words(step: RecordedHistory) -> str:
-    state = step.state
-    words = [*_condition_words(state), f"tiers {_tier_text(state)}"]
-    return f"as snapshot {step.snapshot_id} has it: {', '.join(words)}"
-
-
-def _step_document(step: Step) -> dict[str, object]:
-    if isinstance(step, RecordedHistory):
-        place: dict[str, object] = {"position": str(step.position), "snapshot": step.snapshot_id}
-        return {**place, "state": _state_document(step.state)}
-    return entry_document(step)
-
-
-def _state_row(state: SegmentState) -> tuple[str, ...]:
-    return (
-        str(state.segment_id),
-        _tier_text(state),
-        words_or_dash(_condition_words(state)),
-        str(state.base_offset),
-        str(state.durable_bytes) if state.is_sealed else "-",
-        str(state.compressed_bytes) if state.compressed_bytes else "-",
-        str(state.ext_id) if state.is_sealed else "-",
-        str(state.coordinator_watermark) if state.is_sealed else "-",
-        words_or_dash(flag_names(state.pending, Pending)),
-        words_or_dash(_failure_words(state)),
-        time_text(state.changed_at_ms),
-        state.key or "-",
+def totals_text(index: ManifestIndex) -> Iterable[str]:
+    totals = totals_of(index)
+    yield (
+        f"{counted(len(index), 'segment')}, {totals['sealed']} sealed, "
+        f"{totals['pending']} with work pending, watermark {index.coordinator_watermark}, "
+        f"{counted(index.record_count, 'record')}"
     )
+    for tier in _TIERS:
+        total = tier_total(index, tier)
+        if total.segments:
+            yield f"tier {tier}: {counted(total.segments, 'segment')}, {size_text(total.bytes)}"
 
 
-def _state_document(state: SegmentState) -> dict[str, object]:
-    return {
-        "segment_id": state.segment_id,
-        "tiers": [tier for tier, flag in _TIERS.items() if state.residency & flag],
-        "condition": flag_names(state.condition, Condition),
-        "pending": flag_names(state.pending, Pending),
-        "failures": _failure_words(state),
-        "base_offset": state.base_offset,
-        "durable_bytes": state.durable_bytes,
-        "resident_bytes": state.resident_bytes,
-        "compressed_bytes": state.compressed_bytes,
-        "segment_crc64": crc_text(state.segment_crc64),
-        "ext_id": state.ext_id,
-        "coordinator_watermark": state.coordinator_watermark,
-        "epoch": state.epoch,
-        "job_id": state.job_id,
-        "dictionary_id": state.dictionary_id,
-        "hydration_source": state.hydration_source,
-        "object_key": state.key or None,
-        "etag": state.etag or None,
-        "upload_key": state.upload_key or None,
-        **time_document("opened_at", state.opened_at_ms),
-        **time_document("sealed_at", state.sealed_at_ms),
-        **time_document("changed_at", state.changed_at_ms),
-    }
+def tier_total(index: ManifestIndex, tier: int) -> TierTotal:
+    states = list(index.iter_residency(_TIERS[tier]))
+    sizes = [state.compressed_bytes if tier else state.resident_bytes for state in states]
+    return TierTotal(len(states), sum(sizes))
 
 
-def _tier_text(state: SegmentState) -> str:
-    return "+".join(str(tier) for tier, flag in _TIERS.items() if state.residency & flag) or "-"
+def tiers_of(state: SegmentState) -> list[int]:
+    return [tier for tier, flag in _TIERS.items() if state.residency & flag]
 
 
-def _condition_words(state: SegmentState) -> list[str]:
-    """`open` or `sealed` (which implies that it was opened), and what is wrong."""
+def condition_words(state: SegmentState) -> list[str]:
+    """`open` or `sealed`, and further conditions."""
     names = flag_names(state.condition, Condition)
     first = "not opened" if not state.is_opened else "sealed" if state.is_sealed else "open"
     return [first, *(name for name in names if name not in ("opened", "sealed"))]
@@ -212,20 +85,41 @@ def _failure_words(state: SegmentState) -> list[str]:
     return [f"{str(flag.name).lower()}: {reason_text(code)}" for flag, code in failed]
 
 
-def _total(index: ManifestIndex, tier: int) -> TierTotal:
-    states = list(index.iter_residency(_TIERS[tier]))
-    sizes = [state.compressed_bytes if tier else state.resident_bytes for state in states]
-    return TierTotal(len(states), sum(sizes))
+def _if_sealed(field: str, heading: str) -> Column:
+    """A column of the table that is empty until the segment is sealed."""
+    return Column("", lambda state: getattr(state, field) if state.is_sealed else None, heading)
 
 
-def _total_lines(index: ManifestIndex) -> Iterator[str]:
-    sealed = sum(state.is_sealed for state in index.segments())
-    pending = sum(1 for _ in index.pending())
-    yield (
-        f"{counted(len(index), 'segment')}, {sealed} sealed, {pending} with work pending, "
-        f"watermark {index.coordinator_watermark}, {counted(index.record_count, 'record')}"
-    )
-    for tier in _TIERS:
-        total = _total(index, tier)
-        if total.segments:
-            yield f"tier {tier}: {counted(total.segments, 'segment')}, {size_text(total.bytes)}"
+STATES = (
+    Column("segment_id", heading="segment"),
+    Column("tiers", tiers_of, "tiers", tiers_text),
+    Column("condition", lambda state: flag_names(state.condition, Condition)),
+    Column("", condition_words, "condition"),
+    Column("pending", lambda state: flag_names(state.pending, Pending)),
+    Column("failures", _failure_words),
+    Column("base_offset", heading="base offset"),
+    Column("durable_bytes"),
+    _if_sealed("durable_bytes", "durable"),
+    Column("resident_bytes"),
+    Column("compressed_bytes"),
+    Column("", lambda state: state.compressed_bytes or None, "compressed"),
+    Column("segment_crc64", json=crc_text),
+    Column("ext_id"),
+    _if_sealed("ext_id", "ext id"),
+    Column("coordinator_watermark"),
+    _if_sealed("coordinator_watermark", "watermark"),
+    Column("epoch"),
+    Column("job_id"),
+    Column("dictionary_id"),
+    Column("hydration_source"),
+    Column("object_key", lambda state: state.key or None),
+    Column("etag", lambda state: state.etag or None),
+    Column("upload_key", lambda state: state.upload_key or None),
+    *moment_columns("opened_at", lambda state: state.opened_at_ms),
+    *moment_columns("sealed_at", lambda state: state.sealed_at_ms),
+    *moment_columns("changed_at", lambda state: state.changed_at_ms),
+    Column("", lambda state: flag_names(state.pending, Pending), "pending"),
+    Column("", _failure_words, "failures"),
+    Column("", "changed_at_ms", "changed", time_text),
+    Column("", lambda state: state.key or None, "object key"),
+)

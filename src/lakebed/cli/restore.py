@@ -1,4 +1,4 @@
-"""`lakebed restore`: making a store from a backup."""
+"""`lakebed restore`: restores a store from a backup."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Annotated
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, quiet
+from lakebed.cli.report import Item, Text, Value, counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, quiet
 from lakebed.cli.vaults import (
+    SNAPSHOT,
     AllowHttp,
     Endpoint,
     Region,
     SnapshotId,
     chosen,
     opened_vault,
-    snapshot_document,
 )
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
@@ -32,50 +32,53 @@ def restore(
     ],
     snapshot: SnapshotId = None,
     salvage: Annotated[
-        bool, typer.Option("--salvage", help="Go without files that are damaged in the backup.")
+        bool, typer.Option("--salvage", help="Skip files that are damaged in the backup.")
     ] = False,
     endpoint: Endpoint = "",
     region: Region = "",
     allow_http: AllowHttp = False,
 ) -> None:
-    """Make a store from a backup, in a root that is empty or does not exist.
+    """Restore a store from a backup, to a root that is empty or does not exist.
 
-    What was interrupted goes on when it is run again.
+    Run the command again to continue after an interruption.
 
     \b
-    lakebed --root /new restore /backups/store
-    lakebed --root /new restore s3://backups/store --snapshot 20260102T030405678Z-00c0ffee
+    Examples:
+      Restore the newest backup:
+        lakebed --root /new restore /backups/store
+      Restore a certain backup from an S3 store:
+        lakebed --root /new restore s3://backups/store --snapshot 20260102T030405678Z-00c0ffee
     """
     from lakebed.kernels.disk import real_disk
     from lakebed.store.backup.restore import restore as restore_store
 
     run = invocation(context)
-    run.root_exists()
+    run.local_root().exists()
     with (
         quiet("lakebed"),
         opened_vault(source, endpoint=endpoint, region=region, allow_http=allow_http) as vault,
     ):
-        found = chosen(vault, snapshot)
+        chosen_snapshot = chosen(vault, snapshot)
         with Progress("restore") as progress:
             restored = restore_store(
                 vault,
-                found,
+                chosen_snapshot,
                 os.path.abspath(run.root),
                 disk=real_disk(),
                 salvage=salvage,
                 progress=lambda done, total: progress.update(done >> 20, total >> 20),
             )
-    document = snapshot_document(found) | {
-        "root": os.fspath(run.root),
-        "restored_files": restored.file_count,
-        "damaged": list(restored.damaged),
-    }
-    lines = [f"damaged in the backup, and left out: {one}" for one in restored.damaged]
-    lines += [f"kept elsewhere, and needed: {one}" for one in found.external]
-    lines.append(
-        f"{run.root}: {found.snapshot_id}, {counted(restored.file_count, 'file')}, "
-        f"{restored.byte_count:,} bytes; check it with lakebed verify"
+    run.output.show(
+        Item(SNAPSHOT, chosen_snapshot),
+        Value("root", run.root),
+        Value("restored_files", restored.file_count),
+        Value("damaged", restored.damaged),
+        Text(*(f"damaged in the backup, not restored: {path}" for path in restored.damaged)),
+        Text(*(f"stored elsewhere, and needed: {place}" for place in chosen_snapshot.external)),
+        Text(
+            f"{run.root}: {chosen_snapshot.snapshot_id}, {counted(restored.file_count, 'file')}, "
+            f"{restored.byte_count:,} bytes; verify it with lakebed verify"
+        ),
     )
-    run.output.result(document, lines=lines)
     if restored.damaged:
         raise typer.Exit(DAMAGED_EXIT_CODE)

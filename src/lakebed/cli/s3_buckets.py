@@ -1,28 +1,36 @@
-"""`lakebed s3 buckets`: what objects are kept in."""
+"""`lakebed s3 buckets`: creates, lists, configures and deletes buckets."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.s3_stores import BucketName, open_bucket_to_write
-from lakebed.cli.stores import open_to_read
+from lakebed.cli.report import Column, Item, Rows, Text, Value
+from lakebed.cli.s3_arguments import BucketName, open_bucket_to_write
+from lakebed.cli.store_access import open_to_read
+from lakebed.cli.values import moment_ms_text
 
-app = typer.Typer(add_completion=False, help="List, create, configure and delete buckets.")
+if TYPE_CHECKING:  # the help needs no engine
+    from lakebed.seglake.model import Versioning
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="List, create, configure and delete buckets."
+)
 
 
 class NewVersioning(Enum):
-    """Of a bucket that is created."""
+    """The versioning of a new bucket."""
 
     ENABLED = "enabled"
     UNVERSIONED = "unversioned"
 
 
 class ChangedVersioning(Enum):
-    """What a bucket can be changed to."""
+    """The versioning that a bucket can be changed to."""
 
     ENABLED = "enabled"
     SUSPENDED = "suspended"
@@ -30,25 +38,23 @@ class ChangedVersioning(Enum):
 
 @app.callback(invoke_without_command=True)
 def buckets(context: typer.Context) -> None:
-    """List, create, configure and delete buckets; without a command, list them."""
+    """List, create, configure and delete buckets. Without a command, list them."""
     if context.invoked_subcommand is None:
         list_buckets(context)
 
 
 @app.command("list")
 def list_buckets(context: typer.Context) -> None:
-    """List the buckets; also beside a writer.
+    """List the buckets.
 
     \b
-    lakebed s3 buckets list
+    Examples:
+      List all buckets:
+        lakebed s3 buckets list
     """
-    from lakebed.cli.s3_tables import bucket_document, bucket_lines
-
     run = invocation(context)
     with open_to_read(run) as store:
-        found = store.buckets()
-    document = {"buckets": [bucket_document(bucket) for bucket in found]}
-    run.output.result(document, lines=bucket_lines(found))
+        run.output.show(Rows("buckets", BUCKETS, store.buckets()))
 
 
 @app.command()
@@ -57,34 +63,38 @@ def create(
     name: BucketName,
     versioning: Annotated[
         NewVersioning | None,
-        typer.Option(help="Whether old versions are kept; else as default_versioning of s3 says."),
+        typer.Option(
+            metavar="enabled|unversioned",
+            help="Whether old versions are kept. Default: default_versioning of [s3].",
+        ),
     ] = None,
 ) -> None:
-    """Create a bucket; one that is there already is fine, if it is of that kind.
+    """Create a bucket. Has no effect if it exists with the same versioning.
 
     \b
-    lakebed s3 buckets create photos
-    lakebed s3 buckets create scratch --versioning unversioned
+    Examples:
+      Create a bucket:
+        lakebed s3 buckets create photos
+      Create a bucket without versions:
+        lakebed s3 buckets create scratch --versioning unversioned
     """
-    from lakebed.cli.s3_tables import bucket_document, versioning_text
-    from lakebed.cli.writers import open_writer
     from lakebed.seglake.model import Versioning
     from lakebed.seglake.names import check_bucket_name
 
     run = invocation(context)
-    check_bucket_name(name)  # before anything is touched: a mistake creates no root
+    check_bucket_name(name)  # before the store is opened: a mistake must not create a root
     wanted = None
     if versioning is not None:
         is_enabled = versioning is NewVersioning.ENABLED
         wanted = Versioning.ENABLED if is_enabled else Versioning.DISABLED
-    run.root_exists()
-    with open_writer(run.root) as store:
+    with run.place.writing(create=True) as store:
         is_new = all(bucket.name != name for bucket in store.buckets())
         info = store.bucket(name, versioning=wanted).info
-    done = "created" if is_new else "is there already"
-    document = {**bucket_document(info), "created": is_new}
-    run.output.result(
-        document, lines=[f"{name}: {done}, versioning is {versioning_text(info.versioning)}"]
+    done = "created" if is_new else "exists already"
+    run.output.show(
+        Item(BUCKET, info),
+        Value("created", is_new),
+        Text(f"{name}: {done}, versioning is {_versioning_text(info.versioning)}"),
     )
 
 
@@ -93,33 +103,36 @@ def versioning(
     context: typer.Context,
     name: BucketName,
     state: Annotated[
-        ChangedVersioning, typer.Argument(metavar="enabled|suspended", help="What it is to be.")
+        ChangedVersioning,
+        typer.Argument(metavar="enabled|suspended", help="The new versioning."),
     ],
 ) -> None:
-    """Keep old versions of a bucket's objects from now on, or no more; those it has stay.
+    """Enable or suspend versioning. Existing versions are kept.
 
     \b
-    lakebed s3 buckets versioning photos suspended
+    Examples:
+      Suspend versioning:
+        lakebed s3 buckets versioning photos suspended
     """
-    from lakebed.cli.s3_tables import bucket_document, versioning_text
     from lakebed.seglake.model import Versioning
     from lakebed.seglake.names import check_bucket_name
 
     run = invocation(context)
     check_bucket_name(name)
     with open_bucket_to_write(run, name) as store:
-        info = store.bucket(name).set_versioning(Versioning(state.value))
-    run.output.result(
-        bucket_document(info), lines=[f"{name}: versioning is {versioning_text(info.versioning)}"]
-    )
+        info = store.open_bucket(name).set_versioning(Versioning(state.value))
+    line = f"{name}: versioning is {_versioning_text(info.versioning)}"
+    run.output.show(Item(BUCKET, info), Text(line))
 
 
 @app.command()
 def delete(context: typer.Context, name: BucketName) -> None:
-    """Delete a bucket that is empty; delete markers do not count, old versions do.
+    """Delete an empty bucket. It may have delete markers, but no old versions.
 
     \b
-    lakebed s3 buckets delete photos
+    Examples:
+      Delete a bucket:
+        lakebed s3 buckets delete photos
     """
     from lakebed.seglake.errors import BucketNotEmpty
     from lakebed.seglake.names import check_bucket_name
@@ -130,6 +143,21 @@ def delete(context: typer.Context, name: BucketName) -> None:
         try:
             store.delete_bucket(name)
         except BucketNotEmpty as error:
-            advice = f"lakebed s3 rm {name} --recursive --versions --yes removes objects"
+            advice = f"remove its objects with lakebed s3 rm {name} --recursive --versions --yes"
             raise BucketNotEmpty(f"{error}; {advice}") from None
-    run.output.result({"bucket": name, "deleted": True}, lines=[f"{name}: deleted"])
+    run.output.show(Value("bucket", name), Value("deleted", True), Text(f"{name}: deleted"))
+
+
+def _versioning_text(versioning: Versioning) -> str:
+    """The name of a versioning on the command line."""
+    return "unversioned" if versioning.value == "disabled" else versioning.value
+
+
+BUCKETS = (
+    Column("bucket", "name", "bucket"),
+    Column("versioning", heading="versioning", text=_versioning_text, json=_versioning_text),
+    Column("created", "created_ms", "created", moment_ms_text, moment_ms_text),
+    Column("created_ms"),
+)
+BUCKET = tuple(replace(column, heading=None) for column in BUCKETS)
+"""The same without a table."""

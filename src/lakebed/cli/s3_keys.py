@@ -1,4 +1,4 @@
-"""`lakebed s3 keys`: who may sign requests to the S3 endpoint."""
+"""`lakebed s3 keys`: the access keys for S3 and for the HTTP API."""
 
 from __future__ import annotations
 
@@ -7,100 +7,136 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.stores import open_to_read
+from lakebed.cli.report import Column, Item, Rows, Text, Value, objects
+from lakebed.cli.store_access import open_to_read
+from lakebed.cli.values import moment_ms_text
 
 if TYPE_CHECKING:  # the help needs no engine
     from lakebed.seglake.model import KeyInfo
 
-app = typer.Typer(add_completion=False, help="Create, list, disable and enable access keys.")
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Create, list, disable and enable access keys.",
+)
 
-AccessKey = Annotated[str, typer.Argument(metavar="ACCESS_KEY", help="Which key.")]
+AccessKey = Annotated[str, typer.Argument(metavar="ACCESS_KEY", help="The access key.")]
 
 
 @app.callback(invoke_without_command=True)
 def keys(context: typer.Context) -> None:
-    """Create, list, disable and enable access keys; without a command, list them."""
+    """Create, list, disable and enable access keys. Without a command, list them."""
     if context.invoked_subcommand is None:
         list_keys(context)
 
 
 @app.command("list")
 def list_keys(context: typer.Context) -> None:
-    """List the access keys, never their secrets; also beside a writer.
+    """List the access keys, without their secrets.
 
     \b
-    lakebed s3 keys list
+    Examples:
+      List all keys:
+        lakebed s3 keys list
     """
-    from lakebed.cli.s3_key_tables import key_document, key_lines
-
     run = invocation(context)
     with open_to_read(run) as store:
-        found = store.lake.keys.list()
-    document = {"keys": [key_document(key) for key in found]}
-    run.output.result(document, lines=key_lines(found))
+        keys = store.keys.list()
+    run.output.show(Value("keys", objects(KEY, keys)), Rows("", KEYS, keys))
 
 
 @app.command()
 def create(
     context: typer.Context,
-    label: Annotated[str, typer.Option(help="What the key is for; shown in lists.")] = "",
+    label: Annotated[str, typer.Option(metavar="TEXT", help="A label that lists show.")] = "",
     inflight_max: Annotated[
         int | None,
-        typer.Option(min=1, help="How many requests at a time."),
+        typer.Option(min=1, metavar="N", help="The maximum number of concurrent requests."),
     ] = None,
 ) -> None:
-    """Create an access key and print its secret: once, it cannot be shown again.
+    """Create an access key and print its secret, which cannot be shown again.
 
     \b
-    lakebed s3 keys create --label backup
+    Examples:
+      Create a key for backups:
+        lakebed s3 keys create --label backup
     """
-    from lakebed.cli.s3_key_tables import key_document
-    from lakebed.cli.writers import open_writer
     from lakebed.seglake.access_keys import check_label
 
     run = invocation(context)
-    check_label(label)  # before anything is touched: a mistake creates no root
-    run.root_exists()
-    with open_writer(run.root) as store:
+    check_label(label)  # before the store is opened: a mistake must not create a root
+    with run.place.writing(create=True) as store:
         made = store.keys.create(label=label, inflight_max=inflight_max)
-    document = {**key_document(made.info), "secret_key": made.secret}
-    lines = [f"access key  {made.info.access_key}", f"secret key  {made.secret}"]
-    run.output.result(document, lines=lines)
+    run.output.show(
+        Item(KEY, made.info),
+        Value("secret_key", made.secret),
+        Text(f"access key  {made.info.access_key}", f"secret key  {made.secret}"),
+    )
 
 
 @app.command()
 def disable(context: typer.Context, access_key: AccessKey) -> None:
-    """Refuse what is signed with a key from now on; `enable` undoes it.
+    """Disable an access key: requests signed with it are refused.
 
     \b
-    lakebed s3 keys disable LAKEEXAMPLE
+    Examples:
+      Disable a key:
+        lakebed s3 keys disable LAKEEXAMPLE
     """
     _change(invocation(context), access_key, is_enabled=False)
 
 
 @app.command()
 def enable(context: typer.Context, access_key: AccessKey) -> None:
-    """Accept what is signed with a key that was disabled.
+    """Enable a disabled access key.
 
     \b
-    lakebed s3 keys enable LAKEEXAMPLE
+    Examples:
+      Enable a key:
+        lakebed s3 keys enable LAKEEXAMPLE
     """
     _change(invocation(context), access_key, is_enabled=True)
 
 
 def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
-    from lakebed.cli.s3_key_tables import key_document, state_text
-    from lakebed.cli.writers import open_writer
-
-    run.require_root()
     _look_for(run, access_key)
-    with open_writer(run.root) as store:
+    with run.place.writing() as store:
         keys = store.keys
         info = keys.enable(access_key) if is_enabled else keys.disable(access_key)
-    run.output.result(key_document(info), lines=[f"{info.access_key}: {state_text(info)}"])
+    run.output.show(Item(KEY, info), Text(f"{info.access_key}: {_state(info)}"))
 
 
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:
-    """`NoSuchAccessKey` if it is not there: then nothing is touched."""
+    """`NoSuchAccessKey` if it does not exist; touches nothing."""
     with open_to_read(run) as store:
-        return store.lake.keys.get(access_key)
+        return store.keys.get(access_key)
+
+
+def _state(key: KeyInfo) -> str:
+    return "enabled" if key.is_enabled else "disabled"
+
+
+KEY = (
+    Column("access_key"),
+    Column("label"),
+    Column("state", _state),
+    Column("inflight_max"),
+    Column("created", "created_ms", json=moment_ms_text),
+    Column("created_ms"),
+    Column("last_used", "last_used_ms", json=moment_ms_text),
+    Column("last_used_ms"),
+)
+"""The members of a key, without its secret."""
+
+KEYS = (
+    Column("", "access_key", "access key"),
+    Column("", _state, "state"),
+    Column("", "created_ms", "created", moment_ms_text),
+    Column(
+        "",
+        lambda key: "never" if key.last_used_ms is None else moment_ms_text(key.last_used_ms),
+        "last used",
+    ),
+    Column("", "label", "label"),
+)
+"""The table."""

@@ -1,131 +1,129 @@
-"""`lakebed s3 ls`: pages of keys and common prefixes, printed as they come."""
+"""`lakebed s3 ls`: lists objects and common prefixes, page by page."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.s3_stores import Place, parse_place
-from lakebed.cli.stores import open_to_read
+from lakebed.cli.report import Column, Text, Value, objects
+from lakebed.cli.s3_arguments import parse_place
+from lakebed.cli.store_access import open_to_read
+from lakebed.cli.values import moment_ms_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakebed.api.read_surface import ReadableBucket
     from lakebed.seglake.listing import ListedVersion
     from lakebed.seglake.meta.rows import VersionRow
     from lakebed.seglake.model import Page
-    from lakebed.seglake.object_reader import ReadableObjects
 
     AnyPage = Page[VersionRow] | Page[ListedVersion]
 
 _PAGE_MAX = 1000
+_SIZE_CHARACTERS = 13
+_TIME_CHARACTERS = len("2025-01-31T12:00:00.000Z")
+_ID_CHARACTERS = 32
+_KIND_CHARACTERS = len("deleted")
 
 
 def ls(
     context: typer.Context,
-    place: Annotated[str, typer.Argument(metavar="BUCKET[/PREFIX]", help="What to list.")],
+    place: Annotated[
+        str, typer.Argument(metavar="BUCKET[/PREFIX]", help="The bucket and the prefix to list.")
+    ],
     recursive: Annotated[
-        bool, typer.Option("--recursive", help="All keys, and no common prefixes.")
+        bool, typer.Option("--recursive", help="List all keys, without common prefixes.")
     ] = False,
     versions: Annotated[
-        bool, typer.Option("--versions", help="All versions and delete markers.")
+        bool, typer.Option("--versions", help="List all versions and delete markers.")
     ] = False,
     count_max: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=0, help="At most so many entries.")
+        int | None, typer.Option("--max", metavar="N", min=0, help="List at most N entries.")
     ] = None,
 ) -> None:
     """List the objects of a bucket whose keys begin with a prefix.
 
-    Keys that share what comes up to the next slash are one line, marked PRE, and names begin
-    behind the last slash that was given. With --recursive there are whole keys instead.
+    Keys are grouped at the next slash: common prefixes are marked PRE, and names begin after the
+    last slash of the argument. With --recursive all keys are listed in full.
 
     \b
-    lakebed s3 ls photos
-    lakebed s3 ls photos/2025/ --recursive
-    lakebed s3 ls photos/2025/city.jpg --versions
+    Examples:
+      List a bucket:
+        lakebed s3 ls photos
+      List all keys with a prefix:
+        lakebed s3 ls photos/2025/ --recursive
+      List the versions of an object:
+        lakebed s3 ls photos/2025/city.jpg --versions
     """
     run = invocation(context)
     where = parse_place(place)
     delimiter = "" if recursive else "/"
     with open_to_read(run) as store:
-        store.lake.buckets.get(where.bucket)
-        objects = store.lake.objects
+        bucket = store.open_bucket(where.bucket)
         pages: Iterator[AnyPage] = (
-            _version_pages(objects, where, delimiter, count_max)
+            _version_pages(bucket, where.key, delimiter, count_max)
             if versions
-            else _object_pages(objects, where, delimiter, count_max)
+            else _object_pages(bucket, where.key, delimiter, count_max)
         )
         if run.output.as_json:
-            document = _document(where, pages, name="versions" if versions else "objects")
-            run.output.result(document, lines=())
+            prefixes: list[str] = []
+            items: list[dict[str, object]] = []
+            is_truncated = False
+            for page in pages:
+                prefixes += page.prefixes
+                items += objects(VERSION if versions else OBJECT, page.items)
+                is_truncated = page.is_truncated
+            run.output.show(
+                Value("bucket", where.bucket),
+                Value("prefix", where.key),
+                Value("prefixes", prefixes),
+                Value("versions" if versions else "objects", items),
+                Value("is_truncated", is_truncated),
+            )
             return
-        # As `aws s3 ls` has it: names begin behind the last slash that was asked for.
+        # As in `aws s3 ls`: names begin after the last slash of the argument.
         start = 0 if recursive else where.key.rfind("/") + 1
         for page in pages:
-            run.output.result({}, lines=_lines(page, start))
-
-
-def _lines(page: AnyPage, start: int) -> list[str]:
-    from lakebed.cli.s3_tables import entry_line, prefix_line
-
-    return [
-        *(prefix_line(prefix, start) for prefix in page.prefixes),
-        *(entry_line(item, start) for item in page.items),
-    ]
-
-
-def _document(place: Place, pages: Iterator[AnyPage], *, name: str) -> dict[str, object]:
-    from lakebed.cli.s3_tables import entry_document
-
-    prefixes: list[str] = []
-    items: list[dict[str, object]] = []
-    is_truncated = False
-    for page in pages:
-        prefixes += page.prefixes
-        items += map(entry_document, page.items)
-        is_truncated = page.is_truncated
-    return {
-        "bucket": place.bucket,
-        "prefix": place.key,
-        "prefixes": prefixes,
-        name: items,
-        "is_truncated": is_truncated,
-    }
+            run.output.show(
+                Text(*(_prefix_line(prefix, start) for prefix in page.prefixes)),
+                Text(*(_entry_line(item, start) for item in page.items)),
+            )
 
 
 def _object_pages(
-    objects: ReadableObjects, place: Place, delimiter: str, count_max: int | None
+    bucket: ReadableBucket, prefix: str, delimiter: str, count_max: int | None
 ) -> Iterator[Page[VersionRow]]:
     marker: str | None = ""
     left = count_max
     while marker is not None and left != 0:
-        page = objects.list(
-            place.bucket,
-            prefix=place.key,
+        page = bucket.list_page(
+            prefix,
             delimiter=delimiter,
             after=marker,
-            max_keys=_PAGE_MAX if left is None else left,
+            max_keys=_PAGE_MAX if left is None else min(left, _PAGE_MAX),
         )
         yield page
         marker, left = page.next_marker, _left(left, page)
 
 
 def _version_pages(
-    objects: ReadableObjects, place: Place, delimiter: str, count_max: int | None
+    bucket: ReadableBucket, prefix: str, delimiter: str, count_max: int | None
 ) -> Iterator[Page[ListedVersion]]:
     marker: str | None = ""
     marker_id: str | None = None
     left = count_max
     while marker is not None and left != 0:
-        page = objects.list_versions(
-            place.bucket,
-            prefix=place.key,
+        page = bucket.version_page(
+            prefix,
             delimiter=delimiter,
             key_marker=marker,
             version_id_marker=marker_id,
-            max_keys=_PAGE_MAX if left is None else left,
+            max_keys=_PAGE_MAX if left is None else min(left, _PAGE_MAX),
         )
         yield page
         marker, marker_id, left = page.next_marker, page.next_id, _left(left, page)
@@ -133,3 +131,52 @@ def _version_pages(
 
 def _left(left: int | None, page: AnyPage) -> int | None:
     return None if left is None else left - len(page.items) - len(page.prefixes)
+
+
+# Listings may be long: lines are printed page by page, so columns have a fixed width.
+
+
+def _prefix_line(prefix: str, start: int) -> str:
+    return f"{'PRE':>{_TIME_CHARACTERS + 2 + _SIZE_CHARACTERS}}  {prefix[start:]}"
+
+
+def _entry_line(entry: VersionRow | ListedVersion, start: int) -> str:
+    """The name that is shown begins at `start` of the key."""
+    row, is_latest = _row_of(entry)
+    is_marker = row.state.value == "DELETED"
+    size = "-" if is_marker else str(row.size)
+    columns = [moment_ms_text(row.modified_ms), f"{size:>{_SIZE_CHARACTERS}}"]
+    if is_latest is not None:
+        kind = "deleted" if is_marker else "newest" if is_latest else "old"
+        columns += [f"{_version_id(row):<{_ID_CHARACTERS}}", f"{kind:<{_KIND_CHARACTERS}}"]
+    return "  ".join([*columns, row.key[start:]])
+
+
+def _row_of(entry: VersionRow | ListedVersion) -> tuple[VersionRow, bool | None]:
+    """The row, and whether it is the newest of its key if versions are listed."""
+    from lakebed.seglake.listing import ListedVersion
+
+    return entry if isinstance(entry, ListedVersion) else (entry, None)
+
+
+def _version_id(row: VersionRow) -> str:
+    return "null" if row.is_null else row.version_id
+
+
+OBJECT = (
+    Column("key"),
+    Column("size"),
+    Column("etag"),
+    Column("modified", "modified_ms", json=moment_ms_text),
+    Column("modified_ms"),
+    Column("content_type"),
+    Column("state"),
+)
+VERSION = (
+    *(
+        replace(column, source=attrgetter(f"row.{column.source or column.key}"))
+        for column in OBJECT
+    ),
+    Column("version_id", lambda version: _version_id(version.row)),
+    Column("is_latest"),
+)

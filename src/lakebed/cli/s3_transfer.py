@@ -1,7 +1,7 @@
-"""`lakebed s3 put` and `get`: objects from files, and files from objects.
+"""`lakebed s3 put` and `get`: stores files as objects, and objects as files.
 
-An object that is put is there whole or not at all. A file that is got is written beside its place
-and renamed when all of it is there and was checked: damage leaves no file behind.
+An object is stored completely or not at all. A file is written under a temporary name and renamed
+when it is complete and verified, so that damage leaves no file.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ import typer
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import invocation
 from lakebed.cli.progress import Progress
-from lakebed.cli.s3_stores import (
+from lakebed.cli.report import Column, Item, Text, Value
+from lakebed.cli.s3_arguments import (
     ObjectPlace,
     VersionOption,
     open_bucket_to_write,
     parse_object_place,
 )
-from lakebed.cli.stores import open_to_read, quiet
+from lakebed.cli.store_access import open_to_read, quiet
+from lakebed.cli.values import moment_ms_text
 
 if TYPE_CHECKING:
-    from lakebed.cli.lines import Read
-    from lakebed.seglake.object_reader import ObjectReader
+    from lakebed.api.read_surface import StoredObject
+    from lakebed.cli.input_lines import Read
 
 STREAM = "-"
 _MIB = 1 << 20
@@ -36,28 +38,33 @@ _TEMPORARY_NAME = ".lakebed-get"
 def put(
     context: typer.Context,
     place: ObjectPlace,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Its bytes; - is standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The file to store; - is standard input.")
+    ],
     content_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Else guessed by the name.")
+        str | None, typer.Option(metavar="TYPE", help="The content type. Default: by the name.")
     ] = None,
     metadata: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Kept with it; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Metadata of the object; may be repeated."),
     ] = None,
     if_none_match: Annotated[
-        bool, typer.Option("--if-none-match", help="Only if there is no such object.")
+        bool, typer.Option("--if-none-match", help="Store it only if the key does not exist.")
     ] = False,
     if_match: Annotated[
-        str | None, typer.Option(metavar="ETAG", help="Only in place of that object.")
+        str | None, typer.Option(metavar="ETAG", help="Replace only the object with this ETag.")
     ] = None,
 ) -> None:
     """Store a file as an object, and wait until it is durable.
 
     \b
-    lakebed s3 put photos/2025/city.jpg city.jpg
-    tar c data | lakebed s3 put backups/data.tar - --metadata host=ada
+    Examples:
+      Store a file:
+        lakebed s3 put photos/2025/city.jpg city.jpg
+      Store standard input, with metadata:
+        tar c data | lakebed s3 put backups/data.tar - --metadata host=ada
     """
     from lakebed.cli.s3_content import content_of
-    from lakebed.cli.s3_tables import info_document
     from lakebed.seglake.body import READ_BYTES
 
     run = invocation(context)
@@ -81,7 +88,7 @@ def put(
                 _show(progress, done, size)
                 interrupts.raise_kept()
 
-        info = store.bucket(where.bucket).put(
+        info = store.open_bucket(where.bucket).put(
             where.key,
             pieces(),
             content=content,
@@ -89,72 +96,80 @@ def put(
             if_none_match="*" if if_none_match else None,
         )
     line = f"{where}: stored {info.size} bytes, version {info.shown_version_id}"
-    run.output.result(info_document(info), lines=[line])
+    run.output.show(Item(OBJECT, info), Text(line))
 
 
 def get(
     context: typer.Context,
     place: ObjectPlace,
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="Where to; - or none is standard output.")
+        str,
+        typer.Argument(metavar="[FILE]", help="The file to write. Default: - (standard output)."),
     ] = STREAM,
     version_id: VersionOption = None,
     byte_range: Annotated[
         str | None,
-        typer.Option("--range", metavar="A-B", help="These bytes, both inclusive; A- or -COUNT."),
+        typer.Option(
+            "--range", metavar="A-B", help="Only these bytes, inclusive; also A- or -COUNT."
+        ),
     ] = None,
 ) -> None:
-    """Get an object, every byte of it checked.
+    """Get an object and verify every byte of it.
 
-    A file is there when it is whole, and not before: if the object is damaged (exit code 65) or
-    the command is interrupted, what was there before stays. Standard output has what comes
-    before the damage.
+    A file is replaced only when the object is complete: if it is damaged (exit code 65) or the
+    command is interrupted, the old file stays. Standard output has the bytes before the damage.
 
     \b
-    lakebed s3 get photos/2025/city.jpg city.jpg
-    lakebed s3 get photos/2025/city.jpg --range 0-1023 | file -
+    Examples:
+      Get an object as a file:
+        lakebed s3 get photos/2025/city.jpg city.jpg
+      Get its first KiB:
+        lakebed s3 get photos/2025/city.jpg --range 0-1023 | file -
     """
     from lakebed.base.errors import InputError
     from lakebed.cli.s3_content import parse_range
-    from lakebed.cli.s3_tables import info_document
 
     run = invocation(context)
     where = parse_object_place(place)
     wanted = None if byte_range is None else parse_range(byte_range)
     if file == STREAM and run.output.as_json:
-        raise InputError("--json needs a FILE: standard output is for the object")
+        raise InputError("--json needs a FILE, because standard output has the object")
     target = None if file == STREAM else _target(file)
     with quiet("lakebed.seglake"), open_to_read(run) as store, Progress("get") as progress:
-        reader = store.lake.objects.get(*where, version_id=version_id, byte_range=wanted)
+        bucket = store.open_bucket(where.bucket)
+        reader = bucket.get(where.key, version_id=version_id, byte_range=wanted)
         pieces = _counted(reader, progress)
         if target is None:
             for piece in pieces:
                 run.output.write(piece)
             return
         _write(target, pieces)
-    document = {**info_document(reader.info), "start": reader.start, "end": reader.end}
-    line = f"{where}: {len(reader)} bytes written to {file}"
-    run.output.result({**document, "file": file}, lines=[line])
+    run.output.show(
+        Item(OBJECT, reader.info),
+        Value("start", reader.start),
+        Value("end", reader.end),
+        Value("file", file),
+        Text(f"{where}: {len(reader)} bytes written to {file}"),
+    )
 
 
 # The object's bytes.
 
 
 def _check_source(path: str) -> None:
-    """Before the store is touched: a file that is not there is most likely a mistyped name."""
+    """Checks the file before the store is opened, to catch mistyped names."""
     from lakebed.base.errors import InputError, NotFound
 
     if not os.path.exists(path):
         raise NotFound(f"{path}: no such file or folder")
     if not os.path.isfile(path):
-        raise InputError(f"{path}: not a regular file; what comes from a pipe is put with -")
+        raise InputError(f"{path}: not a regular file; put a pipe with -")
 
 
 @contextmanager
 def _opened(path: str, interrupts: HeldInterrupts) -> Iterator[tuple[Read, int | None]]:
-    """How to read it, and how long it is if that is known."""
-    from lakebed.cli.lines import reads_of
-    from lakebed.cli.streams import standard_input
+    """Opens the source: a function that reads it, and its size if that is known."""
+    from lakebed.cli.input_lines import reads_of, standard_input
     from lakebed.kernels.disk import real_disk
 
     if path == STREAM:
@@ -164,7 +179,7 @@ def _opened(path: str, interrupts: HeldInterrupts) -> Iterator[tuple[Read, int |
         yield reads_of(source), source.size()
 
 
-def _counted(reader: ObjectReader, progress: Progress) -> Iterator[bytes]:
+def _counted(reader: StoredObject, progress: Progress) -> Iterator[bytes]:
     done = 0
     for piece in reader:
         yield bytes(piece)
@@ -183,23 +198,23 @@ def _show(progress: Progress, done: int, size: int | None) -> None:
 
 
 def _target(path: str) -> str:
-    """Where the file will be: nothing but a regular one is replaced."""
+    """The real path of the target, which must be a regular file or not exist."""
     from lakebed.base.errors import BadName, InputError, NotFound
 
     if "\0" in path:
-        raise BadName(f"{path}: no file can have that name")
-    found = os.path.realpath(path)
-    if os.path.isdir(found):
-        raise InputError(f"{path}: is a folder, expected the name of a file")
-    if os.path.exists(found) and not os.path.isfile(found):
-        raise InputError(f"{path}: not a regular file; redirect standard output into it")
-    if not os.path.isdir(os.path.dirname(found)):
-        raise NotFound(f"{path}: there is no such folder")
-    return found
+        raise BadName(f"{path}: not a valid file name")
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise InputError(f"{path}: is a folder: give the name of a file")
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise InputError(f"{path}: not a regular file; redirect standard output to it")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise NotFound(f"{path}: its folder does not exist")
+    return target
 
 
 def _write(target: str, pieces: Iterator[bytes]) -> None:
-    """All of it or nothing, durably."""
+    """Writes the file atomically and durably."""
     from lakebed.base.errors import NotFound
     from lakebed.kernels.disk import real_disk
 
@@ -219,3 +234,30 @@ def _write(target: str, pieces: Iterator[bytes]) -> None:
             disk.unlink(temporary)
         raise
     disk.sync_folder(folder)
+
+
+def _of_content(key: str) -> Column:
+    return Column(key, lambda info: getattr(info.content, key))
+
+
+OBJECT = (
+    Column("bucket"),
+    Column("key"),
+    Column("version_id", "shown_version_id"),
+    Column("is_latest"),
+    Column("state"),
+    Column("size"),
+    Column("etag"),
+    Column("modified", "modified_ms", json=moment_ms_text),
+    Column("modified_ms"),
+    _of_content("content_type"),
+    _of_content("cache_control"),
+    _of_content("content_disposition"),
+    _of_content("content_encoding"),
+    _of_content("content_language"),
+    _of_content("expires"),
+    _of_content("metadata"),
+    Column("checksums", json=lambda sums: {each.algorithm.value: each.value for each in sums}),
+    Column("part_sizes"),
+)
+"""The members of an object."""

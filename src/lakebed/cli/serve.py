@@ -1,4 +1,4 @@
-"""`lakebed serve`: a store, served until a signal ends it."""
+"""`lakebed serve`: serves a store until a signal stops it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import flush, table
+from lakebed.cli.output import flush
+from lakebed.cli.report import Part, Rows, Text, Value
 
 # The engines are imported by the command: the help needs none of them.
 if TYPE_CHECKING:
@@ -20,78 +21,103 @@ if TYPE_CHECKING:
     from lakebed.node.config import Option
     from lakebed.node.node import Ready
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-# What is not given here is what the settings say: section [node].
+# Options that are not given are taken from the settings: section [node].
 S3Port = Annotated[
     int | None,
-    typer.Option(min=0, max=65535, help="Where S3 is served, 9000; 0 takes a free port."),
+    typer.Option(
+        min=0, max=65535, metavar="PORT", help="The port of S3. Default: 9000; 0 is a free port."
+    ),
 ]
 S3Host = Annotated[
     str | None,
-    typer.Option(metavar="HOST", help="The address to listen on, 127.0.0.1; ::1, 0.0.0.0 and so."),
+    typer.Option(metavar="HOST", help="The address of S3. Default: 127.0.0.1."),
 ]
 HttpPort = Annotated[
     int | None,
-    typer.Option(min=0, max=65535, help="Where the HTTP API is, 9001; 0 takes a free port."),
+    typer.Option(
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="The port of the HTTP API. Default: 9001; 0 is a free port.",
+    ),
 ]
 HttpHost = Annotated[
     str | None,
-    typer.Option(metavar="HOST", help="The address it listens on; beyond loopback, by TLS."),
+    typer.Option(
+        metavar="HOST", help="The address of the HTTP API. Default: 127.0.0.1. Others need TLS."
+    ),
 ]
 HttpNames = Annotated[
     str | None,
-    typer.Option(metavar="NAMES", help="More names it is reached by, as that of a proxy."),
+    typer.Option(metavar="NAMES", help="Further host names of the node, for example of a proxy."),
 ]
 Http = Annotated[
-    bool | None, typer.Option("--http/--no-http", help="Whether there is an HTTP API on a port.")
+    bool | None, typer.Option("--http/--no-http", help="Whether to serve the HTTP API on a port.")
 ]
 HttpInsecure = Annotated[
     bool | None,
     typer.Option(
-        "--http-insecure/--no-http-insecure", help="Let access keys come in clear from elsewhere."
+        "--http-insecure/--no-http-insecure",
+        help="Whether to accept access keys without TLS from other machines.",
     ),
 ]
 TlsCert = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A certificate: then both are served by TLS.")
+    Path | None,
+    typer.Option(metavar="FILE", help="The certificate; S3 and the HTTP API use TLS then."),
 ]
-TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="The key of it.")]
+TlsKey = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The private key of the certificate.")
+]
 RateBytesMin = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Cut clients off that are slower, in bytes a second, 1KiB."),
+    typer.Option(
+        metavar="SIZE", help="Disconnect clients slower than SIZE per second. Default: 1KiB."
+    ),
 ]
 RateGrace = Annotated[
     float | None,
-    typer.Option("--rate-grace-s", min=0.1, help="For how long a client may be slower, 60."),
+    typer.Option(
+        "--rate-grace-s",
+        min=0.1,
+        metavar="SECONDS",
+        help="How long a client may be slower. Default: 60.",
+    ),
 ]
 DrainSeconds = Annotated[
     float | None,
     typer.Option(
-        "--drain-seconds", min=0, help="How long requests under way may take after SIGTERM, 30."
+        "--drain-seconds",
+        min=0,
+        metavar="SECONDS",
+        help="How long running requests may take after SIGTERM. Default: 30.",
     ),
 ]
 LogFormat = Annotated[
-    str | None, typer.Option(metavar="console|json", help="How log lines are written.")
+    str | None,
+    typer.Option(metavar="console|json", help="The format of log lines. Default: console."),
 ]
 LogLevel = Annotated[
-    str | None, typer.Option(metavar="debug|info|warning|error", help="What is logged, info.")
+    str | None,
+    typer.Option(metavar="debug|info|warning|error", help="The log level. Default: info."),
 ]
 AccessLog = Annotated[
-    bool | None, typer.Option("--access-log/--no-access-log", help="Log a line for every request.")
+    bool | None, typer.Option("--access-log/--no-access-log", help="Whether to log every request.")
 ]
 MetricsPublic = Annotated[
     bool | None,
     typer.Option(
-        "--metrics-public/--no-metrics-public", help="Give /metrics to all who can ask, keyless."
+        "--metrics-public/--no-metrics-public", help="Whether /metrics needs no access key."
     ),
 ]
 S3Setting = Annotated[
     list[str] | None,
-    typer.Option("--s3", metavar="NAME=VALUE", help="A setting of section s3; repeatable."),
+    typer.Option("--s3", metavar="NAME=VALUE", help="A setting of section [s3]; may be repeated."),
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Check the settings, print them and where they are from, end."),
+    typer.Option("--dry-run", help="Check and print the settings and their origins, then exit."),
 ]
 
 
@@ -117,19 +143,24 @@ def serve(
     s3: S3Setting = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Serve the store's buckets over S3 and all of it over HTTP, until SIGTERM or Ctrl-C.
+    """Serve the buckets over S3 and the whole store over HTTP, until SIGTERM or Ctrl-C.
 
-    Options win over LAKEBED_NODE_… of the environment, and these over section node of
-    lakebed.toml. The first start makes an access key and prints it once, with how to connect,
-    unless LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY say what it is. More keys: lakebed s3 keys
-    create. The HTTP API takes the same keys, as HTTP Basic. SIGHUP reads the certificates again,
-    and from the settings what is logged.
+    Options override LAKEBED_NODE_… variables, which override section [node] of lakebed.toml. The
+    first start creates an access key and prints it once, with instructions to connect, unless
+    LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY are set. Create more keys with lakebed s3 keys create.
+    The HTTP API accepts the same keys, as HTTP Basic. SIGHUP reloads the certificates and the log
+    settings.
 
     \b
-    lakebed --root data serve --s3-port 9000 --http-port 9001
-    lakebed serve --s3-host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
-    lakebed serve --s3 default-versioning=unversioned --s3 domain=s3.example.com
-    lakebed serve --log-format json --access-log
+    Examples:
+      Serve a store on the default ports:
+        lakebed --root data serve --s3-port 9000 --http-port 9001
+      Serve S3 to other machines, with TLS:
+        lakebed serve --s3-host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+      Change settings of S3:
+        lakebed serve --s3 default-versioning=unversioned --s3 domain=s3.example.com
+      Log requests as JSON:
+        lakebed serve --log-format json --access-log
     """
     given = locals()
     from lakebed.node.config import node_settings
@@ -141,7 +172,7 @@ def serve(
     read = partial(node_settings, run.root, environment=os.environ, options=options)
     settings = read(reads_certificate=dry_run)  # a node reads it itself
     if dry_run:
-        _show(run, settings)
+        _show_settings(run, settings)
         return
     from lakebed.node import node
 
@@ -150,13 +181,13 @@ def serve(
         settings=settings,
         read_again=partial(read, reads_certificate=False),
         environment=os.environ,
-        on_ready=lambda ready: _tell(run, ready),
+        on_ready=lambda ready: _show_ready(run, ready),
     ):
-        run.output.note("some requests were cut off")
+        run.output.note("some requests were aborted")
 
 
 def _check_root(run: Invocation) -> None:
-    """Before its file is looked for: of a folder that may not be read the folder is told."""
+    """Reports a root without permission as such, before its settings are read."""
     if run.root_exists() and not os.access(run.root, os.R_OK | os.X_OK, effective_ids=True):
         from lakebed.base.errors import DiskError
 
@@ -164,19 +195,19 @@ def _check_root(run: Invocation) -> None:
 
 
 def _node_options(given: Mapping[str, Any]) -> list[Option]:
-    """Arguments are named as the settings of a node are; what is not given is None."""
+    """The options as settings of a node: arguments have the same names, and None if not given."""
     from lakebed.base.config import field_names
     from lakebed.node.config import NodeConfig, Option
     from lakebed.store.settings import NODE_SECTION
 
-    found = []
+    options = []
     for name in field_names(NodeConfig):
         value = given[name]
         flag = "drain-seconds" if name == "drain_s" else name.replace("_", "-")
         origin = f"--no-{flag}" if value is False else f"--{flag}"
         plain = str(value) if isinstance(value, Path) else value
-        found.append(Option(NODE_SECTION, name, plain, origin))
-    return found
+        options.append(Option(NODE_SECTION, name, plain, origin))
+    return options
 
 
 def _s3_options(settings: list[str]) -> list[Option]:
@@ -184,43 +215,49 @@ def _s3_options(settings: list[str]) -> list[Option]:
     from lakebed.base.units import shown
     from lakebed.node.config import Option
 
-    found = []
+    options = []
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"--s3 {shown(text)}: expected NAME=VALUE")
+            raise InputError(f"--s3 {shown(text)}: write it as NAME=VALUE")
         name = name.strip()
         field = name.lower().replace("-", "_")
-        found.append(Option("s3", field, value, f"--s3 {name}", is_text=True))
-    return found
+        options.append(Option("s3", field, value, f"--s3 {name}", is_text=True))
+    return options
 
 
-def _show(run: Invocation, settings: Settings) -> None:
+def _show_settings(run: Invocation, settings: Settings) -> None:
+    from lakebed.cli.config import SETTINGS
     from lakebed.store.settings import NODE_SECTION
 
-    shown = [one.shown() for one in settings if one.section in (NODE_SECTION, "s3")]
-    rows = [(f"{one.section}.{one.name}", str(one.value), one.origin) for one in shown]
-    document = {"ok": True, "settings": [one._asdict() for one in shown]}
-    run.output.result(document, lines=table(("setting", "value", "origin"), rows))
+    shown = [each.shown() for each in settings if each.section in (NODE_SECTION, "s3")]
+    run.output.show(Value("ok", True), Value("settings", shown), Rows("", SETTINGS, shown))
 
 
-def _tell(run: Invocation, ready: Ready) -> None:
-    document: dict[str, object] = {"s3": ready.s3_url, "region": ready.region}
-    lines = [f"S3 on {ready.s3_url}, region {ready.region}"]
+def _show_ready(run: Invocation, ready: Ready) -> None:
+    parts: list[Part] = [
+        Value("s3", ready.s3_url),
+        Value("region", ready.region),
+        Text(f"S3 on {ready.s3_url}, region {ready.region}"),
+    ]
     if ready.http_url is not None:
-        document["http"] = ready.http_url
-        lines.append(f"HTTP API on {ready.http_url}")
+        parts += [Value("http", ready.http_url), Text(f"HTTP API on {ready.http_url}")]
     if ready.credentials is not None:
         from lakebed.node import connection_hints
 
         access_key, secret = ready.credentials
         environment = connection_hints.environment_of(ready.s3_url, ready.region, ready.credentials)
         snippets = connection_hints.snippets(ready.http_url)
-        document |= {"access_key": access_key, "secret_key": secret}
-        document["connect"] = {"environment": environment, **snippets}
-        lines.append("A first access key was made. The secret is shown this once:")
-        lines += ["", *connection_hints.exports(environment)]
-        for client, text in snippets.items():
-            lines += ["", f"# {client}", *text.splitlines()]
-    run.output.result(document, lines=lines)
+        parts += [
+            Value("access_key", access_key),
+            Value("secret_key", secret),
+            Value("connect", {"environment": environment, **snippets}),
+            Text("The first access key was created. Its secret is not shown again:", ""),
+            Text(*connection_hints.exports(environment)),
+            *(
+                Text("", f"# {client}", *snippet.splitlines())
+                for client, snippet in snippets.items()
+            ),
+        ]
+    run.output.show(*parts)
     flush()

@@ -10,6 +10,7 @@ import typer
 from lakebed.base.errors import InputError
 from lakebed.cli.invocation import invocation
 from lakebed.cli.output import Output
+from lakebed.cli.report import Text, Value
 
 if TYPE_CHECKING:
     from lakebed.simulator.campaign import Campaign
@@ -28,22 +29,23 @@ _TRACE_LINES = 25
 def simulate(
     context: typer.Context,
     seed: Annotated[
-        int, typer.Option(min=0, help="The first seed; the same seed, the same run.")
+        int, typer.Option(min=0, help="The first seed. The same seed gives the same run.")
     ] = 1,
-    steps: Annotated[int, typer.Option(min=1, help="The steps of each run.")] = 1000,
+    steps: Annotated[int, typer.Option(min=1, help="The number of steps of each run.")] = 1000,
     minutes: Annotated[
         float | None,
-        typer.Option(metavar="T", min=0.0, help="Run one seed after another for so long."),
+        typer.Option(metavar="T", min=0.0, help="Run consecutive seeds for this many minutes."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Run so many seeds, 1 without --minutes.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Run this many consecutive seeds. Default: 1."),
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Run the steps of this file, as a failure was saved."),
+        typer.Option(metavar="FILE", help="Run the steps of a saved failure."),
     ] = None,
     save: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the steps of a failure are saved.")
+        Path, typer.Option(metavar="DIR", help="The folder for the steps of a failure.")
     ] = Path(),
     shrink: Annotated[
         bool, typer.Option("--shrink/--no-shrink", help="Reduce the steps of a failure.")
@@ -58,9 +60,13 @@ def simulate(
     and saved, and the last line is the command that repeats the run.
 
     \b
-    lakebed simulate --seed 7 --steps 1000
-    lakebed simulate --minutes 10
-    lakebed simulate --replay simulation-7.json --trace
+    Examples:
+      Run one seed:
+        lakebed simulate --seed 7 --steps 1000
+      Run seeds for ten minutes:
+        lakebed simulate --minutes 10
+      Replay a saved failure and print every step:
+        lakebed simulate --replay simulation-7.json --trace
     """
     _require_greenlet()
     from lakebed.base.clock import SystemClock
@@ -170,6 +176,6 @@ def _end(output: Output, campaign: Campaign, replay: str) -> None:
         lines.append("no promise was broken")
     else:
         lines += [f"BROKEN {violation}", replay]
-    output.result(document, lines=lines)
+    output.show(*(Value(name, value) for name, value in document.items()), Text(*lines))
     if violation is not None:
         raise typer.Exit(BROKEN_EXIT_CODE)

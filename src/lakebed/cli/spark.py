@@ -1,7 +1,7 @@
-"""`lakebed spark run JOB`: what works on whole data sets, on Spark.
+"""`lakebed spark run JOB`: jobs on whole data sets, on Spark.
 
-Local by default; on any Spark master by `--master`, on a Spark Connect server by `--remote`. A job
-tells on a terminal how far it is, and a summary in the end.
+Local by default; with `--master` on a Spark master, with `--remote` on a Spark Connect server. A
+job shows its progress on a terminal, and a summary at the end.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ import typer
 from lakebed.cli import spark_checks, spark_land, spark_transfer
 
 app = typer.Typer(
-    add_completion=False, help="Run jobs on Spark: land, verify, replay, export and more."
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Run jobs on Spark: land, verify, tier-history, replay, export, import.",
 )
-jobs = typer.Typer(add_completion=False, help="Run a job: local, on a Spark master, or by Connect.")
+jobs = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Run a job: locally, on a Spark master, or on a Spark Connect server.",
+)
 app.add_typer(jobs, name="run")
 jobs.command()(spark_land.land)
 jobs.command()(spark_checks.verify)
@@ -25,4 +31,4 @@ jobs.command("import")(spark_transfer.import_)
 
 @app.callback()
 def spark() -> None:
-    """Run jobs on Spark: land, verify, replay, export and more."""
+    """Run jobs on Spark: land, verify, tier-history, replay, export, import."""

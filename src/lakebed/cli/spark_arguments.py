@@ -1,4 +1,4 @@
-"""What is typed at `lakebed spark run`, as jobs have it: ranges of messages, places of files."""
+"""Arguments of `lakebed spark run` as jobs take them: ranges of messages, locations of files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def span_of(
     partitions: Sequence[int] | None,
     is_log: bool = False,
 ) -> Span:
-    """From the first of two to the second one; `InputError` if one of them is wrong."""
+    """A range of messages: `offsets` and `times` are pairs of start and end."""
     from lakebed.spark.jobs.span import Span
 
     if is_log and partitions:
-        raise InputError("a log has no partitions")
+        raise InputError("--partition: a log has no partitions")
     return Span(
         start=_positions(offsets[0], "--from-offset", is_log=is_log),
         end=_positions(offsets[1], "--to-offset", is_log=is_log),
@@ -44,14 +44,14 @@ def is_bucket(files: str) -> bool:
 
 
 def files_place(files: str, s3: Mapping[str, str]) -> FilesLocation:
-    """A folder, or a prefix in a bucket of that S3."""
+    """A folder, or a prefix in a bucket of the S3 endpoint."""
     from lakebed.spark.jobs.parquet_files import FilesLocation
     from lakebed.spark.options import Options
     from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
 
     if not is_bucket(files):
         if "://" in files:
-            raise InputError(f"{shown(files)}: expected a folder, or s3://bucket/prefix")
+            raise InputError(f"{shown(files)}: give a folder, or s3://bucket/prefix")
         return FilesLocation(folder=os.path.abspath(files))
     given = {**s3, "table": files}
     return FilesLocation(
@@ -62,25 +62,25 @@ def files_place(files: str, s3: Mapping[str, str]) -> FilesLocation:
 def _positions(texts: Sequence[str] | None, option: str, *, is_log: bool) -> Positions:
     if is_log:
         if texts and len(texts) > 1:
-            raise InputError(f"{option}: a log has one")
+            raise InputError(f"{option}: give it once for a log")
         return {None: texts[0]} if texts else {}
-    found: dict[int | None, int | str] = {}
+    positions: dict[int | None, int | str] = {}
     for text in texts or ():
-        before, colon, behind = text.rpartition(":")
+        before, colon, after = text.rpartition(":")
         number = _number(before, option, text) if colon else None
-        if number in found:
-            raise InputError(f"{option} {shown(text)}: the same partition twice")
-        found[number] = _number(behind, option, text)
-    return found
+        if number in positions:
+            raise InputError(f"{option} {shown(text)}: the partition is given twice")
+        positions[number] = _number(after, option, text)
+    return positions
 
 
 def _number(digits: str, option: str, text: str) -> int:
     if not digits.isascii() or not digits.isdigit() or len(digits) > _NUMBER_DIGITS_MAX:
-        raise InputError(f"{option} {shown(text)}: expected OFFSET, or PARTITION:OFFSET")
+        raise InputError(f"{option} {shown(text)}: write it as OFFSET, or PARTITION:OFFSET")
     return int(digits)
 
 
 def _moment_us(text: str | None) -> int | None:
-    from lakebed.cli.topic_stores import parse_moment_ms
+    from lakebed.cli.values import parse_moment_ms
 
     return None if text is None else parse_moment_ms(text) * _US_PER_MS

@@ -1,8 +1,8 @@
-"""Why a job failed, in one line: what our code raised, wherever Spark ran it.
+"""The cause of a failed job in one line: the exception of our code, wherever Spark ran it.
 
-Spark wraps what a Python worker raised into text, with a traceback, in exceptions of Java's. The
-line of a `LakebedError` in it is told as that error again, with its exit code; of other errors,
-what the traceback ends with; else the first line, or the innermost cause of Java's.
+Spark wraps the exception of a Python worker, as text with a traceback, in exceptions of Java. A
+`LakebedError` in that text is raised again as that error, with its exit code. Of other errors the
+last line of the traceback is used, else the innermost cause in Java, else the first line.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ _TEXT_MAX = 2_000_000
 
 
 class JobFailed(LakebedError):
-    """What runs in Spark failed, and not by an error of the store."""
+    """A job failed on Spark, with an error that is not one of the store."""
 
 
 def is_sparks(error: BaseException) -> bool:
-    """Whether it came through Spark, and is to be looked into."""
+    """Whether the error came through Spark."""
     return any(kind.__module__.startswith(_MODULES) for kind in type(error).__mro__)
 
 
 def cause_of(error: BaseException) -> LakebedError:
-    """What it was."""
+    """Finds the cause in the text of an error."""
     text = str(error)[:_TEXT_MAX]
     for module, name, sentence in reversed(_OURS.findall(text)):
         kind = _kind(module, name)
         if kind is not None:
             return remade(kind, _STATE.sub("", sentence))
     for pattern in (_PYTHON, _JAVA):
-        found = pattern.findall(text)
-        if found:
-            return JobFailed(_STATE.sub("", found[-1]))
+        matches = pattern.findall(text)
+        if matches:
+            return JobFailed(_STATE.sub("", matches[-1]))
     return JobFailed(_first_line(text) or type(error).__name__)
 
 
 def remade(kind: type[LakebedError], sentence: str) -> LakebedError:
-    """An error of that kind that says this: its own way to be made has other arguments."""
+    """An error of that class with that message, whatever arguments its constructor takes."""
     error = kind.__new__(kind)
     Exception.__init__(error, sentence)
     return error
 
 
 def with_log(error: LakebedError, log: Path) -> LakebedError:
-    """The same, and where more is told."""
+    """The same error with the path of Spark's log."""
     return remade(type(error), f"{error} (Spark's log: {log})")
 
 
@@ -65,7 +65,7 @@ def _kind(module: str, name: str) -> type[LakebedError] | None:
 
 
 def _first_line(text: str) -> str:
-    """That says something: Py4J's own first line does not."""
+    """The first line with information: that of Py4J has none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling") and len(lines) > 1:
         return lines[1].removeprefix(": ")

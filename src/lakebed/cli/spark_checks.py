@@ -1,4 +1,4 @@
-"""`lakebed spark run verify` and `tier-history`: what is damaged, and what was in which tier."""
+"""`lakebed spark run verify` and `tier-history`: finds damage, and analyses tiers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.spark_options import CaFile, Conf, Endpoint, Master, Remote, Wishes
-from lakebed.cli.spark_run import Ground, Needs, run_job
+from lakebed.cli.spark_options import CaFile, Conf, Endpoint, Master, Remote, SparkOptions
+from lakebed.cli.spark_run import JobContext, StoreAccess, run_job
 
 if TYPE_CHECKING:
     from lakebed.spark.backends import Backend
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 def verify(
     context: typer.Context,
     tier2: Annotated[
-        bool, typer.Option("--tier2/--no-tier2", help="Whether the cold objects of logs are read.")
+        bool,
+        typer.Option("--tier2/--no-tier2", help="Whether to read the logs' objects in Tier 2."),
     ] = True,
     mark: Annotated[
-        bool, typer.Option("--mark/--no-mark", help="Whether damaged objects are marked.")
+        bool, typer.Option("--mark/--no-mark", help="Whether to mark damaged objects.")
     ] = True,
     master: Master = None,
     remote: Remote = None,
@@ -31,38 +32,45 @@ def verify(
     endpoint: Endpoint = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Check every checksum of logs, topics and objects, in all tiers; it works beside a writer.
+    """Verify every checksum of logs, topics and objects in all tiers.
 
-    The report is that of lakebed verify. The exit code is 65 if anything is damaged.
+    The report is that of lakebed verify. The exit code is 65 if anything is damaged. Works while
+    another process writes.
 
     \b
-    lakebed spark run verify
-    lakebed spark run verify --no-mark --master spark://host:7077 --endpoint http://host:9001
+    Examples:
+      Verify the store on this machine:
+        lakebed spark run verify
+      Verify a node on a cluster, and mark nothing:
+        lakebed spark run verify --no-mark --master spark://host:7077 --endpoint http://host:9001
     """
 
-    def job(ground: Ground) -> Report:
+    def job(resources: JobContext) -> Report:
         from lakebed.spark.jobs.verify import verify as run_verify
 
         return run_verify(
-            ground.spark, ground.backend, tier2=tier2, mark=mark, watcher=ground.watcher
+            resources.spark, resources.backend, tier2=tier2, mark=mark, watcher=resources.watcher
         )
 
-    wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
-    # What marks opens the store itself: who only looks must not mend it by opening it.
-    run_job(invocation(context), wishes, job, needs=Needs.NOTHING)
+    options = SparkOptions(
+        master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file
+    )
+    # Marking opens the store itself: verification alone must not repair it by opening it.
+    run_job(invocation(context), options, job, needs=StoreAccess.READ)
 
 
 def tier_history(
     context: typer.Context,
     logs: Annotated[
-        list[str] | None, typer.Argument(metavar="[LOG]...", help="Of these; else of all logs.")
+        list[str] | None,
+        typer.Argument(metavar="[LOG]...", help="The names of logs. Default: all logs."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where tables (Parquet, CSV) and plots (PNG) are put."),
+        typer.Option(metavar="DIR", help="The folder for tables (Parquet, CSV) and plots (PNG)."),
     ] = None,
     plots: Annotated[
-        bool, typer.Option("--plots/--no-plots", help="Whether there are plots, with --output.")
+        bool, typer.Option("--plots/--no-plots", help="Whether to draw plots, with --output.")
     ] = True,
     master: Master = None,
     remote: Remote = None,
@@ -70,33 +78,38 @@ def tier_history(
     endpoint: Endpoint = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Tell from the manifest logs how long segments were in each tier, how long hydration took,
-    how often uploads were tried again, and how many bytes each tier had.
+    """Analyse the manifest logs: time in each tier, hydration, upload retries and bytes per tier.
 
     \b
-    lakebed spark run tier-history
-    lakebed spark run tier-history orders --output history
-    lakebed spark run tier-history --master spark://host:7077 --endpoint http://host:9001
+    Examples:
+      Analyse all logs:
+        lakebed spark run tier-history
+      Write tables and plots of one log:
+        lakebed spark run tier-history orders --output history
+      Analyse a node on a cluster:
+        lakebed spark run tier-history --master spark://host:7077 --endpoint http://host:9001
     """
 
-    def job(ground: Ground) -> Report:
+    def job(resources: JobContext) -> Report:
         from lakebed.spark.jobs.tier_history import tier_history as run_history
 
         return run_history(
-            ground.spark,
-            ground.backend,
+            resources.spark,
+            resources.backend,
             logs or (),
             output=output,
             plots=plots,
-            watcher=ground.watcher,
+            watcher=resources.watcher,
         )
 
-    wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
+    options = SparkOptions(
+        master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file
+    )
     run_job(
         invocation(context),
-        wishes,
+        options,
         job,
-        needs=Needs.NOTHING,
+        needs=StoreAccess.READ,
         check=lambda backend: _require_logs(backend, logs or ()),
     )
 
@@ -109,4 +122,4 @@ def _require_logs(backend: Backend, names: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             there = ", ".join(sorted(known)[:20]) or "none"
-            raise NotFound(f"{backend}: there is no log {name}; logs that there are: {there}")
+            raise NotFound(f"{backend}: there is no log {name}; its logs are: {there}")

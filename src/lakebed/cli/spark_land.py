@@ -1,4 +1,4 @@
-"""`lakebed spark run land`: topics and logs as tables in a bucket."""
+"""`lakebed spark run land`: writes topics and logs to tables in a bucket."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lakebed.cli.spark_options import (
     Master,
     Remote,
     S3Endpoint,
-    Wishes,
+    SparkOptions,
 )
-from lakebed.cli.spark_run import Ground, Needs, require_spark, run_job
+from lakebed.cli.spark_run import JobContext, StoreAccess, require_spark, run_job
 
 if TYPE_CHECKING:
     from lakebed.spark.backends import Backend
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """Of a table."""
+    """The format of a table."""
 
     DELTA = "delta"
     PARQUET = "parquet"
 
 
 class Values(StrEnum):
-    """How values are taken."""
+    """How values are stored."""
 
     RAW = "raw"
     JSON = "json"
 
 
 class Period(StrEnum):
-    """That a table is partitioned by."""
+    """The period that partitions a table."""
 
     NONE = "none"
     DAY = "day"
@@ -52,67 +52,84 @@ class Period(StrEnum):
 
 Table = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="BUCKET/PREFIX; with {name}, a table for each topic."),
+    typer.Argument(metavar="TABLE", help="BUCKET/PREFIX; with {name}, one table per topic or log."),
 ]
 Topic = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="NAME", help="Land it; repeatable.")
+    list[str] | None,
+    typer.Option("--topic", metavar="NAME", help="Land this topic; may be repeated."),
 ]
 Log = Annotated[
-    list[str] | None, typer.Option("--log", metavar="NAME", help="Land this log; repeatable.")
+    list[str] | None, typer.Option("--log", metavar="NAME", help="Land this log; may be repeated.")
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="Of the table.")]
+FormatOption = Annotated[
+    Format, typer.Option("--format", metavar="delta|parquet", help="The format of the table.")
+]
 ValuesOption = Annotated[
-    Values, typer.Option(help="As they are, or JSON objects whose fields become columns.")
+    Values,
+    typer.Option(
+        metavar="raw|json", help="Store values unchanged, or the fields of JSON objects as columns."
+    ),
 ]
 Schema = Annotated[
-    str, typer.Option(metavar="DDL", help="Of JSON: 'id BIGINT, name STRING'; else from a sample.")
+    str,
+    typer.Option(
+        metavar="DDL",
+        help="The schema of JSON, for example 'id BIGINT, name STRING'. Default: sampled.",
+    ),
 ]
 Evolve = Annotated[
     bool | None, typer.Option("--evolve/--no-evolve", help="Whether new fields become columns.")
 ]
-PartitionBy = Annotated[Period, typer.Option(help="A period of the messages' timestamps.")]
+PartitionBy = Annotated[
+    Period,
+    typer.Option(
+        metavar="none|day|hour", help="Partition the table by the timestamps of messages."
+    ),
+]
 DeadLetters = Annotated[
-    str, typer.Option(metavar="TABLE", help="For what is no row; else TABLE_dead_letters.")
+    str,
+    typer.Option(
+        metavar="TABLE",
+        help="The table for messages that are not rows. Default: TABLE_dead_letters.",
+    ),
 ]
 Stream = Annotated[
-    bool, typer.Option("--stream", help="Go on until Ctrl-C; else what is there now is landed.")
+    bool, typer.Option("--stream", help="Run until Ctrl-C. Default: land the current messages.")
 ]
 Interval = Annotated[
-    float, typer.Option(metavar="SECONDS", min=0, help="How often a stream looks for more.")
+    float, typer.Option(metavar="SECONDS", min=0, help="The interval of a stream.")
 ]
 StartOffsets = Annotated[
-    str, typer.Option(metavar="WHERE", help="earliest, latest, or JSON; only of a first run.")
+    str,
+    typer.Option(metavar="WHERE", help="earliest, latest, or JSON; applies to the first run only."),
 ]
 StartTime = Annotated[
-    str, typer.Option(metavar="TIME", help="The same by time: 2025-01-31T12:00:00Z, or ms.")
+    str,
+    typer.Option(
+        metavar="TIME", help="As --starting-offsets, by time: ISO 8601, or ms since 1970."
+    ),
 ]
 Checkpoint = Annotated[
     str,
-    typer.Option(metavar="DIR", help="Where Spark keeps the query's state; else below the root."),
+    typer.Option(metavar="DIR", help="The checkpoint of the query. Default: a folder in the root."),
 ]
-BatchSize = Annotated[
-    str, typer.Option(metavar="SIZE", help="Of what is read at most for one commit.")
-]
-Optimize = Annotated[
-    bool, typer.Option("--optimize", help="Join small files in the end, too, not only at times.")
-]
+BatchSize = Annotated[str, typer.Option(metavar="SIZE", help="The maximum size of one commit.")]
+Optimize = Annotated[bool, typer.Option("--optimize", help="Also compact small files at the end.")]
 Vacuum = Annotated[
     float | None,
-    typer.Option(
-        metavar="HOURS", help="Remove files that were not needed for so long, 168 or more."
-    ),
+    typer.Option(metavar="HOURS", help="Remove files that were unused for HOURS, at least 168."),
 ]
 CreateBucket = Annotated[
-    bool, typer.Option("--create-bucket", help="Create the bucket if it does not exist.")
+    bool, typer.Option("--create-bucket", help="Create the bucket if there is none.")
 ]
 Widen = Annotated[
     bool,
     typer.Option(
-        "--widen", help="First rewrite columns of whole numbers that rescued numbers do not fit."
+        "--widen", help="First widen integer columns that are too narrow for rescued numbers."
     ),
 ]
 RetryDeadLetters = Annotated[
-    bool, typer.Option("--retry-dead-letters", help="First land dead letters again.")
+    bool, typer.Option("--retry-dead-letters", help="First land the dead letters again.")
 ]
 
 
@@ -145,14 +162,17 @@ def land(
     ca_file: CaFile = None,
     s3_endpoint: S3Endpoint = None,
 ) -> None:
-    """Make tables of topics and logs, in a bucket; each message is in its table once.
+    """Write topics and logs to tables in a bucket, each message exactly once.
 
-    Started again it goes on where it was, whatever ended it. What cannot be a row goes to a table
+    Run the command again to continue where it stopped. Messages that cannot be rows go to a table
     of dead letters.
 
     \b
-    lakebed spark run land lake/orders --topic orders
-    lakebed spark run land 'lake/{name}' --topic orders --topic events --values json --stream
+    Examples:
+      Land a topic as a table:
+        lakebed spark run land lake/orders --topic orders
+      Land the JSON of two topics continuously:
+        lakebed spark run land 'lake/{name}' --topic orders --topic events --values json --stream
     """
     require_spark()
     from lakebed.base.units import parse_bytes
@@ -181,27 +201,29 @@ def land(
         widens=widen,
         retries_dead_letters=retry_dead_letters,
     )
-    wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
+    options = SparkOptions(
+        master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file
+    )
     run_job(
         invocation(context),
-        wishes.with_s3(s3_endpoint),
-        lambda ground: _land(ground, config(source=ground.backend, s3=ground.s3)),
-        needs=Needs.S3,
+        options.with_s3(s3_endpoint),
+        lambda resources: _land(resources, config(source=resources.backend, s3=resources.s3)),
+        needs=StoreAccess.S3,
         check=lambda backend: _check(backend, config(source=backend, s3={})),
     )
 
 
-def _land(ground: Ground, config: LandConfig) -> Report:
+def _land(resources: JobContext, config: LandConfig) -> Report:
     from lakebed.spark.jobs.land import land as run_land
 
-    return run_land(ground.spark, config, watcher=ground.watcher)
+    return run_land(resources.spark, config, watcher=resources.watcher)
 
 
 def _check(backend: Backend, config: LandConfig) -> None:
-    """That everything is there."""
+    """`NotFound` if a topic or a log does not exist."""
     from lakebed.spark.jobs.span import Origin, Span, resolve
 
     names: Mapping[bool, tuple[str, ...]] = {False: config.topics, True: config.logs}
-    for is_log, ones in names.items():
-        for name in ones:
+    for is_log, sources in names.items():
+        for name in sources:
             resolve(backend, Origin(name, is_log=is_log), Span())

@@ -1,4 +1,4 @@
-"""What every command of `lakebed spark run` can be told: which Spark, and where the store is."""
+"""Options of `lakebed spark run`: which Spark to use, and where the store is."""
 
 from __future__ import annotations
 
@@ -8,74 +8,90 @@ from typing import Annotated
 
 import typer
 
+from lakebed.cli.invocation import Invocation
+
 Master = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="A Spark master, as spark://host:7077; else local[*]."),
+    typer.Option(
+        metavar="URL", help="The Spark master, for example spark://host:7077. Default: local[*]."
+    ),
 ]
 Remote = Annotated[
-    str | None, typer.Option(metavar="URL", help="A Spark Connect server, as sc://host:15002.")
+    str | None,
+    typer.Option(metavar="URL", help="A Spark Connect server, for example sc://host:15002."),
 ]
 Conf = Annotated[
-    list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of Spark; repeatable.")
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="An option of Spark; may be repeated."),
 ]
 Endpoint = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="The HTTP API of a node, for workers that do not share the files of --root. "
-        "Keys: LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY.",
+        help="The HTTP API of a node, for workers without the files of --root. Access keys: "
+        "LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY. Default: --root, if that is a URL.",
     ),
 ]
 CaFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Certificates to trust of https endpoints.")
+    Path | None,
+    typer.Option(metavar="FILE", help="The certificates to trust for https:// endpoints."),
 ]
 S3Endpoint = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="The S3 of a node, with the same keys; else the store is opened and served here.",
+        help="The S3 endpoint of a node, with the same keys. Default: the job opens the store and "
+        "serves it.",
     ),
 ]
 FromOffset = Annotated[
     list[str] | None,
-    typer.Option(metavar="[N:]OFFSET", help="From there on, of all or of one partition."),
+    typer.Option(
+        metavar="[N:]OFFSET", help="Start at this offset, of all partitions or of partition N."
+    ),
 ]
 ToOffset = Annotated[
     list[str] | None,
-    typer.Option(metavar="[N:]OFFSET", help="Up to there, and not with it."),
+    typer.Option(metavar="[N:]OFFSET", help="Stop before this offset."),
 ]
 FromTime = Annotated[
-    str | None, typer.Option(metavar="TIME", help="From then on: 2025-01-31T12:00:00Z, or ms.")
+    str | None, typer.Option(metavar="TIME", help="Start at this time: ISO 8601, or ms since 1970.")
 ]
-ToTime = Annotated[str | None, typer.Option(metavar="TIME", help="Up to then, and not with it.")]
+ToTime = Annotated[str | None, typer.Option(metavar="TIME", help="Stop before this time.")]
 OnlyPartition = Annotated[
     list[int] | None,
-    typer.Option("--partition", metavar="N", min=0, help="Only this one; repeatable."),
+    typer.Option("--partition", metavar="N", min=0, help="Only this partition; may be repeated."),
 ]
 Name = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Do it once: whoever repeats it by this name adds nothing."),
+    typer.Option(
+        metavar="NAME", help="A name that makes the job idempotent: repeating it adds nothing."
+    ),
 ]
 KeepPartitions = Annotated[
-    bool, typer.Option("--keep-partitions", help="To the same partitions; else by key, or in turn.")
+    bool,
+    typer.Option("--keep-partitions", help="Keep the partitions. Default: by key, or round robin."),
 ]
 Create = Annotated[bool, typer.Option("--create", help="Create the topic if there is none.")]
 Partitions = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Of a topic that is created.")
+    int | None, typer.Option(metavar="N", min=1, help="The number of partitions of a new topic.")
 ]
 Compression = Annotated[
-    str, typer.Option(metavar="CODEC", help="Of the messages: none, gzip, snappy, lz4, zstd.")
+    str,
+    typer.Option(
+        metavar="CODEC", help="The compression of messages: none, gzip, snappy, lz4, zstd."
+    ),
 ]
 StagingBucket = Annotated[
     str | None,
     typer.Option(
-        metavar="BUCKET", help="Where tasks put what they write, with --endpoint; else little fits."
+        metavar="BUCKET", help="With --endpoint: the bucket for staged data, if it is large."
     ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class SparkOptions:
     """The options that all jobs share."""
 
     master: str | None = None
@@ -85,20 +101,31 @@ class Wishes:
     ca_file: Path | None = None
     s3_endpoint: str | None = None
 
-    def with_s3(self, url: str | None) -> Wishes:
+    def with_s3(self, url: str | None) -> SparkOptions:
         return replace(self, s3_endpoint=url)
 
+    def at(self, run: Invocation) -> SparkOptions:
+        """Uses the URL of `--root` as the endpoint, unless one is given."""
+        if self.endpoint is not None:
+            return replace(self, ca_file=self.ca_file or run.ca_file)
+        endpoint = run.place.endpoint
+        return (
+            self
+            if endpoint is None
+            else replace(self, endpoint=endpoint, ca_file=self.ca_file or run.ca_file)
+        )
+
     def spark_options(self) -> dict[str, str]:
-        """`InputError` if one is not NAME=VALUE, or no option of Spark."""
+        """`InputError` if one is not NAME=VALUE, or not an option of Spark."""
         from lakebed.base.errors import InputError
         from lakebed.base.units import shown
 
         if self.master is not None and self.remote is not None:
-            raise InputError("--master or --remote: one of both")
-        found = {}
+            raise InputError("--master and --remote cannot be combined: give one of them")
+        options = {}
         for text in self.conf or ():
             name, equals, value = text.partition("=")
             if not equals or not name.startswith("spark."):
-                raise InputError(f"--conf {shown(text)}: expected NAME=VALUE, as spark.name=value")
-            found[name] = value
-        return found
+                raise InputError(f"--conf {shown(text)}: write it as spark.NAME=VALUE")
+            options[name] = value
+        return options

@@ -1,4 +1,4 @@
-"""`lakebed spark run replay`, `export` and `import`: messages published again, and as files."""
+"""`lakebed spark run replay`, `export` and `import`: copies messages to topics and files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from lakebed.cli.spark_options import (
     Partitions,
     Remote,
     S3Endpoint,
+    SparkOptions,
     StagingBucket,
     ToOffset,
     ToTime,
-    Wishes,
 )
-from lakebed.cli.spark_run import Ground, Needs, require_spark, run_job
+from lakebed.cli.spark_run import JobContext, StoreAccess, require_spark, run_job
 
 if TYPE_CHECKING:
     from lakebed.spark.backends import Backend
@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 
     MakePublishing = Callable[..., Publication]
 
-Origin = Annotated[str, typer.Argument(metavar="FROM", help="The topic, or with --log the log.")]
-ToTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="Where they are published.")]
+Origin = Annotated[
+    str, typer.Argument(metavar="FROM", help="The source topic, or with --log the source log.")
+]
+ToTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="The target topic.")]
 Files = Annotated[
-    str, typer.Argument(metavar="FILES", help="A folder, or s3://bucket/prefix: Parquet files.")
+    str, typer.Argument(metavar="FILES", help="A folder or s3://bucket/prefix with Parquet files.")
 ]
 
 
@@ -51,7 +53,7 @@ def replay(
     context: typer.Context,
     origin: Origin,
     topic: ToTopic,
-    log: Annotated[bool, typer.Option("--log", help="FROM is a log, in whatever tiers.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="FROM is a log.")] = False,
     from_offset: FromOffset = None,
     to_offset: ToOffset = None,
     from_time: FromTime = None,
@@ -69,15 +71,19 @@ def replay(
     endpoint: Endpoint = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Publish a range of messages again, by offsets or by time; a partition gets all or none.
+    """Publish a range of messages to a topic again; each partition gets all of them or none.
 
-    Keys, values, headers and timestamps stay. Of a log the payloads become values, and an offset
-    is a record id, as 3:64.
+    Keys, values, headers and timestamps are kept. The payloads of a log become values, and its
+    offsets are record ids, for example 3:64.
 
     \b
-    lakebed spark run replay orders again --create --from-time 2025-01-31T12:00:00Z
-    lakebed spark run replay orders orders --from-offset 2:100 --to-offset 2:200 --partition 2
-    lakebed spark run replay audit events --log --name once
+    Examples:
+      Replay messages since noon to a new topic:
+        lakebed spark run replay orders again --create --from-time 2025-01-31T12:00:00Z
+      Replay 100 messages of a partition:
+        lakebed spark run replay orders orders --from-offset 2:100 --to-offset 2:200 --partition 2
+      Replay a log, once:
+        lakebed spark run replay audit events --log --name once
     """
     require_spark()
     from lakebed.spark.jobs.publication import Publication
@@ -94,12 +100,19 @@ def replay(
     )
     offsets, times = (from_offset, to_offset), (from_time, to_time)
     span = span_of(offsets=offsets, times=times, partitions=partition, is_log=log)
-    wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
-    _run_replay(invocation(context), wishes, publishing, span, origin, is_log=log)
+    options = SparkOptions(
+        master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file
+    )
+    _run_replay(invocation(context), options, publishing, span, origin, is_log=log)
 
 
 def _run_replay(
-    run: Invocation, wishes: Wishes, publishing: MakePublishing, span: Span, name: str, is_log: bool
+    run: Invocation,
+    options: SparkOptions,
+    publishing: MakePublishing,
+    span: Span,
+    name: str,
+    is_log: bool,
 ) -> None:
     from lakebed.spark.jobs.replay import replay as run_replay
     from lakebed.spark.jobs.span import Origin, resolve
@@ -110,18 +123,18 @@ def _run_replay(
         resolve(backend, origin, span)
         publishing(backend=backend).check()
 
-    def job(ground: Ground) -> Report:
-        to = publishing(backend=ground.backend)
+    def job(resources: JobContext) -> Report:
+        to = publishing(backend=resources.backend)
         return run_replay(
-            ground.spark, ground.backend, origin, to, span=span, watcher=ground.watcher
+            resources.spark, resources.backend, origin, to, span=span, watcher=resources.watcher
         )
 
-    run_job(run, wishes, job, needs=Needs.STORE, check=check)
+    run_job(run, options, job, needs=StoreAccess.WRITE, check=check)
 
 
 def export(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What is read.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The source topic.")],
     files: Files,
     from_offset: FromOffset = None,
     to_offset: ToOffset = None,
@@ -129,13 +142,16 @@ def export(
     to_time: ToTime = None,
     partition: OnlyPartition = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Remove what an export wrote there before.")
+        bool, typer.Option("--overwrite", help="Remove the files of an earlier export.")
     ] = False,
     compression: Annotated[
-        str, typer.Option(metavar="CODEC", help="Of the files: zstd, snappy, gzip, lz4, none.")
+        str,
+        typer.Option(
+            metavar="CODEC", help="The compression of files: zstd, snappy, gzip, lz4, none."
+        ),
     ] = "zstd",
     file_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Of a file, about, before it is compressed.")
+        str, typer.Option(metavar="SIZE", help="The approximate size of a file before compression.")
     ] = "64MiB",
     master: Master = None,
     remote: Remote = None,
@@ -146,11 +162,14 @@ def export(
 ) -> None:
     """Write messages as Parquet files: topic, partition, offset, timestamp, key, value, headers.
 
-    A folder must be one that all workers share. `_SUCCESS` is there when all files are.
+    All workers must share the folder. `_SUCCESS` is written after all files.
 
     \b
-    lakebed spark run export orders /backup/orders
-    lakebed spark run export orders s3://backup/orders --from-time 2025-01-31T00:00:00Z
+    Examples:
+      Export a topic to a folder:
+        lakebed spark run export orders /backup/orders
+      Export messages since midnight to a bucket:
+        lakebed spark run export orders s3://backup/orders --from-time 2025-01-31T00:00:00Z
     """
     require_spark()
     from lakebed.base.units import parse_bytes
@@ -167,16 +186,18 @@ def export(
         file_bytes=parse_bytes(file_size),
     )
 
-    def job(ground: Ground) -> Report:
-        to = files_place(files, ground.s3)
-        return exporting(ground.spark, ground.backend, topic, to, watcher=ground.watcher)
+    def job(resources: JobContext) -> Report:
+        to = files_place(files, resources.s3)
+        return exporting(resources.spark, resources.backend, topic, to, watcher=resources.watcher)
 
-    wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
+    options = SparkOptions(
+        master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file
+    )
     run_job(
         invocation(context),
-        wishes.with_s3(s3_endpoint),
+        options.with_s3(s3_endpoint),
         job,
-        needs=Needs.S3 if is_bucket(files) else Needs.NOTHING,
+        needs=StoreAccess.S3 if is_bucket(files) else StoreAccess.READ,
         check=lambda backend: resolve(backend, Origin(topic), span),
     )
 
@@ -198,14 +219,17 @@ def import_(
     ca_file: CaFile = None,
     s3_endpoint: S3Endpoint = None,
 ) -> None:
-    """Publish what Parquet files have; a partition gets all of its messages, or none.
+    """Publish the messages of Parquet files; each partition gets all of its messages or none.
 
-    The columns: value, and perhaps key, timestamp, headers and partition. What an export wrote
-    comes in as it was, in its order.
+    The columns are value and, optionally, key, timestamp, headers and partition. Files of an export
+    are imported unchanged and in order.
 
     \b
-    lakebed spark run import /backup/orders orders --create --keep-partitions --partitions 3
-    lakebed spark run import s3://backup/orders orders --name restore-1
+    Examples:
+      Import an export to a new topic:
+        lakebed spark run import /backup/orders orders --create --keep-partitions --partitions 3
+      Import a bucket, once:
+        lakebed spark run import s3://backup/orders orders --name restore-1
     """
     require_spark()
     from lakebed.spark.jobs.publication import Publication
@@ -220,11 +244,15 @@ def import_(
         compression=compression,
         staging_bucket=staging_bucket or "",
     )
-    wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
-    _run_import(invocation(context), wishes.with_s3(s3_endpoint), publishing, files)
+    options = SparkOptions(
+        master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file
+    )
+    _run_import(invocation(context), options.with_s3(s3_endpoint), publishing, files)
 
 
-def _run_import(run: Invocation, wishes: Wishes, publishing: MakePublishing, files: str) -> None:
+def _run_import(
+    run: Invocation, options: SparkOptions, publishing: MakePublishing, files: str
+) -> None:
     from lakebed.spark.jobs.parquet_files import parquet_files
     from lakebed.spark.jobs.transfer import import_topic
 
@@ -233,9 +261,11 @@ def _run_import(run: Invocation, wishes: Wishes, publishing: MakePublishing, fil
         if not is_bucket(files):
             parquet_files(files_place(files, {}))
 
-    def job(ground: Ground) -> Report:
-        to = publishing(backend=ground.backend)
-        return import_topic(ground.spark, files_place(files, ground.s3), to, watcher=ground.watcher)
+    def job(resources: JobContext) -> Report:
+        to = publishing(backend=resources.backend)
+        return import_topic(
+            resources.spark, files_place(files, resources.s3), to, watcher=resources.watcher
+        )
 
-    needs = Needs.S3 if is_bucket(files) else Needs.STORE
-    run_job(run, wishes, job, needs=needs, check=check)
+    needs = StoreAccess.S3 if is_bucket(files) else StoreAccess.WRITE
+    run_job(run, options, job, needs=needs, check=check)

@@ -1,7 +1,7 @@
-"""`lakebed topic`: topics in a store.
+"""`lakebed topic`: the topics of a store.
 
-Commands that only read open the store read-only: they take no lock and also work beside a writer.
-Nothing is created by any command but `create` and `produce --create`.
+Commands that only read take no lock and work while another process writes. No command creates
+anything but `create` and `produce --create`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import typer
 
 from lakebed.cli import topic_checks, topic_consume, topic_produce
 from lakebed.cli.invocation import invocation
-from lakebed.cli.output import counted
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read
-from lakebed.cli.topic_stores import (
+from lakebed.cli.report import Column, Item, Rows, Text, Value, counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_to_read
+from lakebed.cli.topic_arguments import (
     TopicName,
     YesOption,
     open_topic_to_write,
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     add_completion=False,
-    help="Create topics, produce and consume messages, check and repair them.",
+    rich_markup_mode=None,
+    help="Create topics, produce and consume messages, verify and repair topics.",
 )
 
 
@@ -36,35 +37,36 @@ app = typer.Typer(
 def create(
     context: typer.Context,
     topic: TopicName,
-    partitions: Annotated[int, typer.Option(metavar="N", help="How many partitions.")] = 1,
+    partitions: Annotated[int, typer.Option(metavar="N", help="The number of partitions.")] = 1,
     config: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting of its own; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="A setting of the topic; may be repeated."),
     ] = None,
 ) -> None:
-    """Create a topic; the number of its partitions stays.
+    """Create a topic. The number of partitions cannot be changed later.
 
     \b
-    lakebed topic create orders --partitions 3 --config retention_ms=7d
+    Examples:
+      Create a topic with three partitions that keeps messages for a week:
+        lakebed topic create orders --partitions 3 --config retention_ms=7d
     """
-    from lakebed.keratin.identity import check_partition_count, checked_settings, load_identity
-    from lakebed.keratin.paths import TopicPaths
-    from lakebed.kernels.disk import real_disk
+    from lakebed.keratin.identity import check_partition_count, checked_settings
+    from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)
-    # Before anything is touched: a mistake creates no root.
+    # Before the store is opened: a mistake must not create a root.
     settings = checked_settings(parse_settings(config or ()))
     check_partition_count(partitions)
-    with open_topic_to_write(run, topic, create=True) as store:
-        store.topics.create(topic, partitions=partitions, settings=settings)
-    identity = load_identity(real_disk(), TopicPaths(run.root, topic))
-    document = {
-        "topic": topic,
-        "topic_id": identity.topic_id,
-        "partitions": partitions,
-        "settings": dict(identity.settings),
-    }
-    run.output.result(document, lines=[f"{topic}: created, {counted(partitions, 'partition')}"])
+    check_topic_name(topic)
+    with run.place.writing(create=True) as store:
+        created = store.topics.create(topic, partitions=partitions, settings=settings)
+    run.output.show(
+        Value("topic", topic),
+        Value("topic_id", created.topic_id),
+        Value("partitions", partitions),
+        Value("settings", settings),
+        Text(f"{topic}: created, {counted(partitions, 'partition')}"),
+    )
 
 
 @app.command("list")
@@ -72,44 +74,55 @@ def list_topics(context: typer.Context) -> None:
     """List the topics.
 
     \b
-    lakebed topic list
+    Examples:
+      List all topics:
+        lakebed topic list
     """
     from lakebed.base.errors import DataError
-    from lakebed.cli.topic_tables import list_document, list_lines
-    from lakebed.store.topic_summary import summarise_topic
 
     run = invocation(context)
-    found: list[TopicSummary] = []
+    summaries: list[TopicSummary] = []
     problems: dict[str, str] = {}
     with open_to_read(run) as store:
         for name in store.topics.names():
             try:
-                found.append(summarise_topic(store.topic(name), defaults=store.topic_config))
+                summaries.append(store.topic_summary(name))
             except DataError as error:
-                # One damaged topic hides none of the others.
+                # One damaged topic does not hide the others.
                 problems[name] = str(error)
-    run.output.result(list_document(found, problems), lines=list_lines(found, problems))
+    run.output.show(
+        Rows("topics", TOPICS, summaries),
+        Value("problems", problems),
+        Text(*(f"{name}: {problem}" for name, problem in problems.items())),
+    )
     if problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
 @app.command()
 def describe(context: typer.Context, topic: TopicName) -> None:
-    """Show a topic: its partitions, where they start and end, and the settings that count for it.
+    """Show the partitions, offsets and effective settings of a topic.
 
-    The high watermark is behind the last durable message. Sizes are those of the logs, without
-    their indexes.
+    The high watermark is the offset after the last durable message. Sizes do not include indexes.
 
     \b
-    lakebed topic describe orders
+    Examples:
+      Describe a topic:
+        lakebed topic describe orders
     """
-    from lakebed.cli.topic_tables import describe_document, describe_lines
-    from lakebed.store.topic_summary import summarise_topic
-
     run = invocation(context)
     with open_to_read(run) as store:
-        found = summarise_topic(store.topic(topic), defaults=store.topic_config)
-    run.output.result(describe_document(found), lines=describe_lines(found))
+        summary = store.topic_summary(topic)
+    settings = summary.settings
+    run.output.show(
+        Item(TOPIC, summary),
+        Text(""),
+        Rows("partitions", PARTITIONS, summary.partitions),
+        Text(""),
+        Value("settings", {setting.name: setting.value for setting in settings}),
+        Value("own_settings", [setting.name for setting in settings if setting.is_own]),
+        Rows("", SETTINGS, settings),
+    )
 
 
 @app.command()
@@ -117,46 +130,82 @@ def configure(
     context: typer.Context,
     topic: TopicName,
     settings: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE...", help="What it is from now on.")
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="Settings and their new values.")
     ],
 ) -> None:
-    """Change settings of a topic; they count from its next opening on.
+    """Change settings of a topic. They take effect when it is next opened.
 
     \b
-    lakebed topic configure orders retention_bytes=10GiB compact=true
+    Examples:
+      Limit a topic to 10 GiB and compact it:
+        lakebed topic configure orders retention_bytes=10GiB compact=true
     """
-    from lakebed.cli.topic_tables import setting_text
-
     run = invocation(context)
     changed = parse_settings(settings)
     with open_topic_to_write(run, topic) as store:
         store.topics.configure(topic, changed)
-    lines = [f"{topic}: {name} is {setting_text(value)}" for name, value in changed.items()]
-    run.output.result({"topic": topic, "changed": changed}, lines=lines)
+    run.output.show(
+        Value("topic", topic),
+        Value("changed", changed),
+        Text(*(f"{topic}: {name} is {_setting_text(value)}" for name, value in changed.items())),
+    )
 
 
 @app.command()
 def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> None:
-    """Remove a topic with its messages, groups and dead letters, for good; asks for --yes.
+    """Delete a topic with its messages, groups and dead letters. Needs --yes.
 
     \b
-    lakebed topic delete orders --yes
+    Examples:
+      Delete a topic:
+        lakebed topic delete orders --yes
     """
     from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)
     check_topic_name(topic)
     require_yes(
-        yes, what=f"this removes the topic {topic} with its messages, groups and dead letters"
+        yes, what=f"this deletes the topic {topic} with its messages, groups and dead letters"
     )
-    with open_topic_to_write(run, topic, damaged=True) as store:
+    with open_topic_to_write(run, topic) as store:
         store.topics.delete(topic)
-    run.output.result({"topic": topic, "deleted": True}, lines=[f"{topic}: deleted"])
+    run.output.show(Value("topic", topic), Value("deleted", True), Text(f"{topic}: deleted"))
 
 
-# The rest of the group, from files of its own.
+# Commands of the group in other modules.
 
 app.command()(topic_produce.produce)
 app.command()(topic_consume.consume)
 app.command()(topic_checks.verify)
 app.command()(topic_checks.repair)
+
+
+def _setting_text(value: object) -> str:
+    """Formats a value as in a configuration file."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+TOPICS = (
+    Column("topic", "name", "topic"),
+    Column("partitions", lambda topic: len(topic.partitions), "partitions"),
+    Column("offsets", heading="offsets"),
+    Column("bytes", heading="bytes"),
+    Column("groups", heading="groups", text=lambda groups: str(len(groups))),
+)
+TOPIC = (
+    Column("topic", "name", "topic"),
+    Column("topic_id", heading="id"),
+    Column("groups", heading="groups"),
+)
+PARTITIONS = (
+    Column("partition", heading="partition"),
+    Column("start_offset", heading="start"),
+    Column("high_watermark", heading="high watermark"),
+    Column("segments", heading="segments"),
+    Column("bytes", heading="bytes"),
+)
+SETTINGS = (
+    Column("", "name", "setting"),
+    Column("", "value", "value", _setting_text),
+    Column("", lambda setting: "topic" if setting.is_own else "store", "from"),
+)

@@ -1,4 +1,4 @@
-"""`lakebed topic verify` and `repair`: finding damage in a topic, and what can be done about it."""
+"""`lakebed topic verify` and `repair`: finds and repairs damage in a topic."""
 
 from __future__ import annotations
 
@@ -8,33 +8,60 @@ import typer
 
 from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
-from lakebed.cli.topic_stores import TopicName, open_topic_to_write
+from lakebed.cli.report import Column, Item, Text, Value, counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_files, open_to_read, quiet
+from lakebed.cli.topic_arguments import TopicName, open_topic_to_write
 
 if TYPE_CHECKING:
-    from lakebed.api.surface import Store as Writer
+    from lakebed.api.surface import Store
     from lakebed.store.topic_repair import TopicRepair
+
+TOPIC_REPORT = (
+    Column("ok", lambda report: not report.problems),
+    Column("partitions"),
+    Column("segments"),
+    Column("records"),
+    Column("problems"),
+    Column("lost"),
+    Column("notes"),
+)
+TOPIC_REPAIR = (
+    Column("torn_bytes"),
+    Column("problems"),
+    Column("lost"),
+    Column("quarantined"),
+)
 
 
 def verify(context: typer.Context, topic: TopicName) -> None:
-    """Check every record of every partition, its indexes and its manifest.
+    """Verify every record of every partition, its indexes and its manifest.
 
-    It only reads, and works beside a writer. The exit code is 65 if anything is torn, corrupt or
-    does not fit.
+    The exit code is 65 if anything is torn, corrupt or inconsistent. Works while another process
+    writes.
 
     \b
-    lakebed topic verify orders
+    Examples:
+      Verify a topic:
+        lakebed topic verify orders
     """
-    from lakebed.cli.topic_tables import verify_document, verify_lines
-    from lakebed.store.topic_verification import verify_topic, with_recorded
+    from lakebed.store.topic_report import problem_lines
 
     run = invocation(context)
     with quiet("lakebed.keratin"), open_to_read(run) as store, Progress("verify") as progress:
-        report = verify_topic(
-            store.disk, store.root, topic, runner=store.runner, progress=progress.update
-        )
-        report = with_recorded(report, store.damage.ledger(), topic)
-    run.output.result(verify_document(topic, report), lines=verify_lines(topic, report))
+        report = store.maintenance.verify_topic(topic, progress=progress.update)
+    lines = problem_lines(topic, report)
+    if not lines:
+        counts = [
+            counted(report.partitions, "partition"),
+            counted(report.segments, "segment"),
+            counted(report.records, "record"),
+        ]
+        lines.append(f"{topic}: {', '.join(counts)}, all whole")
+    run.output.show(
+        Value("topic", topic),
+        Item(TOPIC_REPORT, report),
+        Text(*lines, *(f"note: {note}" for note in report.notes)),
+    )
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
@@ -43,56 +70,61 @@ def repair(
     context: typer.Context,
     topic: TopicName,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done.")
+        bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")
     ] = False,
 ) -> None:
-    """Cut torn bytes; save what is damaged in the quarantine, leave it out, and tell what is lost.
+    """Truncate torn bytes, move damaged bytes to the quarantine, and report lost messages.
 
-    Messages that are whole stay, under the same offsets. What is lost goes on record: readers stop
-    there until `lakebed damage acknowledge`. A topic.json that is lost or damaged is
-    written again, with as many partitions as there are folders and with default settings.
+    Undamaged messages keep their offsets. Losses are recorded, and readers stop at them until
+    lakebed damage acknowledge. A lost or damaged topic.json is written again, with default settings
+    and as many partitions as there are folders.
 
     \b
-    lakebed topic repair orders --dry-run
-    lakebed topic repair orders
+    Examples:
+      Show what would be repaired:
+        lakebed topic repair orders --dry-run
+      Repair a topic:
+        lakebed topic repair orders
     """
-    from lakebed.cli.topic_tables import repair_document, repair_lines
-
     run = invocation(context)
     with quiet("lakebed.keratin"), Progress("repair") as progress:
         if dry_run:
-            report = _foreseen(run, topic, progress)
+            report = _previewed(run, topic, progress)
         else:
-            with open_topic_to_write(run, topic, damaged=True) as store:
+            with open_topic_to_write(run, topic) as store:
                 report = _repaired(run, store, topic, progress, dry_run=False)
-    run.output.result(
-        repair_document(topic, report, dry_run=dry_run),
-        lines=repair_lines(topic, report, dry_run=dry_run),
+    cut = "would be cut" if dry_run else "cut"
+    lines = [f"{topic}: {report.torn_bytes} torn bytes {cut}"] if report.torn_bytes else []
+    lines += [f"{topic}: damaged: {problem}" for problem in report.problems]
+    lines += [f"{topic}: {lost}" for lost in report.lost]
+    lines += [f"{topic}: saved as {path}" for path in report.quarantined]
+    run.output.show(
+        Value("topic", topic),
+        Value("dry_run", dry_run),
+        Item(TOPIC_REPAIR, report),
+        Text(*lines or [f"{topic}: nothing to repair"]),
     )
 
 
-def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
-    from lakebed.cli.writers import here_or_there
-    from lakebed.store.topic_repair import TopicRepair, preview_topic_repair
+def _previewed(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
+    from lakebed.store.topic_repair import preview_topic_repair
 
-    def look() -> TopicRepair:
-        return preview_topic_repair(reading.disk, reading.root, topic, progress=progress.update)
+    def here() -> TopicRepair:
+        with open_files(run) as files:
+            return preview_topic_repair(files.disk, files.root, topic, progress=progress.update)
 
-    with open_to_read(run) as reading:
-        found = here_or_there(run.root, look)
-    if isinstance(found, TopicRepair):
-        return found
-    with found:
-        return _repaired(run, found, topic, progress, dry_run=True)
+    def there(store: Store) -> TopicRepair:
+        with store:
+            return _repaired(run, store, topic, progress, dry_run=True)
+
+    return run.place.either(here, there)
 
 
 def _repaired(
-    run: Invocation, store: Writer, topic: str, progress: Progress, *, dry_run: bool
+    run: Invocation, store: Store, topic: str, progress: Progress, *, dry_run: bool
 ) -> TopicRepair:
-    from lakebed.cli.writers import as_named_here
-
     report = store.maintenance.repair_topic(topic, dry_run=dry_run, progress=progress.update)
     return report._replace(
-        problems=as_named_here(report.problems, store, run.root),
-        quarantined=as_named_here(report.quarantined, store, run.root),
+        problems=run.place.named(report.problems, store),
+        quarantined=run.place.named(report.quarantined, store),
     )

@@ -1,6 +1,7 @@
-"""`lakebed topic consume`: messages as lines, from where one likes, or through a consumer group.
+"""`lakebed topic consume`: prints messages from any position, or through a consumer group.
 
-It only reads, and works beside a writer; through a group it is one, or asks the one there is.
+It takes no lock and works while another process writes. Through a group it writes too: it opens the
+store, or asks the process that has it open.
 """
 
 from __future__ import annotations
@@ -14,62 +15,77 @@ import typer
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import counted
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read
-from lakebed.cli.topic_messages import MessagePrinter, Shape, Show
-from lakebed.cli.topic_stores import TopicName, open_topic_to_write, parse_moment_ms, text_bytes
+from lakebed.cli.message_printer import MessagePrinter, Shape, Show
+from lakebed.cli.report import counted
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, open_to_read
+from lakebed.cli.topic_arguments import TopicName, open_topic_to_write, text_bytes
+from lakebed.cli.values import parse_moment_ms
 
 if TYPE_CHECKING:
+    from lakebed.api.read_surface import ReadableTopic
     from lakebed.api.surface import Group
     from lakebed.keratin.damage import SkippedRange
     from lakebed.keratin.message_batch import MessageBatch
-    from lakebed.store.read_only_topic import ReadOnlyTopic
 
 LEASED_AT_ONCE = 1000
-_WAIT_S = 0.25  # so long an interrupt waits, too
+_WAIT_S = 0.25  # an interrupt waits that long, too
 
 
 BeginningOption = Annotated[
-    bool, typer.Option("--from-beginning", help="From the oldest message on.")
+    bool, typer.Option("--from-beginning", help="Start at the oldest message.")
 ]
 OffsetOption = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="From this one on, of a --partition.")
+    int | None, typer.Option(metavar="N", min=0, help="Start at this offset of the --partition.")
 ]
 SinceOption = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="From the first that is not older: ISO 8601, or ms."),
+    typer.Option(
+        metavar="TIME",
+        help="Start at the first message at or after this time: ISO 8601, or ms since 1970.",
+    ),
 ]
 PartitionOption = Annotated[
-    int | None, typer.Option(metavar="N", help="Of this one only; else of all.")
+    int | None, typer.Option(metavar="N", help="Read this partition only. Default: all.")
 ]
 MaxOption = Annotated[
-    int | None, typer.Option("--max", metavar="N", min=0, help="At most so many messages.")
+    int | None, typer.Option("--max", metavar="N", min=0, help="Print at most N messages.")
 ]
 FollowOption = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with what is produced, until interrupted.")
+    bool, typer.Option("--follow", "-f", help="Wait for new messages, until interrupted.")
 ]
 GroupOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Through this group: lease, print, acknowledge.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Lease, print and acknowledge messages of this consumer group."
+    ),
 ]
-KeysOption = Annotated[bool, typer.Option("--keys", help="Print the key and a tab first.")]
+KeysOption = Annotated[
+    bool, typer.Option("--keys", help="Print the key and a tab before the value.")
+]
 SeparatorOption = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="As --keys, with this in place of the tab.")
+    str | None, typer.Option(metavar="TEXT", help="As --keys, with TEXT in place of the tab.")
 ]
 NullOption = Annotated[
-    str, typer.Option(metavar="TEXT", help="Printed for a message without a value.")
+    str, typer.Option(metavar="TEXT", help="Print TEXT for a message without a value.")
 ]
 ShowOption = Annotated[
-    list[Show] | None, typer.Option(help="Put this and a tab before each; repeatable.")
+    list[Show] | None,
+    typer.Option(
+        metavar="offsets|times",
+        help="Prefix each message with this value and a tab; may be repeated.",
+    ),
 ]
 SkipOption = Annotated[
     bool,
-    typer.Option("--skip-damage", help="Go on behind damage; it is told, the exit code is 65."),
+    typer.Option(
+        "--skip-damage", help="Skip damaged messages and report them; the exit code is 65 then."
+    ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """Which messages."""
+class Selection:
+    """The messages to print."""
 
     from_beginning: bool
     partition: int | None
@@ -83,7 +99,7 @@ class Wanted:
 
 
 class CountedPrinter:
-    """Prints up to so many messages."""
+    """Prints up to `count_max` messages."""
 
     def __init__(self, printer: MessagePrinter, count_max: int | None) -> None:
         self._printer = printer
@@ -116,16 +132,20 @@ def consume(
     show: ShowOption = None,
     skip_damage: SkipOption = False,
 ) -> None:
-    """Print messages, each with a newline behind it, also beside a writer.
+    """Print messages, one per line. Works while another process writes.
 
-    From now on and as they come, unless a start is given: then those there are, and with --follow
-    those that come. Partitions are printed one after the other, what comes later as it comes.
-    With --json one JSON object a message is printed, each on a line of its own.
+    Without a start (--from-beginning, --offset or --since) only new messages are printed, as they
+    arrive. With a start the messages up to now are printed, one partition after the other, and with
+    --follow new ones after them. With --json each message is a JSON object on a line of its own.
 
     \b
-    lakebed topic consume orders --from-beginning --max 10
-    lakebed topic consume orders --since 2025-01-31T12:00:00Z --follow
-    lakebed topic consume orders --group billing
+    Examples:
+      Print the first ten messages:
+        lakebed topic consume orders --from-beginning --max 10
+      Print messages since noon, and new ones:
+        lakebed topic consume orders --since 2025-01-31T12:00:00Z --follow
+      Consume through a group:
+        lakebed topic consume orders --group billing
     """
     run = invocation(context)
     separator = "\t" if keys and key_separator is None else key_separator
@@ -135,35 +155,44 @@ def consume(
         null_value=text_bytes(null_value),
     )
     printer = MessagePrinter(run.output, shape)
-    wanted = Wanted(
+    selection = Selection(
         from_beginning=from_beginning,
         partition=partition,
         offset=offset,
         since_ms=None if since is None else parse_moment_ms(since),
         follow=follow,
     )
-    _check(wanted, group, skip_damage=skip_damage)
+    _check(selection, group, skip_damage=skip_damage)
     if group is not None:
         _consume_group(run, topic, group, printer, count_max=count_max, follow=follow)
         return
     counted_printer = CountedPrinter(printer, count_max)
+    if skip_damage:
+        run.local_root("--skip-damage")
     with open_to_read(run) as store:
-        reading = store.topic(topic)
-        is_whole = _consume(run, reading, wanted, counted_printer, skip_damage=skip_damage)
+        reading = store.topics.open(topic)
+        is_whole = _consume(run, reading, selection, counted_printer, skip_damage=skip_damage)
     if not is_whole:
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-def _check(wanted: Wanted, group: str | None, *, skip_damage: bool) -> None:
+def _check(selection: Selection, group: str | None, *, skip_damage: bool) -> None:
     from lakebed.base.errors import InputError
 
-    starts = [wanted.from_beginning, wanted.offset is not None, wanted.since_ms is not None]
+    starts = [
+        selection.from_beginning,
+        selection.offset is not None,
+        selection.since_ms is not None,
+    ]
     if sum(starts) > 1:
-        raise InputError("--from-beginning, --offset and --since exclude each other")
-    if group is not None and (any(starts) or wanted.partition is not None or skip_damage):
         raise InputError(
-            "--group knows where it is: --from-beginning, --offset, --since, --partition and "
-            "--skip-damage do not go with it; lakebed group reset moves a group"
+            "--from-beginning, --offset and --since cannot be combined: give one of them"
+        )
+    if group is not None and (any(starts) or selection.partition is not None or skip_damage):
+        raise InputError(
+            "--group continues at the position of the group: it cannot be combined with "
+            "--from-beginning, --offset, --since, --partition or --skip-damage; move a group with "
+            "lakebed group reset"
         )
 
 
@@ -172,20 +201,20 @@ def _check(wanted: Wanted, group: str | None, *, skip_damage: bool) -> None:
 
 def _consume(
     run: Invocation,
-    topic: ReadOnlyTopic,
-    wanted: Wanted,
+    topic: ReadableTopic,
+    selection: Selection,
     printer: CountedPrinter,
     *,
     skip_damage: bool,
 ) -> bool:
-    """Whether nothing had to be skipped."""
+    """Prints the messages; returns False if damage was skipped."""
     skipped: list[str] = []
 
     def note(place: SkippedRange) -> None:
         skipped.append(str(place.error))
         run.output.note(f"skipped: {place.error}")
 
-    starts = _starts(topic, wanted)
+    starts = _starts(topic, selection)
     ends = {number: topic.partition(number).high_watermark() for number in starts}
     for number, start in starts.items():
         batches = topic.partition(number).read_batches(
@@ -193,7 +222,7 @@ def _consume(
         )
         while not printer.is_done and (batch := next(batches, None)) is not None:
             printer.batch(number, batch)
-    if not wanted.has_start or wanted.follow:
+    if not selection.has_start or selection.follow:
         try:
             _follow(topic, ends, printer)
         except KeyboardInterrupt:
@@ -201,32 +230,34 @@ def _consume(
     return not skipped
 
 
-def _starts(topic: ReadOnlyTopic, wanted: Wanted) -> dict[int, int]:
-    """Where to begin, by partition."""
+def _starts(topic: ReadableTopic, selection: Selection) -> dict[int, int]:
+    """The first offset, by partition."""
     from lakebed.base.errors import InputError
 
     numbers: Iterable[int] = range(topic.partition_count)
-    if wanted.partition is not None:
-        numbers = [wanted.partition]
-    elif wanted.offset is not None and topic.partition_count > 1:
-        raise InputError(f"{topic.name} has {topic.partition_count} partitions: of which is it?")
+    if selection.partition is not None:
+        numbers = [selection.partition]
+    elif selection.offset is not None and topic.partition_count > 1:
+        raise InputError(
+            f"--offset: {topic.name} has {topic.partition_count} partitions: give a --partition"
+        )
     partitions = map(topic.partition, numbers)
-    if wanted.offset is not None:
-        return {one.number: wanted.offset for one in partitions}
-    if wanted.since_ms is not None:
-        return {one.number: one.offset_for_time(wanted.since_ms) for one in partitions}
-    if wanted.from_beginning:
-        return {one.number: one.start_offset() for one in partitions}
-    return {one.number: one.high_watermark() for one in partitions}
+    if selection.offset is not None:
+        return {each.number: selection.offset for each in partitions}
+    if selection.since_ms is not None:
+        return {each.number: each.offset_for_time(selection.since_ms) for each in partitions}
+    if selection.from_beginning:
+        return {each.number: each.start_offset() for each in partitions}
+    return {each.number: each.high_watermark() for each in partitions}
 
 
-def _follow(topic: ReadOnlyTopic, starts: dict[int, int], printer: CountedPrinter) -> None:
+def _follow(topic: ReadableTopic, starts: dict[int, int], printer: CountedPrinter) -> None:
     from lakebed.cli import output
 
     output.flush()
     with topic.follow(starts) as follower:
-        while not printer.is_done and (found := follower.next_batch()) is not None:
-            printer.batch(found.partition, found.batch)
+        while not printer.is_done and (followed := follower.next_batch()) is not None:
+            printer.batch(followed.partition, followed.batch)
             output.flush()
 
 
@@ -249,10 +280,10 @@ def _consume_group(
                 _print_leased(group, printer, interrupts, count_max=count_max, follow=follow)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPT_EXIT_CODE) from None
-        found = group.describe().values()
-        held = sum(part.in_flight + part.waiting for part in found)
+        partitions = group.describe().values()
+        held = sum(each.in_flight + each.waiting for each in partitions)
     if held and count_max is None:
-        run.output.note(f"{counted(held, 'message')}: leased by others or delayed, not printed yet")
+        run.output.note(f"{counted(held, 'message')} not printed: leased by others, or delayed")
 
 
 def _print_leased(
@@ -276,7 +307,7 @@ def _print_leased(
                 printer.leased(leased)
                 output.flush()
         except BaseException:
-            # Nobody saw them for sure: whoever is next gets them at once.
+            # They may not have been printed: the next consumer gets them at once.
             group.nack_all(leased)
             raise
         group.ack_all(leased)

@@ -1,4 +1,4 @@
-"""`lakebed topic produce`: messages from lines."""
+"""`lakebed topic produce`: appends messages from lines."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ import typer
 
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import invocation
-from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
-from lakebed.cli.topic_stores import TopicName, open_topic_to_write, text_bytes
+from lakebed.cli.report import Column, Text, Value, counted, objects
+from lakebed.cli.topic_arguments import TopicName, require_topic, text_bytes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakebed.api.surface import Topic
     from lakebed.base.errors import LakebedError
-    from lakebed.cli.topic_appending import TopicAppender
+    from lakebed.cli.places import Reopen
+    from lakebed.cli.topic_appender import TopicAppender
 
-_RETRY_S = 1.0  # then it is looked who has the store open
+_RETRY_S = 1.0  # before checking which process has the store open now
 
 SeparatorOption = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Each line is a key, this, and a value.")
+    str | None,
+    typer.Option(metavar="TEXT", help="Split each line into a key and a value at the first TEXT."),
 ]
 NullOption = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="The value that means none: it deletes the key.")
+    str | None,
+    typer.Option(metavar="TEXT", help="The value that stands for no value, which deletes the key."),
 ]
 PartitionOption = Annotated[
-    int | None, typer.Option(metavar="N", help="All go to this one; else by key, or in turn.")
+    int | None,
+    typer.Option(metavar="N", help="Append to this partition. Default: by key, or round robin."),
 ]
 AckOption = Annotated[
     str | None,
-    typer.Option(metavar="LEVEL", help="after_fsync or after_write; else the topic's own."),
+    typer.Option(
+        metavar="LEVEL", help="after_fsync or after_write. Default: the setting of the topic."
+    ),
 ]
 CreateOption = Annotated[
-    bool, typer.Option("--create", help="Create the topic, with one partition, if need be.")
+    bool,
+    typer.Option("--create", help="Create the topic, with one partition, if there is none."),
 ]
 
 
@@ -50,35 +55,44 @@ def produce(
     ack: AckOption = None,
     create: CreateOption = False,
 ) -> None:
-    """Append lines of standard input, one message a line, and wait until they are acknowledged.
+    """Append lines of standard input, one message per line, and wait until they are acknowledged.
 
-    The newline is removed; an empty line is an empty message. A line too long for a message, or
-    without the key separator, is an error with its number; the lines before it are kept.
+    Newlines are removed, and an empty line is an empty message. A line that is too long for a
+    message, or without the key separator, ends the command with an error that has the line number;
+    the lines before it are kept.
 
     \b
-    printf 'one\\ntwo\\n' | lakebed topic produce orders
-    printf 'ada:one\\nbob:two\\n' | lakebed topic produce orders --key-separator :
+    Examples:
+      Produce two messages:
+        printf 'one\\ntwo\\n' | lakebed topic produce orders
+      Produce messages with keys:
+        printf 'ada:one\\nbob:two\\n' | lakebed topic produce orders --key-separator :
     """
     from lakebed.base.errors import InputError, LakebedError
-    from lakebed.cli.lines import BadLine
-    from lakebed.cli.streams import standard_input
-    from lakebed.cli.topic_appending import TopicAppender, message_bytes_max
-    from lakebed.cli.topic_lines import LineFormat, message_batches
+    from lakebed.cli.input_lines import BadLine, standard_input
+    from lakebed.cli.message_lines import LineFormat, message_batches
+    from lakebed.cli.topic_appender import TopicAppender, message_bytes_max
     from lakebed.keratin.config import Ack
+    from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)
     if key_separator == "" or (null_value is not None and key_separator is None):
-        raise InputError("a --key-separator is needed, and must not be empty")
+        raise InputError("--null-value needs a --key-separator, which must not be empty")
     level = None if ack is None else Ack.parse(ack).require_possible()
-    advice = f"; lakebed topic create {topic} creates it, and so does --create"
+    advice = f"; create it with lakebed topic create {topic}, or with --create"
+    if create:
+        check_topic_name(topic)
+    else:
+        require_topic(run, topic, advice=advice)
+    shared = run.place.shared(create=create, retry_s=_RETRY_S)
     with (
-        open_topic_to_write(run, topic, create=create, advice=advice, retry_s=_RETRY_S) as store,
+        shared.store as store,
         ExitStack() as later,
         Progress("produce") as progress,
         HeldInterrupts() as interrupts,
     ):
         target = store.topic(topic) if create else store.topics.open(topic)
-        reopen = partial(_reopened, run.root, topic, later)
+        reopen = None if shared.reopen is None else partial(_reopened, shared.reopen, topic, later)
         appender = TopicAppender(target, reopen=reopen, partition=partition, ack=level)
         line_format = LineFormat(
             message_bytes_max=message_bytes_max(target.config, has_keys=key_separator is not None),
@@ -92,40 +106,36 @@ def produce(
             appender.finish()
         except BadLine as error:
             appender.finish()
-            raise BadLine(f"{error}; kept before it: {_told(appender)}") from error
+            raise BadLine(f"{error}; kept before it: {_summary(appender)}") from error
         except LakebedError:
             appender.count_rest()
-            run.output.note(f"{topic}: acknowledged before the error: {_told(appender)}")
+            run.output.note(f"{topic}: acknowledged before the error: {_summary(appender)}")
             raise
-    run.output.result(_document(topic, appender), lines=[f"{topic}: appended {_told(appender)}"])
+    run.output.show(
+        Value("topic", topic),
+        Value("messages", appender.count),
+        Value("partitions", objects(APPENDED, sorted(appender.partitions.items()))),
+        Text(f"{topic}: appended {_summary(appender)}"),
+    )
 
 
-def _reopened(root: Path, topic: str, later: ExitStack, error: LakebedError) -> Topic:
-    """Of who has the store open now; closed with `later`."""
-    from lakebed.cli.writers import reopened
-
-    store = reopened(root, error, retry_s=_RETRY_S)
+def _reopened(reopen: Reopen, topic: str, later: ExitStack, error: LakebedError) -> Topic:
+    """The topic in the store as it is opened again; closed with `later`."""
+    store = reopen(error)
     later.callback(store.close)
     return store.topics.open(topic)
 
 
-def _told(appender: TopicAppender) -> str:
+def _summary(appender: TopicAppender) -> str:
     """`3 messages, up to 0:1, 1:0`: the last offset of each partition."""
-    ends = [f"{number}:{one.last_offset}" for number, one in sorted(appender.partitions.items())]
+    ends = [f"{number}:{each.last_offset}" for number, each in sorted(appender.partitions.items())]
     return counted(appender.count, "message") + (f", up to {', '.join(ends)}" if ends else "")
 
 
-def _document(topic: str, appender: TopicAppender) -> dict[str, object]:
-    return {
-        "topic": topic,
-        "messages": appender.count,
-        "partitions": [
-            {
-                "partition": number,
-                "messages": one.messages,
-                "first_offset": one.first_offset,
-                "last_offset": one.last_offset,
-            }
-            for number, one in sorted(appender.partitions.items())
-        ],
-    }
+APPENDED = (
+    Column("partition", lambda numbered: numbered[0]),
+    Column("messages", lambda numbered: numbered[1].messages),
+    Column("first_offset", lambda numbered: numbered[1].first_offset),
+    Column("last_offset", lambda numbered: numbered[1].last_offset),
+)
+"""Of pairs of a number and a partition."""

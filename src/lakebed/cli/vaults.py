@@ -1,4 +1,4 @@
-"""How `lakebed backup` and `lakebed restore` reach the place where backups are kept."""
+"""Opens the vault of `lakebed backup` and `lakebed restore`: where backups are kept."""
 
 from __future__ import annotations
 
@@ -9,25 +9,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakebed.cli.report import Column
+
 if TYPE_CHECKING:
     from lakebed.store.backup.catalogue import Snapshot
     from lakebed.store.backup.vault import Vault
 
 Endpoint = Annotated[
-    str, typer.Option(metavar="URL", help="Of the S3 store; else AWS_ENDPOINT_URL, else AWS.")
+    str,
+    typer.Option(
+        metavar="URL", help="The endpoint of the S3 store. Default: $AWS_ENDPOINT_URL, else AWS."
+    ),
 ]
-Region = Annotated[str, typer.Option(metavar="NAME", help="Of the S3 store; else AWS_REGION.")]
+Region = Annotated[
+    str, typer.Option(metavar="NAME", help="The region of the S3 store. Default: $AWS_REGION.")
+]
 AllowHttp = Annotated[
-    bool, typer.Option("--allow-http", help="Without encryption, also beyond this machine.")
+    bool, typer.Option("--allow-http", help="Allow http:// endpoints beyond this machine.")
 ]
 SnapshotId = Annotated[
-    str | None, typer.Option("--snapshot", metavar="ID", help="Which one; else the newest.")
+    str | None, typer.Option("--snapshot", metavar="ID", help="The backup. Default: the newest.")
 ]
 
 
 @contextmanager
 def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) -> Iterator[Vault]:
-    """A folder, or `s3://bucket/prefix` with the credentials of the environment (`AWS_…`)."""
+    """Opens a folder, or `s3://bucket/prefix` with the credentials of the environment (`AWS_…`)."""
     from lakebed.aof.tiers.obstore_store import S3Options
     from lakebed.base.errors import InputError
     from lakebed.base.runner import ThreadRunner
@@ -35,7 +42,7 @@ def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) 
     from lakebed.store.backup.vault import open_vault
 
     if not address:
-        raise InputError("give a folder, or s3://bucket/prefix")
+        raise InputError("the place of the backups is empty: give a folder, or s3://bucket/prefix")
     if "://" not in address:
         address = os.path.abspath(address)
     options = S3Options(endpoint=endpoint, region=region, allow_http=allow_http)
@@ -47,29 +54,27 @@ def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) 
 
 
 def chosen(vault: Vault, snapshot_id: str | None) -> Snapshot:
-    """The snapshot of that id, or the newest; `NotFound` if there is none."""
+    """Returns the backup of that id, or the newest; `NotFound` if there is none."""
     from lakebed.base.errors import NotFound
 
     if snapshot_id is None:
         ids = vault.snapshot_ids()
         if not ids:
-            raise NotFound(f"{vault.address}: no backup was finished here")
+            raise NotFound(f"{vault.address}: there is no finished backup")
         snapshot_id = ids[-1]
     else:
         vault.marker()
     return vault.snapshot(snapshot_id)
 
 
-def snapshot_document(snapshot: Snapshot) -> dict[str, object]:
-    """Of `--json`."""
-    return {
-        "snapshot": snapshot.snapshot_id,
-        "created_ms": snapshot.created_ms,
-        "finished_ms": snapshot.finished_ms,
-        "program": snapshot.program,
-        "files": len(snapshot.files),
-        "bytes": snapshot.size,
-        "external": list(snapshot.external),
-        "left_out": list(snapshot.left_out),
-        "problems": list(snapshot.problems),
-    }
+SNAPSHOT = (
+    Column("snapshot", "snapshot_id"),
+    Column("created_ms"),
+    Column("finished_ms"),
+    Column("program"),
+    Column("files", lambda snapshot: len(snapshot.files)),
+    Column("bytes", "size"),
+    Column("external"),
+    Column("left_out"),
+    Column("problems"),
+)

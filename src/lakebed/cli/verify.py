@@ -1,4 +1,4 @@
-"""`lakebed verify`: finding damage anywhere in a store."""
+"""`lakebed verify`: finds damage anywhere in a store."""
 
 from __future__ import annotations
 
@@ -8,53 +8,58 @@ import typer
 
 from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, advised, open_to_read, quiet
+from lakebed.cli.report import Part, Text, Value, object_of
+from lakebed.cli.store_access import DAMAGED_EXIT_CODE, advised, open_to_read, quiet
 
 if TYPE_CHECKING:
     from lakebed.store.damage_marks import MarkReport
     from lakebed.store.store_check import StoreReport
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def verify(
     context: typer.Context,
     tier2: Annotated[
-        bool, typer.Option("--tier2/--no-tier2", help="Read all objects of logs in Tier 2 as well.")
+        bool,
+        typer.Option("--tier2/--no-tier2", help="Whether to read the logs' objects in Tier 2."),
     ] = True,
     mark: Annotated[
         bool,
         typer.Option(
-            "--mark", help="Mark objects that have lost bytes as damaged, and clear wrong marks."
+            "--mark", help="Mark objects with lost bytes as damaged, and clear obsolete marks."
         ),
     ] = False,
 ) -> None:
-    """Check every checksum: of logs in all tiers, topics, groups, objects, and the key of secrets.
+    """Verify every checksum of logs in all tiers, topics, groups, objects and the secrets' key.
 
-    It works beside a writer, and only reads; --mark has the writer mark damaged objects. The exit
-    code is 65 if anything is torn, corrupt or lost.
+    The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes,
+    and only reads, unless --mark is given.
 
     \b
-    lakebed verify
-    lakebed verify --no-tier2
+    Examples:
+      Verify the whole store:
+        lakebed verify
+      Verify it without Tier 2:
+        lakebed verify --no-tier2
     """
     from lakebed.base.errors import LakebedError
-    from lakebed.store.store_check import verify_store
     from lakebed.store.store_check_lines import mark_lines, report_lines
 
     run = invocation(context)
     with quiet("lakebed"), open_to_read(run) as store, Progress("verify") as progress:
-        report = verify_store(store, tier2=tier2, progress=progress.update)
-    document, lines, failure = _document(report), report_lines(report), None
+        report = store.maintenance.verify_store(tier2=tier2, progress=progress.update)
+    parts: list[Part] = [Text(*report_lines(report))]
+    failure = None
     if mark:
         try:
             marks = _mark(run, report)
-            document["marked"] = [one._asdict() for one in marks.marked]
-            lines = [*mark_lines(marks), *lines]
-        except LakebedError as error:  # what was found is told first
-            failure = document["mark_failure"] = str(error)
-    run.output.result(document, lines=lines)
+            parts = [Text(*mark_lines(marks)), *parts, Value("marked", marks.marked)]
+        except LakebedError as error:  # the findings are reported first
+            failure = str(error)
+            parts.append(Value("mark_failure", failure))
+    run.output.show(*_parts(report), *parts)
     if failure is not None:
         run.output.note(f"damaged objects were not marked: {failure}")
     if report.problem_count or report.unchecked:
@@ -65,46 +70,53 @@ def verify(
 
 
 def _mark(run: Invocation, report: StoreReport) -> MarkReport:
-    from lakebed.cli.writers import open_writer
     from lakebed.store.damage_marks import MarkReport, versions_to_mark
 
     versions = versions_to_mark(report.objects)
     if not versions:
         return MarkReport()
-    with quiet("lakebed"), Progress("mark") as progress, open_writer(run.root) as store:
+    with quiet("lakebed"), Progress("mark") as progress, run.place.writing() as store:
         return store.maintenance.mark_objects(versions, progress=progress.update)
 
 
-def _document(report: StoreReport) -> dict[str, object]:
-    from dataclasses import asdict
+def _parts(report: StoreReport) -> list[Part]:
+    """The parts of the document."""
+    from lakebed.cli.aof_checks import LOG_REPORT
+    from lakebed.cli.manifest import MANIFEST_REPORT
+    from lakebed.cli.s3 import OBJECTS_REPORT
+    from lakebed.cli.topic_checks import TOPIC_REPORT
 
-    from lakebed.cli import log_tables, manifest_tables, s3_tables, topic_tables
-
-    return {
-        "ok": report.is_good,
-        "logs": [
+    logs = [
+        {
+            "log": log.name,
+            **object_of(LOG_REPORT, log.report),
+            "manifest": log.manifest and object_of(MANIFEST_REPORT, log.manifest),
+            "unreached": None if log.unreached is None else str(log.unreached),
+        }
+        for log in report.logs
+    ]
+    topics = [
+        {"topic": topic.name, **object_of(TOPIC_REPORT, topic.report)} for topic in report.topics
+    ]
+    groups = report.groups
+    objects = object_of(OBJECTS_REPORT, report.objects)
+    return [
+        Value("ok", report.is_good),
+        Value("logs", logs),
+        Value("topics", topics),
+        Value("deleted_topics", report.gone),
+        Value(
+            "groups",
             {
-                **log_tables.verify_document(log.name, log.report),
-                "manifest": None
-                if log.manifest is None
-                else manifest_tables.report_document(log.manifest),
-                "unreached": None if log.unreached is None else str(log.unreached),
-            }
-            for log in report.logs
-        ],
-        "topics": [
-            topic_tables.verify_document(topic.name, topic.report) for topic in report.topics
-        ],
-        "deleted_topics": list(report.gone),
-        "groups": {
-            **report.groups._asdict(),
-            "ok": not report.groups.problems,
-            "problems": [
-                {**problem._asdict(), "verdict": problem.verdict.value}
-                for problem in report.groups.problems
-            ],
-        },
-        "objects": s3_tables.verify_document(None, report.objects),
-        "unchecked": [one._asdict() for one in report.unchecked],
-        "damage": [asdict(record) for record in report.damage],
-    }
+                "groups": groups.groups,
+                "partitions": groups.partitions,
+                "events": groups.events,
+                "problems": groups.problems,
+                "notes": groups.notes,
+                "ok": not groups.problems,
+            },
+        ),
+        Value("objects", {"bucket": None, "prefix": None, **objects}),
+        Value("unchecked", report.unchecked),
+        Value("damage", report.damage),
+    ]

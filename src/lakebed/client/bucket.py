@@ -226,6 +226,26 @@ class RemoteBucket:
         )
         return self._caller.call(wire.COPY_OBJECT, self._of(key), body=body)
 
+    def version_page(
+        self,
+        prefix: str = "",
+        *,
+        delimiter: str = "",
+        key_marker: str = "",
+        version_id_marker: str | None = None,
+        max_keys: int = 1000,
+    ) -> Page[ListedVersion]:
+        """One page of all versions and delete markers after the markers of the page before it, with
+        the common prefixes up to the delimiter."""
+        query = wire.VersionsQuery(
+            prefix=prefix,
+            delimiter=delimiter,
+            key_marker=key_marker,
+            version_id_marker=version_id_marker,
+            max_keys=min(max_keys, wire.KEYS_MAX),
+        )
+        return self._caller.call(wire.LIST_VERSIONS, self._names, query=query)
+
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
         """Iterates over all versions and delete markers, by key, newest first."""
         stored = RemoteStoredObjects(self._caller)

@@ -20,7 +20,9 @@ from lakebed.client.jobs import run_job
 from lakebed.seglake.verification_report import Report as LakeReport
 from lakebed.store.damage_marks import MarkReport, NamedVersion
 from lakebed.store.log_check import LogReport
+from lakebed.store.manifest_verification import ManifestReport
 from lakebed.store.repair import RepairReport
+from lakebed.store.store_check import StoreReport
 from lakebed.store.tier_moves import Outcome
 from lakebed.store.topic_repair import TopicRepair
 from lakebed.store.topic_verification import TopicReport
@@ -101,6 +103,10 @@ class RemoteMaintenance:
         """Verifies every checksum of a log; with `tier2` those of its objects as well."""
         return self._run("aof-verify", LogReport, progress, log=log, tier2=tier2)
 
+    def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
+        """Read the manifest log of a log and compare it with the segments and their copies."""
+        return self._run("manifest-verify", ManifestReport, progress, log=log)
+
     def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> RepairReport:
@@ -122,6 +128,10 @@ class RemoteMaintenance:
         `progress` is called with the bytes read so far; the total is not known and passed as 0.
         """
         return self._run("objects-verify", LakeReport, progress, bucket=bucket, prefix=prefix)
+
+    def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
+        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+        return self._run("store-verify", StoreReport, progress, tier2=tier2)
 
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress

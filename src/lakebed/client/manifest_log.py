@@ -21,11 +21,15 @@ from lakebed.client.manifest_folder import RemoteFolder
 class RemoteManifestLog:
     """Thread-safe. Nothing is cached: each read fetches again."""
 
-    def __init__(self, caller: Caller, *, log: str, stream: str, folder: str) -> None:
-        self.log = log
-        self.stream = stream  # 16 hex digits
-        self._files = ManifestFiles(caller, log)
-        self.reader = ManifestReader(RemoteFolder(self._files, folder), ManifestPaths(folder))
+    def __init__(self, caller: Caller, found: wire.ManifestFiles) -> None:
+        self.log = found.log
+        self.stream = found.stream or ""  # 16 hex digits
+        self.is_enabled = found.is_enabled
+        self.damage = found.damage
+        self._files = ManifestFiles(caller, found.log)
+        self.reader = ManifestReader(
+            RemoteFolder(self._files, found.folder), ManifestPaths(found.folder)
+        )
 
     def files(self) -> list[ManifestFile]:
         """Lists its current chunks and snapshots."""
@@ -37,4 +41,4 @@ def find_manifest_log(caller: Caller, name: str) -> RemoteManifestLog | None:
     page = caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
     if page.stream is None:
         return None
-    return RemoteManifestLog(caller, log=page.log, stream=page.stream, folder=page.folder)
+    return RemoteManifestLog(caller, page)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakebed.api import admin, logs
 from lakebed.api import objects as wire_objects
+from lakebed.api import topics as wire_topics
 from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
 from lakebed.client.caller import ANSWER_S, Caller
 from lakebed.client.damage import RemoteDamage
+from lakebed.client.group import RemoteGroup
 from lakebed.client.log import RemoteLog
 from lakebed.client.message_appender import MessageAppender
 from lakebed.client.pins import RemotePins
@@ -23,8 +25,12 @@ from lakebed.client.producer_pool import ProducerPool
 from lakebed.client.retry_schedule import RETRY_S
 from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
+from lakebed.store.dead_letters import DeadLetter
 from lakebed.store.read_plan import PlannedRead, WantedRead
 from lakebed.store.store_state import StoreState
+from lakebed.store.summary import LogSummary
+from lakebed.store.topic_summary import TopicSummary
+from lakebed.store.version import StoreVersion
 
 # Imported on first use: a program that uses only topics does not need the object store.
 if TYPE_CHECKING:
@@ -103,6 +109,10 @@ class RemoteStore:
         """Returns the log of that name. `NotFound` if there is none."""
         return RemoteLog(self._caller, self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
 
+    def log_summary(self, name: str) -> LogSummary:
+        """What the files of a log report, without reading its sealed records."""
+        return self._caller.call(logs.LOG_SUMMARY, {"log": name})
+
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
@@ -119,6 +129,10 @@ class RemoteStore:
 
         return find_manifest_log(self._caller, name)
 
+    def tier2_of(self, log: str) -> str:
+        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        return self._caller.call(logs.LOG_TIER2, {"log": log}).address
+
     def topic(self, name: str, *, partitions: int | None = None) -> RemoteTopic:
         """Returns the topic of that name, and creates it if there is none, with `partitions`
         partitions or one.
@@ -126,6 +140,16 @@ class RemoteStore:
         `InputError` if it exists with a different number of partitions.
         """
         return self.topics.ensure(name, partitions=partitions)
+
+    def topic_summary(self, name: str) -> TopicSummary:
+        """What the files of a topic report; `NotFound` if there is none."""
+        return self._caller.call(wire_topics.TOPIC_SUMMARY, {"topic": name})
+
+    def dead_letters(
+        self, topic: str, group: str, *, max_messages: int | None = None
+    ) -> list[DeadLetter]:
+        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        return RemoteGroup(self._caller, topic, group).first_dead_letters(max_messages)
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -149,6 +173,13 @@ class RemoteStore:
 
         body = wire_objects.NewBucket(versioning=versioning)
         info = self._caller.call(wire_objects.ENSURE_BUCKET, {"bucket": name}, body=body)
+        return RemoteBucket(self._caller, info.name)
+
+    def open_bucket(self, name: str) -> RemoteBucket:
+        """`NoSuchBucket` if there is none."""
+        from lakebed.client.bucket import RemoteBucket
+
+        info = self._caller.call(wire_objects.DESCRIBE_BUCKET, {"bucket": name})
         return RemoteBucket(self._caller, info.name)
 
     def delete_bucket(self, name: str) -> None:
@@ -185,6 +216,17 @@ class RemoteStore:
         from lakebed.client.maintenance import RemoteMaintenance
 
         return RemoteMaintenance(self._caller)
+
+    @property
+    def version(self) -> StoreVersion:
+        """What `store.json` says."""
+        state = self.state()
+        return StoreVersion(
+            version=state.store_version,
+            created_ms=state.created_ms,
+            restored_ms=state.restored_ms,
+            program=state.version,
+        )
 
     @property
     def root(self) -> str:

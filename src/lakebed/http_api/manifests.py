@@ -49,7 +49,13 @@ def _list(store: Store, log: str, query: manifests.FilesQuery) -> manifests.Mani
     page = list(islice(files, query.max_files))
     next_after = page[-1].name if next(files, None) is not None else None
     return manifests.ManifestFiles(
-        manifest.log, manifest.stream, reader.paths.folder, page, next_after
+        manifest.log,
+        manifest.stream,
+        reader.paths.folder,
+        page,
+        next_after,
+        is_enabled=manifest.is_enabled,
+        damage=manifest.damage,
     )
 
 

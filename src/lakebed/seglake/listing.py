@@ -25,6 +25,8 @@ Row = TypeVar("Row", VersionRow, UploadRow)
 
 
 class ListedVersion(NamedTuple):
+    """A version or a delete marker, and whether it is the newest of its key: a list of both."""
+
     row: VersionRow
     is_latest: bool
 

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakebed.aof.paths import check_log_name
-from lakebed.base.errors import InputError
 from lakebed.base.progress import Progress, no_progress
 from lakebed.store.logs import require_log
 
@@ -29,9 +28,11 @@ if TYPE_CHECKING:
     from lakebed.seglake.verification_report import Report as LakeReport
     from lakebed.store.damage_marks import MarkReport, NamedVersion
     from lakebed.store.log_check import LogReport
+    from lakebed.store.manifest_verification import ManifestReport
     from lakebed.store.read_only import ReadOnlyStore
     from lakebed.store.repair import RepairReport
     from lakebed.store.store import Store
+    from lakebed.store.store_check import StoreReport
     from lakebed.store.tier_moves import Outcome, TierMoves
     from lakebed.store.topic_repair import TopicRepair
     from lakebed.store.topic_verification import TopicReport
@@ -111,11 +112,14 @@ class Maintenance:
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
         """Read and check all of a log; with `tier2` also its objects."""
-        from lakebed.store.log_check import check_log
-
         self._check(log)
         with self._read_only() as store:
-            return check_log(store, log, tier2=tier2, progress=progress)
+            return store.maintenance.verify_log(log, tier2=tier2, progress=progress)
+
+    def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
+        """Read the manifest log of a log and compare it with the segments and their copies."""
+        with self._read_only() as store:
+            return store.maintenance.verify_manifest(log, progress=progress)
 
     def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
@@ -127,11 +131,8 @@ class Maintenance:
         return work(self._store, log, progress=progress)
 
     def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport:
-        from lakebed.store.topic_verification import verify_topic, with_recorded
-
-        store = self._store
-        report = verify_topic(store.disk, store.root, topic, runner=store.runner, progress=progress)
-        return with_recorded(report, store.damage.ledger(), topic)
+        with self._read_only() as store:
+            return store.maintenance.verify_topic(topic, progress=progress)
 
     def repair_topic(
         self, topic: str, *, dry_run: bool = False, progress: Progress = no_progress
@@ -148,18 +149,13 @@ class Maintenance:
 
         `progress` gets the bytes that were read; the total is not known and is passed as 0.
         """
-        from lakebed.seglake.lake_check import verify
-
-        if prefix and bucket is None:
-            raise InputError("verify_objects: a prefix also needs a bucket")
         with self._read_only() as store:
-            return verify(
-                store.lake,
-                runner=store.runner,
-                bucket=bucket,
-                prefix=prefix,
-                progress=lambda report: progress(report.bytes, 0),
-            )
+            return store.maintenance.verify_objects(bucket=bucket, prefix=prefix, progress=progress)
+
+    def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
+        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+        with self._read_only() as store:
+            return store.maintenance.verify_store(tier2=tier2, progress=progress)
 
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress

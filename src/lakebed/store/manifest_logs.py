@@ -39,6 +39,11 @@ class ManifestLog(NamedTuple):
     problem: Problem | None  # what is wrong with `log.json`
     reader: ManifestReader
 
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with `log.json`."""
+        return None if self.problem is None else str(self.problem)
+
     def files(self) -> list[ManifestFile]:
         """Returns the files of its chunks and snapshots."""
         return list(list_files(self.reader.disk, self.reader.paths))
@@ -66,7 +71,8 @@ def manifest_log_of(disk: Disk, root: PathLike, text: str) -> ManifestLog | None
     try:
         return _find(disk, root, text)
     except NotFound:
-        require_log(disk, root, text)
+        if not disk.is_folder(LogPaths(root, text).segments):
+            raise
         return None
 
 

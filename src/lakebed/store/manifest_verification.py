@@ -24,6 +24,7 @@ from lakebed.aof.manifest.format import RECORDS_START, SnapshotMarker
 from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.replay import Plausibility
+from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.progress import Progress
 from lakebed.base.runner import Runner
@@ -62,6 +63,7 @@ class ManifestReport:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_doubtful: bool = False
+    unreached: Tier2Error | None = None  # why not all objects were looked at
 
     def add(self, path: str, problem: str, *, offset: int | None = None, state: str = "") -> None:
         verdict = Verdict.TORN if state == "torn" else Verdict.CORRUPT

@@ -9,6 +9,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +35,18 @@ from lakebed.stroma.config import GroupConfig
 # Modules for topics and buckets are imported on first use: a program that reads only logs starts
 # faster.
 if TYPE_CHECKING:
+    from lakebed.seglake.access_keys import ReadOnlyAccessKeys
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.model import BucketInfo
     from lakebed.seglake.read_only import ReadOnlyLake
+    from lakebed.store.checks import Checks
+    from lakebed.store.dead_letters import DeadLetter
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.read_only_bucket import ReadOnlyBucket
     from lakebed.store.read_only_topic import ReadOnlyTopic, ReadOnlyTopics
     from lakebed.store.read_plan import PlannedRead, WantedRead
+    from lakebed.store.summary import LogSummary
+    from lakebed.store.topic_summary import TopicSummary
 
 
 class ReadOnlyStore:
@@ -132,6 +138,12 @@ class ReadOnlyStore:
 
         return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
+    def log_summary(self, name: str) -> LogSummary:
+        """What the files of a log report, without reading its sealed records."""
+        from lakebed.store.summary import summarise_log
+
+        return summarise_log(self, name)
+
     def archived_log(self, name: str) -> ArchivedLog:
         """Open the segments that retention moved to the log's archive; `NotFound` if there is no
         such log."""
@@ -146,6 +158,13 @@ class ReadOnlyStore:
         self._check_open()
         return manifest_log_of(self.disk, self.root, name)
 
+    def tier2_of(self, log: str) -> str:
+        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        from lakebed.store.residency import tier2_address, tier2_place
+
+        paths = require_log(self.disk, self.root, log)
+        return tier2_place(self.root, tier2_address(self.disk, paths, default=self.tiers.address))
+
     @property
     def topics(self) -> ReadOnlyTopics:
         """The topics of the store, to list and open."""
@@ -155,6 +174,20 @@ class ReadOnlyStore:
     def topic(self, name: str) -> ReadOnlyTopic:
         """Return the topic; `NotFound` if there is none. See `ReadOnlyTopics.open`."""
         return self.topics.open(name)
+
+    def topic_summary(self, name: str) -> TopicSummary:
+        """What the files of a topic report; `NotFound` if there is none."""
+        from lakebed.store.topic_summary import summarise_topic
+
+        return summarise_topic(self.topic(name), defaults=self.topic_config)
+
+    def dead_letters(
+        self, topic: str, group: str, *, max_messages: int | None = None
+    ) -> list[DeadLetter]:
+        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        from lakebed.store.topic_dead_letters import dead_letters_of
+
+        return list(islice(dead_letters_of(self, topic, group), max_messages))
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -186,6 +219,22 @@ class ReadOnlyStore:
 
         self.lake.buckets.get(name)
         return ReadOnlyBucket(self.lake, name)
+
+    def open_bucket(self, name: str) -> ReadOnlyBucket:
+        """As `bucket`: a store that is only read creates none."""
+        return self.bucket(name)
+
+    @property
+    def keys(self) -> ReadOnlyAccessKeys:
+        """Access keys, without their secrets."""
+        return self.lake.keys
+
+    @property
+    def maintenance(self) -> Checks:
+        """Verification."""
+        from lakebed.store.checks import Checks
+
+        return Checks(self)
 
     def close(self) -> None:
         """Close the logs, topics and buckets. Idempotent."""

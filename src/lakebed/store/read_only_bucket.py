@@ -74,16 +74,33 @@ class ReadOnlyBucket:
             self.name, prefix=prefix, delimiter=delimiter, after=after, max_keys=max_keys
         )
 
+    def version_page(
+        self,
+        prefix: str = "",
+        *,
+        delimiter: str = "",
+        key_marker: str = "",
+        version_id_marker: str | None = None,
+        max_keys: int = 1000,
+    ) -> Page[ListedVersion]:
+        """One page of all versions and delete markers after the markers of the page before it, with
+        the common prefixes up to the delimiter."""
+        return self._readable.objects.list_versions(
+            self.name,
+            prefix=prefix,
+            delimiter=delimiter,
+            key_marker=key_marker,
+            version_id_marker=version_id_marker,
+            max_keys=max_keys,
+        )
+
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
         """List all versions and delete markers, by key, the newest of a key first."""
         key_marker: str | None = ""
         version_id_marker: str | None = None
         while key_marker is not None:
-            page = self._readable.objects.list_versions(
-                self.name,
-                prefix=prefix,
-                key_marker=key_marker,
-                version_id_marker=version_id_marker,
+            page = self.version_page(
+                prefix, key_marker=key_marker, version_id_marker=version_id_marker
             )
             yield from page.items
             key_marker, version_id_marker = page.next_marker, page.next_id

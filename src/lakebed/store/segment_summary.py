@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from lakebed.aof.envelope import check_size
 from lakebed.aof.footer import decode_footer
@@ -34,7 +34,8 @@ from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.residency import States, tiers_of
 
 
-class SegmentSummary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SegmentSummary:
     """One segment. Times are ns since 1970; `sealed_at` is None if it is not sealed.
 
     For a segment that is only in Tier 2, `created_at` is when the manifest log recorded it.
@@ -71,7 +72,7 @@ def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Itera
         if footer is not None:
             colder = () if state is None else tiers_of(state)
             tiers = (0, *(tier for tier in colder if tier))
-            yield _sealed(info, footer, file_bytes)._replace(tiers=tiers)
+            yield replace(_sealed(info, footer, file_bytes), tiers=tiers)
         elif file_bytes:
             check_size(info, size=file_bytes)
             is_last = info.segment_id == infos[-1].segment_id
@@ -89,7 +90,7 @@ def archived_segments(disk: Disk, paths: LogPaths) -> Iterator[SegmentSummary]:
         with disk.open(path) as file:
             header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
         info = SegmentInfo(name.segment_id, header.base_offset, header.created_at, path, True, None)
-        yield _sealed(info, footer, file_bytes)._replace(state="archived", tiers=())
+        yield replace(_sealed(info, footer, file_bytes), state="archived", tiers=())
 
 
 def record_count(segments: Sequence[SegmentSummary]) -> int | None:

@@ -64,7 +64,7 @@ from lakebed.store.failures import (
 )
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
-from lakebed.store.logs import log_names
+from lakebed.store.logs import log_names, require_log
 from lakebed.store.maintenance import Maintenance
 from lakebed.store.pins import FOLDER_NAME as PINS_NAME
 from lakebed.store.pins import Pins, drawn_id, random_id
@@ -86,8 +86,11 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.rows import Totals
     from lakebed.seglake.segment_walk import Damage
     from lakebed.store.bucket import Bucket
+    from lakebed.store.dead_letters import DeadLetter
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.read_plan import PlannedRead, WantedRead
+    from lakebed.store.summary import LogSummary
+    from lakebed.store.topic_summary import TopicSummary
 
 _TRY_AGAIN_NS = 5 * NS_PER_S  # between attempts to open a log for writing on a failing disk
 _log = logging.getLogger(__name__)
@@ -292,6 +295,12 @@ class Store:
             raise NotFound(f"there is no log {name}; `Store.log` creates it")
         return self.log(name)
 
+    def log_summary(self, name: str) -> LogSummary:
+        """What the files of a log report, without reading its sealed records. The log is not
+        opened."""
+        with self._read_only() as reading:
+            return reading.log_summary(name)
+
     def open_log_to_read(self, name: str) -> Aof | ReadOnlyLog:
         """Open a log for reading; `NotFound` if there is none.
 
@@ -352,6 +361,15 @@ class Store:
             raise Closed(f"{self.root}: the store is closed")
         return manifest_log_of(self.disk, self.root, name)
 
+    def tier2_of(self, log: str) -> str:
+        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        from lakebed.store.residency import tier2_address, tier2_place
+
+        paths = require_log(self.disk, self.root, log)
+        return tier2_place(
+            self.root, tier2_address(self.disk, paths, default=self._manager.tier2_address)
+        )
+
     def migrate_tier2(
         self,
         name: str,
@@ -376,6 +394,18 @@ class Store:
         `InputError` if the topic exists with another number of partitions.
         """
         return self.topics.ensure(name, partitions=partitions)
+
+    def topic_summary(self, name: str) -> TopicSummary:
+        """What the files of a topic report, without opening it; `NotFound` if there is none."""
+        with self._read_only() as reading:
+            return reading.topic_summary(name)
+
+    def dead_letters(
+        self, topic: str, group: str, *, max_messages: int | None = None
+    ) -> list[DeadLetter]:
+        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        with self._read_only() as reading:
+            return reading.dead_letters(topic, group, max_messages=max_messages)
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -417,6 +447,13 @@ class Store:
         self.lake.buckets.create(name, versioning=versioning)
         return Bucket(self.lake, name)
 
+    def open_bucket(self, name: str) -> Bucket:
+        """`NoSuchBucket` if there is none."""
+        from lakebed.store.bucket import Bucket
+
+        self.lake.buckets.get(name)
+        return Bucket(self.lake, name)
+
     def delete_bucket(self, name: str) -> None:
         """Delete a bucket, and abort its uploads.
 
@@ -447,6 +484,8 @@ class Store:
             buckets=self.bucket_names(),
             free_bytes=self.disk.free_bytes(self.root),
             pins=len(self.pins.active()),
+            created_ms=self.version.created_ms,
+            restored_ms=self.version.restored_ms,
         )
 
     def configuration(self) -> dict[str, dict[str, Any]]:
@@ -484,6 +523,10 @@ class Store:
         """Return the totals of the object store; None if it is not open. See `Lake.totals`."""
         lake = self._lakes.opened().get("")
         return None if lake is None else lake.totals()
+
+    def _read_only(self) -> ReadOnlyStore:
+        """As another process would read it."""
+        return ReadOnlyStore(self.root, tier_config=self.tier_config)
 
     def _open_things(self) -> _OpenThings:
         opened = [store_topics.opened() for store_topics in self._topics.opened().values()]

@@ -17,3 +17,5 @@ class StoreState:
     buckets: list[str]
     free_bytes: int
     pins: int  # active pins of logs
+    created_ms: int = 0  # since 1970
+    restored_ms: int = 0  # since 1970; 0 if it never was

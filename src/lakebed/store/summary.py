@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from lakebed.aof import durable_end
 from lakebed.aof.format import SEGMENT_HEADER
@@ -18,19 +18,21 @@ from lakebed.store.segment_summary import (
 )
 
 
-class TierTotal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TierTotal:
     """The segments and bytes of a log in one tier."""
 
     segments: int
     bytes: int
 
 
-class LogSummary(NamedTuple):
-    """One log."""
+@dataclass(frozen=True, slots=True)
+class LogSummary:
+    """One log. Positions are record ids as numbers."""
 
     name: str
-    oldest: RecordId | None  # the first record; None if the log is empty
-    durable_end: RecordId
+    oldest: int | None  # the first record; None if the log is empty
+    durable_end: int
     coordinator_watermark: int
     writer_epoch: int  # how often it was opened for writing
     segments: tuple[SegmentSummary, ...]
@@ -68,7 +70,7 @@ def summarise_log(store: ReadOnlyStore, name: str) -> LogSummary:
     return LogSummary(
         name=name,
         oldest=_oldest(held),
-        durable_end=end,
+        durable_end=int(end),
         coordinator_watermark=published.coordinator_watermark if published else 0,
         writer_epoch=published.writer_epoch if published else 0,
         segments=(*archived_segments(store.disk, paths), *held),
@@ -84,11 +86,11 @@ def summarise_log(store: ReadOnlyStore, name: str) -> LogSummary:
     )
 
 
-def _oldest(segments: tuple[SegmentSummary, ...]) -> RecordId | None:
+def _oldest(segments: tuple[SegmentSummary, ...]) -> int | None:
     with_records = [segment for segment in segments if segment.records != 0]
     if not with_records:
         return None
-    return RecordId.from_parts(with_records[0].segment_id, SEGMENT_HEADER.size)
+    return int(RecordId.from_parts(with_records[0].segment_id, SEGMENT_HEADER.size))
 
 
 def _total(states: States, tier: int) -> TierTotal:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from lakebed.base.config import Value, field_names
 from lakebed.keratin.config import TopicConfig
 from lakebed.store.read_only_topic import ReadOnlyTopic
 
 
-class PartitionSummary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PartitionSummary:
     """One partition."""
 
     partition: int
@@ -24,7 +25,8 @@ class PartitionSummary(NamedTuple):
         return self.high_watermark - self.start_offset
 
 
-class SettingSummary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SettingSummary:
     """One effective setting of the topic, and whether it is the topic's own."""
 
     name: str
@@ -32,7 +34,8 @@ class SettingSummary(NamedTuple):
     is_own: bool
 
 
-class TopicSummary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TopicSummary:
     """One topic."""
 
     name: str

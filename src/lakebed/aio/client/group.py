@@ -212,13 +212,22 @@ class AsyncGroup:
 
     async def dead_letters(self) -> list[DeadLetter]:
         """Lists the dead letters of this group that were not redriven."""
-        page = await self.dead_letter_page()
-        letters = page.letters
-        while page.next_partition is not None and page.next_offset is not None:
+        return await self.first_dead_letters(None)
+
+    async def first_dead_letters(self, max_messages: int | None) -> list[DeadLetter]:
+        """Lists the oldest dead letters, or all without a limit."""
+        letters: list[DeadLetter] = []
+        partition: int | None = 0
+        offset: int | None = 0
+        while partition is not None and offset is not None:
+            left = LETTERS_MAX if max_messages is None else max_messages - len(letters)
+            if not left:
+                break
             page = await self.dead_letter_page(
-                partition=page.next_partition, offset=page.next_offset
+                max_messages=min(left, LETTERS_MAX), partition=partition, offset=offset
             )
             letters += page.letters
+            partition, offset = page.next_partition, page.next_offset
         return letters
 
     async def dead_letter_page(

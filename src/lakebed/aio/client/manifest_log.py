@@ -24,11 +24,13 @@ from lakebed.base.files import PathLike
 class AsyncManifestLog:
     """For one event loop."""
 
-    def __init__(self, caller: Caller, *, log: str, stream: str, folder: str) -> None:
-        self.log = log
-        self.stream = stream  # 16 hex digits
-        self._folder = folder
-        self._files = ManifestFiles(caller, log)
+    def __init__(self, caller: Caller, found: wire.ManifestFiles) -> None:
+        self.log = found.log
+        self.stream = found.stream or ""  # 16 hex digits
+        self.is_enabled = found.is_enabled
+        self.damage = found.damage
+        self._folder = found.folder
+        self._files = ManifestFiles(caller, found.log)
 
     async def files(self) -> list[ManifestFile]:
         """Lists its current chunks and snapshots."""
@@ -109,4 +111,4 @@ async def find_manifest_log(caller: Caller, name: str) -> AsyncManifestLog | Non
     page = await caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
     if page.stream is None:
         return None
-    return AsyncManifestLog(caller, log=page.log, stream=page.stream, folder=page.folder)
+    return AsyncManifestLog(caller, page)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakebed.aio.client.caller import ANSWER_S, Caller
 from lakebed.aio.client.damage import AsyncDamage
+from lakebed.aio.client.group import AsyncGroup
 from lakebed.aio.client.log import AsyncLog
 from lakebed.aio.client.message_appender import MessageAppender
 from lakebed.aio.client.pins import AsyncPins
@@ -19,13 +20,18 @@ from lakebed.aio.client.topic import AsyncTopic
 from lakebed.aio.client.topics import AsyncTopics
 from lakebed.api import admin, logs
 from lakebed.api import objects as wire_objects
+from lakebed.api import topics as wire_topics
 from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
 from lakebed.client.producer_pool import ProducerPool
 from lakebed.client.retry_schedule import RETRY_S
+from lakebed.store.dead_letters import DeadLetter
 from lakebed.store.read_plan import PlannedRead, WantedRead
 from lakebed.store.store_state import StoreState
+from lakebed.store.summary import LogSummary
+from lakebed.store.topic_summary import TopicSummary
+from lakebed.store.version import StoreVersion
 
 # Imported on first use: a program that uses only topics does not need the object store.
 if TYPE_CHECKING:
@@ -104,6 +110,10 @@ class AsyncStore:
         """Returns the log of that name. `NotFound` if there is none."""
         return AsyncLog(self._caller, await self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
 
+    async def log_summary(self, name: str) -> LogSummary:
+        """What the files of a log report, without reading its sealed records."""
+        return await self._caller.call(logs.LOG_SUMMARY, {"log": name})
+
     async def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
@@ -120,6 +130,10 @@ class AsyncStore:
 
         return await find_manifest_log(self._caller, name)
 
+    async def tier2_of(self, log: str) -> str:
+        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        return (await self._caller.call(logs.LOG_TIER2, {"log": log})).address
+
     async def topic(self, name: str, *, partitions: int | None = None) -> AsyncTopic:
         """Returns the topic of that name, and creates it if there is none, with `partitions`
         partitions or one.
@@ -127,6 +141,16 @@ class AsyncStore:
         `InputError` if it exists with a different number of partitions.
         """
         return await self.topics.ensure(name, partitions=partitions)
+
+    async def topic_summary(self, name: str) -> TopicSummary:
+        """What the files of a topic report; `NotFound` if there is none."""
+        return await self._caller.call(wire_topics.TOPIC_SUMMARY, {"topic": name})
+
+    async def dead_letters(
+        self, topic: str, group: str, *, max_messages: int | None = None
+    ) -> list[DeadLetter]:
+        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        return await AsyncGroup(self._caller, topic, group).first_dead_letters(max_messages)
 
     async def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -152,6 +176,13 @@ class AsyncStore:
 
         body = wire_objects.NewBucket(versioning=versioning)
         info = await self._caller.call(wire_objects.ENSURE_BUCKET, {"bucket": name}, body=body)
+        return AsyncBucket(self._caller, info.name)
+
+    async def open_bucket(self, name: str) -> AsyncBucket:
+        """`NoSuchBucket` if there is none."""
+        from lakebed.aio.client.bucket import AsyncBucket
+
+        info = await self._caller.call(wire_objects.DESCRIBE_BUCKET, {"bucket": name})
         return AsyncBucket(self._caller, info.name)
 
     async def delete_bucket(self, name: str) -> None:
@@ -188,6 +219,17 @@ class AsyncStore:
         from lakebed.aio.client.maintenance import AsyncMaintenance
 
         return AsyncMaintenance(self._caller)
+
+    @property
+    async def version(self) -> StoreVersion:
+        """What `store.json` says."""
+        state = await self.state()
+        return StoreVersion(
+            version=state.store_version,
+            created_ms=state.created_ms,
+            restored_ms=state.restored_ms,
+            program=state.version,
+        )
 
     @property
     async def root(self) -> str:

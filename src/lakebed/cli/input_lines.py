@@ -1,0 +1,123 @@
+"""Reads standard input and files as lines, and records from them: one per line, without newline.
+
+Memory is bounded by the largest record and one read. Available lines are yielded at once, so that a
+slow stream does not wait for a batch to fill. A line that cannot be a record raises an error with
+its number, after the lines before it were yielded.
+"""
+
+from __future__ import annotations
+
+import io
+import select
+import sys
+from collections.abc import Callable, Iterator
+
+from lakebed.base.errors import InputError
+from lakebed.base.files import File
+from lakebed.base.units import MIB
+from lakebed.cli.interrupts import HeldInterrupts
+
+READ_BYTES = 1 * MIB
+_SLICE_S = 0.25
+
+Read = Callable[[int], bytes]
+"""Returns at most that many bytes, at least one, or none at the end."""
+
+
+class BadLine(InputError):
+    """A line or a file that cannot be a record; the ones before it were yielded."""
+
+
+def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iterator[list[bytes]]:
+    """Yields batches of records, none empty; errors name the `source` of the lines."""
+    place = f"{source}: line" if source else "line"
+    number = 0  # of lines yielded
+    for lines in cut_lines(read, line_bytes_max=record_bytes_max):
+        good = _good_count(lines, record_bytes_max)
+        if good:
+            yield lines[:good]
+        number += good
+        if good < len(lines):
+            raise _refusal(f"{place} {number + 1}", len(lines[good]), record_bytes_max)
+
+
+def cut_lines(read: Read, *, line_bytes_max: int) -> Iterator[list[bytes]]:
+    """Yields lines without newlines; a line that is too long is yielded incomplete, as the last."""
+    rest: list[bytes] = []  # of a line whose end has not been read
+    rest_bytes = 0
+    while chunk := read(READ_BYTES):
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        rest_bytes += len(first)
+        if others:
+            yield [b"".join(rest), *others[:-1]]
+            rest, rest_bytes = [others[-1]], len(others[-1])
+        if rest_bytes > line_bytes_max:
+            break
+    if rest_bytes:
+        yield [b"".join(rest)]
+
+
+def whole_file(file: File, *, record_bytes_max: int) -> bytes:
+    """Reads a whole file as one record."""
+    size = file.size()
+    if not 0 < size <= record_bytes_max:
+        raise _refusal(f"{file.path}: the file", size, record_bytes_max)
+    return file.pread(0, size)
+
+
+def reads_of(file: File) -> Read:
+    """Returns a function that reads a file from its start."""
+    offset = 0
+
+    def read(length: int) -> bytes:
+        nonlocal offset
+        data = file.pread(offset, length)
+        offset += len(data)
+        return data
+
+    return read
+
+
+def standard_input(interrupts: HeldInterrupts) -> Read:
+    """Returns a function that reads available bytes and waits only if there are none.
+
+    An interrupt ends the wait. If standard input is closed, it reads nothing.
+    """
+    if sys.stdin is None:
+        return io.BytesIO().read
+    stream = sys.stdin.buffer
+    if not isinstance(stream, io.BufferedReader):
+        return stream.read
+
+    def read(length: int) -> bytes:
+        with interrupts.let_through():
+            _wait_for(stream)
+            return stream.read1(length)
+
+    return read
+
+
+def _wait_for(stream: io.BufferedReader) -> None:
+    """Waits for input. It wakes regularly, because a signal that arrives just before the thread
+    blocks is handled only when it wakes."""
+    try:
+        descriptor = stream.fileno()
+    except io.UnsupportedOperation:
+        return
+    while not select.select([descriptor], [], [], _SLICE_S)[0]:
+        pass
+
+
+def _good_count(lines: list[bytes], record_bytes_max: int) -> int:
+    """The number of lines before the first that cannot be a record."""
+    for index, line in enumerate(lines):
+        if not 0 < len(line) <= record_bytes_max:
+            return index
+    return len(lines)
+
+
+def _refusal(what: str, size: int, record_bytes_max: int) -> BadLine:
+    if not size:
+        return BadLine(f"{what} is empty: a record has at least one byte")
+    return BadLine(f"{what} is longer than the maximum record of {record_bytes_max} bytes")

@@ -1,0 +1,102 @@
+"""Opens the store of a command, and advises on errors of Tier 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.invocation import Invocation
+
+# The engines are imported by the commands: the help needs none of them.
+if TYPE_CHECKING:
+    from lakebed.api.read_surface import ReadableStore
+    from lakebed.api.surface import Store
+    from lakebed.store.read_only import ReadOnlyStore
+
+DAMAGED_EXIT_CODE = 65
+
+LogName = Annotated[str, typer.Argument(metavar="LOG", help="The log's name.")]
+
+
+def open_to_read(run: Invocation) -> AbstractContextManager[ReadableStore]:
+    return run.place.reading()
+
+
+def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
+    """Opens the files of a store for a command or option that reads them.
+
+    `Usage` if the store is at a URL.
+    """
+    from lakebed.store.read_only import ReadOnlyStore
+
+    return ReadOnlyStore(run.local_root(what).require())
+
+
+@contextmanager
+def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Store]:
+    """Opens the store for writing if the log exists or may be created; else touches nothing."""
+    from lakebed.aof.paths import check_log_name
+
+    check_log_name(log)
+    if not create:
+        with open_to_read(run) as reading:
+            require_log(reading, log)
+    with run.place.writing(create=create) as store:
+        yield store
+
+
+def require_log(store: ReadableStore, log: str) -> None:
+    """`NotFound` if there is no such log."""
+    from lakebed.aof.paths import check_log_name
+    from lakebed.base.errors import NotFound
+
+    check_log_name(log)
+    if log not in store.logs():
+        raise NotFound(f"{store.root}: there is no log {log}")
+
+
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """Silences a logger whose messages are part of the command's result."""
+    import logging
+
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def reaching_tier2(log: str) -> Iterator[None]:
+    """Adds advice to errors of Tier 2, and silences the log of its retries."""
+    from lakebed.aof.tiers.errors import Tier2Error
+
+    with quiet("lakebed.aof.tiers"):
+        try:
+            yield
+        except Tier2Error as error:
+            raise advised(error, log) from error
+
+
+def advised(error: Exception, log: str) -> Exception:
+    """Returns the error with advice, if there is any."""
+    from lakebed.aof.tiers.errors import Missing, Tier2Error, Unauthorised
+
+    if not isinstance(error, Tier2Error):
+        return error
+    if isinstance(error, Unauthorised):
+        advice = (
+            "Tier 2 refuses access: fix the credentials ([aof_tier2], AWS_…) or the permissions "
+            f"of its folder, then run lakebed aof retry-upload {log}"
+        )
+    elif isinstance(error, Missing):
+        advice = f"Tier 2 has no such object: run lakebed aof repair {log} --tier2"
+    else:
+        advice = "Tier 2 cannot be reached: check url and endpoint of [aof_tier2], and try again"
+    return type(error)(f"{error}; {advice}")

@@ -1,0 +1,85 @@
+"""Verification of a store that is only read: it takes no lock, changes nothing, and works while
+another process writes.
+
+    ReadOnlyStore(root).maintenance.verify_log("orders", tier2=True)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakebed.base.errors import InputError
+from lakebed.base.progress import Progress, no_progress
+
+# Imported by the methods: most programs do none of this.
+if TYPE_CHECKING:
+    from lakebed.seglake.verification_report import Report as LakeReport
+    from lakebed.store.log_check import LogReport
+    from lakebed.store.manifest_verification import ManifestReport
+    from lakebed.store.read_only import ReadOnlyStore
+    from lakebed.store.store_check import StoreReport
+    from lakebed.store.topic_verification import TopicReport
+
+
+class Checks:
+    """Thread-safe. See `lakebed.api.read_surface.Verification`."""
+
+    def __init__(self, store: ReadOnlyStore) -> None:
+        self._store = store
+
+    def verify_log(
+        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
+    ) -> LogReport:
+        """Read all of a log, with `tier2` its objects as well."""
+        from lakebed.store.log_check import check_log
+
+        return check_log(self._store, log, tier2=tier2, progress=progress)
+
+    def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
+        """Read the manifest log of a log and compare it with the segments and their copies."""
+        from lakebed.store.manifest_logs import find_manifest_log
+        from lakebed.store.manifest_verification import verify_manifest_log
+        from lakebed.store.tier_verification import check_copies
+
+        store = self._store
+        manifest = find_manifest_log(store.disk, store.root, log)
+        report = verify_manifest_log(manifest, runner=store.runner, progress=progress)
+        copies = check_copies(store, manifest, progress=progress)
+        report.warm_file_count, report.object_count = copies.warm_files, copies.objects
+        report.uploaded_chunk_count = copies.chunks
+        report.problems += copies.problems
+        report.notes += copies.notes
+        report.unreached = copies.unreached
+        return report
+
+    def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport:
+        from lakebed.store.topic_verification import verify_topic, with_recorded
+
+        store = self._store
+        report = verify_topic(store.disk, store.root, topic, runner=store.runner, progress=progress)
+        return with_recorded(report, store.damage.ledger(), topic)
+
+    def verify_objects(
+        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
+    ) -> LakeReport:
+        """Read all objects, or those of a bucket whose keys begin with `prefix`.
+
+        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
+        """
+        from lakebed.seglake.lake_check import verify
+
+        if prefix and bucket is None:
+            raise InputError("a prefix needs the bucket it is in")
+        return verify(
+            self._store.lake,
+            runner=self._store.runner,
+            bucket=bucket,
+            prefix=prefix,
+            progress=lambda report: progress(report.bytes, 0),
+        )
+
+    def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
+        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+        from lakebed.store.store_check import verify_store
+
+        return verify_store(self._store, tier2=tier2, progress=progress)
