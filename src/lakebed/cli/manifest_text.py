@@ -44,7 +44,7 @@ _HEX_BYTES_MAX = 32
 _REASONS = {
     ReasonCode.TRANSIENT: "a passing error, it is tried again",
     ReasonCode.CODEC: "the segment is damaged",
-    ReasonCode.UNAUTHORISED: "not authorised, somebody must act",
+    ReasonCode.UNAUTHORISED: "not authorised: fix the credentials",
     ReasonCode.UNAVAILABLE: "bucket or network not available",
     ReasonCode.MISSING: "the object is not there, it must be repaired",
 }

@@ -154,7 +154,7 @@ class Root:
 
         A program that closed the store has removed its socket: then it is opened here, unless yet
         another program has it open. One that was killed has left its socket: the store is left to
-        whoever starts that program again, and if that does not happen the error is raised.
+        until that program is started again; if it is not, the error is raised.
         """
         from lakebed.base.errors import Locked
         from lakebed.host.local_server import SOCKET_NAME
