@@ -113,13 +113,13 @@ def test_what_uses_no_store_takes_no_url(command: str, bare: Run) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("http://127.0.0.1:{port}/store", "nothing behind it"),
-        ("http://127.0.0.1:{port}?x=1", "nothing behind it"),
+        ("http://127.0.0.1:{port}/store", "must end after its host"),
+        ("http://127.0.0.1:{port}?x=1", "must end after its host"),
         ("http://127.0.0.1:port", "host or port is wrong"),
-        ("http://", "has a host"),
-        ("ftp://127.0.0.1", "begins with http:// or https://"),
-        ("s3://bucket/store", "begins with http:// or https://"),
-        ("http://key@127.0.0.1:{port}", "one of both is missing"),
+        ("http://", "must end after its host"),
+        ("ftp://127.0.0.1", "must begin with http:// or https://"),
+        ("s3://bucket/store", "must begin with http:// or https://"),
+        ("http://key@127.0.0.1:{port}", "one of the two is missing"),
     ],
 )
 def test_a_url_that_is_none_is_refused(url: str, problem: str, node: Endpoint, bare: Run) -> None:
@@ -150,7 +150,7 @@ def test_without_a_key_the_advice_is_how_to_set_one(
     for name in ("LAKEBED_ACCESS_KEY", "LAKEBED_SECRET_KEY"):
         monkeypatch.delenv(name, raising=False)
     line = bare(node.http_url, "topic", "list").error_line()
-    assert line.startswith(f"{node.http_url}: an access key is needed; set LAKEBED_ACCESS_KEY")
+    assert line.startswith(f"{node.http_url}: an access key is required; set LAKEBED_ACCESS_KEY")
 
 
 @pytest.mark.usefixtures("secrets")
@@ -170,14 +170,14 @@ def test_a_port_where_nobody_listens_is_one_line(command: str, bare: Run) -> Non
 def test_a_host_that_does_not_exist_is_one_line(bare: Run) -> None:
     done = bare("http://nobody.invalid:9001", "topic", "list")
     assert done.exit_code == 75
-    assert done.error_line().startswith("nobody.invalid:9001: no such host")
+    assert done.error_line().startswith("nobody.invalid:9001: the host name cannot be resolved")
 
 
 @pytest.mark.usefixtures("secrets")
 def test_tls_to_a_port_without_it_is_one_line(node: Endpoint, bare: Run) -> None:
     done = bare(node.http_url.replace("http://", "https://"), "topic", "list")
     assert done.exit_code == 75
-    assert "no TLS connection" in done.error_line()
+    assert "the TLS handshake failed" in done.error_line()
 
 
 @pytest.mark.usefixtures("secrets")
@@ -189,17 +189,18 @@ def test_a_certificate_is_trusted_by_its_authority_alone(tmp_path: Path, bare: R
         done = bare(url, "topic", "list")
         assert (done.exit_code, done.out) == (75, b"")
         line = done.error_line()
-        assert "its certificate is not trusted" in line
+        assert "the server's certificate is not trusted" in line
         assert line.endswith("give the certificates to trust with --ca-file")
         trusted = str(tmp_path / "cert.pem")
         assert bare(url, "--ca-file", trusted, "topic", "list").exit_code == 0
         assert bare(url, "topic", "list", "--ca-file", trusted).exit_code == 0
         missing = bare(url, "--ca-file", str(tmp_path / "no.pem"), "topic", "list")
         assert missing.exit_code == 64
-        assert "no.pem: no certificates" in missing.error_line()
+        assert "no.pem: cannot load certificates" in missing.error_line()
 
 
 def test_a_folder_takes_no_certificates(tmp_path: Path, bare: Run) -> None:
     done = bare(str(tmp_path), "--ca-file", "cert.pem", "topic", "list")
     assert done.exit_code == 64
-    assert done.error_line() == "--ca-file is for https:// URLs, and the root is a folder"
+    assert done.error_line().startswith("--ca-file is for https:// URLs, and ")
+    assert done.error_line().endswith(" is a folder")

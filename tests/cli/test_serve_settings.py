@@ -59,7 +59,7 @@ def test_every_setting_of_a_node_can_be_an_option(lakebed: Lakebed) -> None:
         defaults.s3_host,
         f"{defaults.drain_s:g}",
     ):
-        assert f", {default}" in shown, default
+        assert f"Default: {default}" in shown, default
 
 
 def test_a_dry_run_tells_what_counts_and_who_said_so(lakebed: Lakebed, root: Path) -> None:

@@ -182,7 +182,7 @@ def test_what_does_not_end_is_cut_after_the_limit_or_by_a_second_signal(
             until(lambda: "draining" in log.read_text())
             endpoint.signal(signal.SIGTERM)
         assert endpoint.wait() == 0
-        assert log.read_text().endswith("lakebed: some requests were cut off\n")
+        assert log.read_text().endswith("lakebed: some requests were aborted\n")
         with pytest.raises((OSError, HTTPException)):
             connection.getresponse()
         connection.close()

@@ -91,8 +91,8 @@ MISTAKES = [
         66,
         "partition 7 does not exist (it has 1)",
     ),
-    (["replay", "orders", "orders", "--from-offset", "x"], 64, "expected OFFSET"),
-    (["replay", "orders", "orders", "--from-time", "noon"], 64, "not a time: 'noon'"),
+    (["replay", "orders", "orders", "--from-offset", "x"], 64, "write it as OFFSET"),
+    (["replay", "orders", "orders", "--from-time", "noon"], 64, "'noon' is not a time"),
     (["replay", "orders", "orders", "--partitions", "2"], 64, "for a topic that is created"),
     (
         ["replay", "orders", "orders", "--conf", "x=y"],

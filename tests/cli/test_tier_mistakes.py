@@ -229,7 +229,7 @@ def test_a_refusal_waits_for_an_operator(
     assert line.endswith("then run lakebed aof retry-upload orders")
     assert "hush" not in line
     lines = run("aof", "tiers", "orders").lines()
-    assert any("upload: not authorised, somebody must act" in text for text in lines)
+    assert any("upload: not authorised: fix the credentials" in text for text in lines)
     assert lines[-1] == "after fixing the credentials, run lakebed aof retry-upload orders"
     (first, *_) = run("aof", "tiers", "orders", as_json=True).document()["segments"]
     assert [one["reason_code"] for one in first["failures"]] == [2]

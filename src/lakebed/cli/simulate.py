@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakebed.simulator.plan import Plan
     from lakebed.simulator.run import RunResult
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 BROKEN_EXIT_CODE = 1
 _SHRINK_S = 60.0
@@ -29,9 +29,12 @@ _TRACE_LINES = 25
 def simulate(
     context: typer.Context,
     seed: Annotated[
-        int, typer.Option(min=0, help="The first seed. The same seed gives the same run.")
+        int,
+        typer.Option(metavar="N", min=0, help="The first seed. The same seed gives the same run."),
     ] = 1,
-    steps: Annotated[int, typer.Option(min=1, help="The number of steps of each run.")] = 1000,
+    steps: Annotated[
+        int, typer.Option(metavar="M", min=1, help="The number of steps of each run.")
+    ] = 1000,
     minutes: Annotated[
         float | None,
         typer.Option(metavar="T", min=0.0, help="Run consecutive seeds for this many minutes."),
@@ -48,10 +51,11 @@ def simulate(
         Path, typer.Option(metavar="DIR", help="The folder for the steps of a failure.")
     ] = Path(),
     shrink: Annotated[
-        bool, typer.Option("--shrink/--no-shrink", help="Reduce the steps of a failure.")
+        bool,
+        typer.Option("--shrink/--no-shrink", metavar="", help="Reduce the steps of a failure."),
     ] = True,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Print what happens, step by step.")
+        bool, typer.Option("--trace", metavar="", help="Print what happens, step by step.")
     ] = False,
 ) -> None:
     """Run a store on a simulated machine that crashes, fills up and fails, and check every promise.
