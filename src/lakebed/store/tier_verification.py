@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lakebed.aof.identity import load_identity
 from lakebed.aof.inspection import Verdict
 from lakebed.aof.manifest.state import Pending, SegmentState
 from lakebed.aof.paths import LogPaths
@@ -181,6 +182,10 @@ class Copies:
         return self._warm.get(state.segment_id, self._paths.warm)
 
     def _is_still_named(self, state: SegmentState, tier: int) -> bool:
+        """Returns whether the log should have the copy. A manifest log that is switched off does
+        not know what retention removed; then every segment has a local file."""
+        if not load_identity(self._disk, self._paths).manifest_log:
+            return False
         newer = recorded_states(self._disk, self._paths).get(state.segment_id)
         if newer is None or newer.key != state.key:
             return False
