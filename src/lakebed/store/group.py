@@ -155,7 +155,7 @@ class Group:
         failure is logged; it is raised only if no partition has messages.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
-            raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
+            raise InputError(f"wait_s = {wait_s}: must be from 0 to {WAIT_S_MAX}")
         clock = self._runner.clock
         until_ns = clock.monotonic_ns() + round(wait_s * NS_PER_S)
         while True:
