@@ -97,7 +97,10 @@ def test_a_store_that_was_not_reached_is_told() -> None:
         ({"skipped": [{"segment_id": 1}]}, "the report of kind Skipped has no field why"),
         ({"skipped": [{"segment_id": "1", "why": ""}]}, "Skipped.segment_id: expected int"),
         ({"skipped": [{"segment_id": True, "why": ""}]}, "Skipped.segment_id: expected int"),
-        ({"repaired": [{"segment_id": 1, "key": "", "outcome": "fine"}]}, "must be of type RepairOutcome"),
+        (
+            {"repaired": [{"segment_id": 1, "key": "", "outcome": "fine"}]},
+            "must be of type RepairOutcome",
+        ),
         ({"stopped_by": "an error"}, "expected a problem"),
     ],
 )
