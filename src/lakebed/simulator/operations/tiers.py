@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from lakebed.aof.damage import SkippedRange
 from lakebed.aof.log import Aof
 from lakebed.aof.reader import LogReader
 from lakebed.base.errors import LakebedError, NotFound
@@ -38,17 +39,27 @@ def _read_archive(context: Context, step: Step) -> Answer:
 
 
 def read_archive(context: Context, name: str) -> Answer:
-    """What retention moved there is as it was, and all of it is there."""
+    """What retention moved there is as it was, and all of it is there.
+
+    While the settings kept no archive, retention may have left gaps, and only these may be skipped.
+    """
     what = f"read the archive of log {name}"
     _, model = logs.open_log(context, name)
+    skipped: list[SkippedRange] = []
     with context.machine.read_only() as store:
         try:
             with LogReader(store.archived_log(name)) as reader:
-                seen = [logs.seen_of(record) for record in reader.read()]
+                records = reader.read(
+                    skip_damage=model.unarchived_first > 0,
+                    on_skipped=skipped.append,
+                )
+                seen = [logs.seen_of(record) for record in records]
         except NotFound:
             return Answer(Outcome.NOTHING, f"{what}: there is none")
         except LakebedError as error:
             return context.refused(error, what, is_damaged=bool(model.damaged))
+    if damage := [skip.error for skip in skipped if skip.end > 0]:
+        context.refused(damage[0], what, is_damaged=bool(model.damaged))
     model.read(seen, is_partial=True, has_gaps=True)
     ids = {record.record_id for record in seen}
     lost = [
