@@ -165,7 +165,7 @@ def test_an_unknown_compression_is_refused_by_name(code: int) -> None:
     ],
 )
 def test_counts_that_disagree_are_corrupt(fields: dict[str, Any]) -> None:
-    with pytest.raises(Corrupt, match="counts of a record batch disagree"):
+    with pytest.raises(Corrupt, match="message count of a record batch does not match its offsets"):
         check(changed(mixed(), **fields))
 
 
@@ -206,9 +206,9 @@ def test_an_empty_batch_of_any_compression_is_read_if_asked_for(compression: Com
         (record() + record(), "offsets in a batch do not rise"),
         (record() + record(offset_delta=2), "offsets in a batch do not rise"),
         (record() + record(offset_delta=1) + b"\0", "bytes after the last record"),
-        (record(value=b"v") + record(offset_delta=1)[:-1], "end too early"),
+        (record(value=b"v") + record(offset_delta=1)[:-1], "the records of a batch are cut short"),
         (record() + record(offset_delta=1, value_length=3), "a length in a batch is wrong"),
-        (record() + b"\xff" * 9, "a number in a batch is too long"),
+        (record() + b"\xff" * 9, "a variable-length number in a batch is too long"),
         (record() + record(offset_delta=1, timestamp_delta=(1 << 63) - 1), "out of range"),
     ],
 )

@@ -16,7 +16,7 @@ from lakebed.keratin.view import PartitionSegment
 class PartitionState:
     """The segments and the durable end of a partition.
 
-    The mutex guards everything. Only the writer changes it; any thread may read it.
+    The mutex guards all fields. Only the writer changes them; any thread may read them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class PartitionState:
         self._notify(moved)
 
     def begin(self, active: ActiveSegment, sealed: PartitionSegment) -> None:
-        """Adds the sealed segment, and makes `active` the active one."""
+        """Adds `sealed` to the sealed segments, and makes `active` the active segment."""
         with self._mutex:
             self._sealed = (*self._sealed, sealed)
             self._active = active
