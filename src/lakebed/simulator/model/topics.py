@@ -238,6 +238,8 @@ class TopicModel:
     partitions: list[PartitionModel]
     rule: TopicRule = field(default_factory=TopicRule)  # what was ever allowed
     is_damaged: bool = False
+    former_letters: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    """Groups that were deleted, with their dead letters as partition and offset."""
 
     @property
     def is_kept_whole(self) -> bool:

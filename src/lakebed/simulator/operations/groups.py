@@ -55,11 +55,16 @@ def open_named(
     model = context.model.groups.get(key)
     if model is not None and model.maybe_deleted:
         model = _found_again(group, model)
+        if model is None:
+            forget(context, key)
     if model is None:
         parts = [
             GroupPartitionModel(f"group {name} of {part.name}") for part in topic_model.partitions
         ]
-        model = context.model.groups[key] = GroupModel(topic_name, name, parts)
+        former = topic_model.former_letters.get(name)
+        model = context.model.groups[key] = GroupModel(
+            topic_name, name, parts, letters=set(former or ()), is_recreated=former is not None
+        )
     if context.handles.get(("group", *key)) is not group:
         context.handles["group", *key] = group
         config = configs_of(context.machine.settings).group
@@ -534,7 +539,7 @@ def _delete(context: Context, step: Step) -> Answer:
                 Promise.KEPT,
                 f"{what}: it is gone",
             )
-        context.model.groups.pop(key, None)
+        forget(context, key)
         return Answer(Outcome.NOTHING, f"{what}: there is none")
     except LakebedError as error:
         if known is not None:
@@ -545,8 +550,16 @@ def _delete(context: Context, step: Step) -> Answer:
             known.maybe_deleted = True
         raise
     if context.model.groups.get(key) is known:
-        context.model.groups.pop(key, None)
+        forget(context, key)
     return Answer(Outcome.OK, what)
+
+
+def forget(context: Context, key: tuple[str, str]) -> None:
+    """Records that a group was deleted. Its dead letters stay, for a new group of that name."""
+    model = context.model.groups.pop(key, None)
+    topic_model = context.model.topics.get(key[0])
+    if topic_model is not None:
+        topic_model.former_letters[key[1]] = set() if model is None else set(model.letters)
 
 
 def _dead_letters(context: Context, step: Step) -> Answer:
@@ -589,6 +602,7 @@ def look_at_letters(
         require(same, Promise.DEAD_LETTERS, wrong)
         wrong = f"{what}: {letter.partition}/{letter.offset} is one, and was acked"
         may = letter.offset not in part.acked_in_force or part.has_started_over
+        may = may or model.is_recreated  # the letter may be the former group's
         may = may or (letter.partition, letter.offset) in model.letters
         require(may, Promise.HOLDER, wrong)
         part.buried.add(letter.offset)
