@@ -67,7 +67,7 @@ class TopicConfig:
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
     """How often the manifest is written while messages arrive."""
     checkpoint_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=2 * GIB)
-    """Approximate bytes of the active segment that are read when a partition is opened."""
+    """About how many bytes of the active segment are read when a partition is opened."""
     zero_fill: bool = True
     """Write zeros ahead of the end of a busy partition, which makes its syncs faster."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)

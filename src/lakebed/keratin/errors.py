@@ -37,7 +37,7 @@ class ProducerFenced(InputError):
 
 
 class OutOfOrderSequence(InputError):
-    """The log lacks messages that the producer sent before these, according to the sequences."""
+    """The sequence is not the next one: the log lacks earlier messages of this producer."""
 
 
 class CodecMissing(LakebedError):

@@ -32,7 +32,7 @@ class GroupConfig:
     key_window_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
     """Maximum number of unsettled messages whose keys are tracked for `per_key_order`."""
     compaction_bytes: int = bounded(4 * MIB, minimum=KIB, maximum=GIB)
-    """Delta log size at which it is folded into a new snapshot, unless the snapshot is larger."""
+    """Size at which a delta log is folded into a new snapshot, unless its snapshot is larger."""
     compaction_events: int = bounded(50_000, minimum=1, maximum=10_000_000)
     """Number of events at which a delta log is folded, unless its snapshot is larger."""
     reserve_bytes: int = bounded(0, minimum=0, maximum=TIB)

@@ -66,7 +66,7 @@ class DeadlineHint(NamedTuple):
 
 
 class Section(NamedTuple):
-    """Precedes the acked ranges, and again the message states, of a snapshot."""
+    """The header of a section of a snapshot: its acked ranges, or its message states."""
 
     entry_count: u32
     last_epoch: u32  # before message states: no later epoch was used; before ranges: zero
@@ -158,7 +158,9 @@ class Delay(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """Event 17, `DeadLetter`: a message was settled after it was moved to the dead-letter topic."""
+    """Event 17, `DeadLetter`: a message was settled after it was copied to the dead-letter
+    topic.
+    """
 
     offset: u64
 
