@@ -63,9 +63,7 @@ def compact(
 
 
 def _note(disk: Disk, info: PartitionSegment, survivors: Survivors) -> int:
-    """Passes every record of the segment to `survivors`, and returns the segment's largest
-    timestamp.
-    """
+    """Passes every record of a segment to `survivors`; returns the largest timestamp."""
     newest_ms = 0
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
     try:

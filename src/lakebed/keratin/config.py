@@ -65,7 +65,7 @@ class TopicConfig:
     sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)
     """With `after_write`: the time after which written messages are synced."""
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
-    """How often the manifest is written while messages arrive."""
+    """Time between two writes of the manifest while messages arrive."""
     checkpoint_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=2 * GIB)
     """About how many bytes of the active segment are read when a partition is opened."""
     zero_fill: bool = True

@@ -122,9 +122,7 @@ class Filler:
         return self._failure
 
     def check(self) -> None:
-        """Raises `Poisoned` if a sync of the filler failed, because the file cannot be trusted
-        then.
-        """
+        """Raises `Poisoned` if a sync of the filler failed: the file cannot be trusted then."""
         if self._failure is not None:
             raise Poisoned("sync", self._paths.folder, why=str(self._failure))
 

@@ -40,7 +40,7 @@ _START = re.compile(
 
 PROBLEMS = {
     Stop.END: "zeros where a record should be",
-    Stop.CUT: "a record is longer than the rest of the file",
+    Stop.CUT: "a record is cut short by the end of the file",
     Stop.BAD_HEADER: "these bytes are not a record",
     Stop.BAD_CHECKSUM: "a record has a wrong checksum",
 }

@@ -31,7 +31,7 @@ MANIFEST_BYTES_MAX = 256 * MIB
 
 
 class PartitionManifest(NamedTuple):
-    """The contents of a manifest."""
+    """The decoded contents of `manifest.bin`."""
 
     created_ms: int
     segment_bytes_max: int

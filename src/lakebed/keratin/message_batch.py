@@ -69,9 +69,7 @@ class MessageBatch(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """The size of all keys, values and headers in bytes, as stored in the log or the batch
-        record.
-        """
+        """The size in bytes of all keys, values and headers, as they are stored."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Message]: ...
@@ -89,9 +87,9 @@ class MessageBatch(ABC):
 
     @abstractmethod
     def part(self, first: int, last: int) -> MessageBatch:
-        """Returns the messages with indexes `[first, last)`, of which there must be at least one.
+        """Returns the messages with indexes `[first, last)`, without copying.
 
-        Nothing is copied.
+        The range must not be empty.
         """
 
 

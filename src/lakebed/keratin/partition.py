@@ -320,7 +320,7 @@ class Partition:
             self._damage.record(*losses)
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        """See `PartitionView`."""
+        """Returns the losses that no operator has acknowledged, sorted by first offset."""
         if self._damage is None:
             return ()
         return self._damage.ledger().lost_offsets(self.paths.topic, self.number)
@@ -347,9 +347,7 @@ class Partition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Yields the messages from `offset` on; stops after `max_bytes` or `max_messages`, if
-        given.
-        """
+        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given."""
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(

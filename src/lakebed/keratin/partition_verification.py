@@ -46,7 +46,7 @@ class SegmentVerification:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Observations that are not problems."""
+        """Observations about the segment that are not problems, such as unknown flags."""
         count = self.inspection.unknown_flags_count if self.inspection else 0
         return (f"{self.path}: {count} records with unknown flags",) if count else ()
 

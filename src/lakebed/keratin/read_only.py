@@ -109,11 +109,14 @@ class ReadOnlyPartition:
         return self._listing().high_watermark
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """See `PartitionView`. Waits by polling."""
+        """Waits, by polling, until the high watermark is greater than `offset`."""
         return poll_until(self._runner, lambda: self.high_watermark() > offset, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `PartitionView`. A task of the runner polls while there are subscribers."""
+        """Calls `callback` whenever the high watermark moves; see `PartitionView`.
+
+        A task of the runner polls while there are subscribers.
+        """
         self._check_open()
         return self._poll.subscribe(callback)
 
@@ -122,9 +125,7 @@ class ReadOnlyPartition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Yields the messages from `offset` on; stops after `max_bytes` or `max_messages`, if
-        given.
-        """
+        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given."""
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(

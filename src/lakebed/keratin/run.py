@@ -100,9 +100,9 @@ class Run(NamedTuple):
         return self.buffer[self.positions[0] : self._end_in_buffer()]
 
     def part(self, first: int, last: int) -> Run:
-        """Returns the records with indexes `[first, last)`, of which there must be at least one.
+        """Returns the records with indexes `[first, last)`, without copying.
 
-        Nothing is copied.
+        The range must not be empty.
         """
         assert 0 <= first < last <= self.record_count, "a part of a run must not be empty"
         if last - first == self.record_count:

@@ -1,6 +1,4 @@
-"""The three files of the active segment, `.log`, `.idx` and `.tidx`: creates, extends and seals
-them.
-"""
+"""Creates, extends and seals the three files of the active segment: `.log`, `.idx` and `.tidx`."""
 
 from __future__ import annotations
 

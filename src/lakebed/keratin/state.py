@@ -54,7 +54,7 @@ class PartitionState:
         return self._start_offset
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """See `PartitionView`."""
+        """Returns the segments, oldest first; the last one is active. See `PartitionView`."""
         with self._mutex:
             active = PartitionSegment(
                 base_offset=self._active.base_offset,
@@ -85,7 +85,7 @@ class PartitionState:
             self._start_offset = start_offset
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """See `PartitionView`."""
+        """Waits until the high watermark is greater than `offset`; see `PartitionView`."""
         clock = self._runner.clock
         deadline_ns = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
         while True:
@@ -103,7 +103,7 @@ class PartitionState:
             moved.wait(left)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `PartitionView`."""
+        """Calls `callback` whenever the high watermark moves; see `PartitionView`."""
         return self._listeners.add(callback)
 
     def close(self) -> None:

@@ -110,9 +110,7 @@ class Walk:
         )
 
     def _find(self) -> PartitionSegment | None:
-        """Returns the segment in which the walk continues, or None if the walk is past the last
-        one.
-        """
+        """Returns the segment in which the walk continues, or None after the last segment."""
         index = bisect_right(self._segments, self._next, key=lambda info: info.next_offset)
         return self._segments[index] if index < len(self._segments) else None
 

@@ -49,9 +49,7 @@ _CHECKPOINT_SHARE = 4  # the log grows by this multiple of a checkpoint's size b
 
 
 class WriterCallbacks(NamedTuple):
-    """Functions that the writer calls on certain events. They must do no more than wake other
-    tasks.
-    """
+    """Functions that the writer calls on certain events. They may only wake other tasks."""
 
     on_sealed: Callable[[], None]  # a segment was sealed
     on_upkeep: Callable[[], None]  # there is work for the upkeep
@@ -127,7 +125,7 @@ class PartitionWriter:
         self._filler.begin(base_offset=self._active.base_offset, end=self._active.end)
 
     def commit(self, items: Sequence[Work]) -> Sequence[object]:
-        """See `Sink`."""
+        """Runs queued appends and changes in order; returns one answer per item. See `Sink`."""
         answers: list[object] = []
         appends: list[Append] = []
         for item in items:

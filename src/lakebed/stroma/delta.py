@@ -41,7 +41,7 @@ from lakebed.stroma.format import (
 
 
 class Verdict(Enum):
-    """The condition of a delta log."""
+    """Whether a delta log is whole, torn or corrupt."""
 
     WHOLE = "whole"
     TORN = "torn"

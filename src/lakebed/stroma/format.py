@@ -158,9 +158,7 @@ class Delay(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """Event 17, `DeadLetter`: a message was settled after it was copied to the dead-letter
-    topic.
-    """
+    """Event 17, `DeadLetter`: a message was copied to the dead-letter topic, and settled."""
 
     offset: u64
 

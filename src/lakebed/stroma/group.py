@@ -233,9 +233,7 @@ class PartitionGroup:
         self._settle(ranges, partial(settlement_transitions.dead_letter, epoch=epoch))
 
     def leases(self, *, max_leases: int, offset: int = 0) -> list[HeldRange]:
-        """Returns up to `max_leases` current leases, in the order of their offsets from `offset`
-        on.
-        """
+        """Returns up to `max_leases` current leases, by offset, from `offset` on."""
         with self._mutex:
             self._check_open()
             now_ms = self._expire()

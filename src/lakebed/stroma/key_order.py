@@ -19,7 +19,7 @@ QUEUE_MAX = 1000
 
 
 class KeyOrder:
-    """The queues of all keys. Not thread-safe."""
+    """The queues of unsettled messages, one queue per key. Not thread-safe."""
 
     def __init__(self, *, queue_max: int = QUEUE_MAX) -> None:
         self.end = 0  # every unsettled message before it was scanned
@@ -49,7 +49,7 @@ class KeyOrder:
     ) -> bool:
         """Adds a message to the queue of its key; returns False if it is parked instead.
 
-        Adding a message twice has no effect.
+        With `must_queue`, the message is never parked. Adding a message twice has no effect.
         """
         if offset in self._keys:
             return True

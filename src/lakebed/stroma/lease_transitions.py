@@ -376,7 +376,7 @@ def _is_open(run: Run[MessageStatus]) -> bool:
 def _add_keys(
     state: GroupState, keys: KeyOrder, span: tuple[int, int], facts: Sequence[Fact]
 ) -> list[int]:
-    """Adds the keys of a span's messages to the key order; returns the offsets it parked."""
+    """Adds the keys of a span's messages to the key order; returns the parked offsets."""
     start, end = span
     keyed = [fact for fact in facts if fact.is_deliverable and fact.key is not None]
     parked_keys = keys.take_parked(start, end)

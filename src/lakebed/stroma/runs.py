@@ -72,9 +72,7 @@ class Runs(Generic[Value]):
         return next(iter(self), None)
 
     def buckets(self) -> Iterator[Iterator[Run[Value]]]:
-        """Yields an iterator over the runs of each bucket. This is the fastest way to visit all
-        runs.
-        """
+        """Yields an iterator over the runs of each bucket: the fastest way to visit all runs."""
         for number in range(len(self._firsts)):
             starts, values = self._bucket(number)
             yield zip(starts, [*starts[1:], self._end_of(number)], values, strict=True)

@@ -82,10 +82,10 @@ def extend(
 def _held(
     state: GroupState, ranges: Ranges, *, epoch: int, may_be_settled: bool = False
 ) -> Sequence[Run[MessageStatus]]:
-    """Returns the runs of messages in `ranges`, all of which must be leased under `epoch`.
+    """Returns the runs of `ranges`, after verifying that they are leased under `epoch`.
 
-    Raises `StaleLease` if a message is not leased under `epoch`. With `may_be_settled`, skips
-    settled messages instead.
+    Raises `StaleLease` if a message is not leased under `epoch`. With `may_be_settled`, settled
+    messages are allowed, and left out of the result.
     """
     held: list[Run[MessageStatus]] = []
     stale: list[tuple[int, int]] = []
