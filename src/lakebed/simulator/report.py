@@ -11,6 +11,8 @@ from lakebed.simulator.context import Outcome
 from lakebed.simulator.faults import FAULTS
 from lakebed.simulator.operations import OPERATIONS
 
+_MISSING_NAMED_MAX = 4
+
 
 @dataclass
 class Coverage:
@@ -47,7 +49,7 @@ class Coverage:
         }
 
     def lines(self) -> list[str]:
-        """One line for each operation and fault; pairs that never met stand at the end of it."""
+        """Returns one line for each operation and fault; it ends with the faults it never met."""
         rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  met with"]
         for name in [*OPERATIONS, *FAULTS]:
             counts = [
@@ -57,7 +59,8 @@ class Coverage:
             met = [fault for fault in MEETING if self.met[name, fault]]
             missing = [fault for fault in MEETING if not self.met[name, fault]]
             pairs = f"{len(met)} of {len(MEETING)}" if name in OPERATIONS else ""
-            left = f", not {', '.join(missing)}" if missing and name in OPERATIONS else ""
+            is_few = name in OPERATIONS and 0 < len(missing) <= _MISSING_NAMED_MAX
+            left = f", not {', '.join(missing)}" if is_few else ""
             rows.append(f"{name:24}{self.attempted[name]:>10}{numbers}  {pairs}{left}")
         return rows
 
