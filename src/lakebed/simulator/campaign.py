@@ -1,4 +1,4 @@
-"""Runs seeds one after another until one breaks a promise, the time is over, or all are done."""
+"""Runs consecutive seeds until one breaks a promise, the time limit is reached, or all have run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.simulator.run import RunResult, run_plan
 
 @dataclass
 class Campaign:
-    """What came of the seeds that were run."""
+    """The combined results of all seeds run so far; `failed` is the run that broke a promise."""
 
     coverage: Coverage = field(default_factory=Coverage)
     seed_count: int = 0
@@ -34,7 +34,10 @@ def run_seeds(
     clock: Clock,
     on_seed: Callable[[int, Campaign], None] = lambda _seed, _campaign: None,
 ) -> Campaign:
-    """Run from that seed on; ends at the first promise that is broken."""
+    """Runs `first_seed` and the seeds after it, and stops after the first that breaks a promise.
+
+    Also stops after `seed_count` seeds, or after the first seed that ends past `seconds_max`.
+    """
     campaign = Campaign()
     started_ns = clock.monotonic_ns()
     for seed in _seeds(first_seed, seed_count):
