@@ -97,7 +97,7 @@ def check_quiet(context: Context) -> None:
 
 
 def check_rest(context: Context) -> None:
-    """Checks after quiet time that no work is pending, failing without cause, or left half done."""
+    """Checks background failures, archives, leftover files and damage reports after quiet time."""
     store = context.store
     if not context.is_any_damaged and context.machine.settings["manifest"]:
         failures = [f"{failed.kind} {failed.name}: {failed.error}" for failed in store.failures()]
@@ -143,7 +143,7 @@ def _check_tier2(context: Context) -> None:
 
 
 def _check_leftovers(context: Context) -> None:
-    """Checks that no temporary files are left, and not too many pins."""
+    """Checks that no temporary files are left, and at most `PINS_MAX` pin files."""
     paths = context.machine.world.disk.file_paths()
     left = [path for path in paths if path.endswith(TEMPORARY_SUFFIX)]
     may = context.has_ever_troubled or context.is_any_damaged

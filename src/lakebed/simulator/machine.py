@@ -110,7 +110,7 @@ class Machine:
         return self.store
 
     def open_at(self, root: str) -> Store:
-        """Opens a store of the same settings at `root`: the run's own store, or a restored copy."""
+        """Opens a store at `root`, the run's own or a restored one, with the settings of the run."""
         configs = configs_of(self.settings)
         return Store.open(
             root,

@@ -91,14 +91,14 @@ class LogModel:
             require(len(set(ids)) == len(ids), Promise.ONCE, what)
 
     def flushed(self, record_id: int | None = None) -> None:
-        """Records that all records up to `record_id`, by default all appended ones, are durable."""
+        """Marks all records up to `record_id`, by default all appended ones, as durable."""
         count = len(self.records)
         if record_id is not None:
             count = sum(record.record_id <= record_id for record in self.records)
         self.durable_count = max(self.durable_count, count)
 
     def opened(self, durable_end: int) -> None:
-        """Records that the log was reopened: records from `durable_end` on no longer exist."""
+        """Updates the model after the log was reopened: records from `durable_end` on do not exist."""
         count = sum(record.record_id < durable_end for record in self.records)
         if not self.damaged:
             what = (
@@ -152,8 +152,7 @@ class LogModel:
         self.durable_count = max(self.durable_count, last + 1)
 
     def removed(self, first: int) -> None:
-        """Records that the oldest readable record has index `first`, and checks that this is
-        allowed."""
+        """Sets the index of the oldest readable record, and checks that older ones may be removed."""
         if first > self.first and not self.damaged:
             what = (
                 f"log {self.name}: no setting allows that {first - self.first} records were removed"

@@ -21,8 +21,7 @@ class ModelVersion(NamedTuple):
     is_null: bool = False
 
     def fits(self, seen: ModelVersion) -> bool:
-        """Returns whether this can be the version `seen` in a listing. Of `seen`, only the size of
-        the content counts."""
+        """Returns whether this can be the version `seen` of a listing, which shows only sizes."""
         is_same = self.version_id in (None, seen.version_id) or (self.is_null and seen.is_null)
         if self.content is None or seen.content is None:
             return is_same and self.content is seen.content
@@ -34,7 +33,7 @@ EMPTY: KeyState = ()
 
 
 class Versions(NamedTuple):
-    """The versioning state of a bucket; both false means that versioning is disabled."""
+    """The versioning state of a bucket. If both fields are false, versioning is disabled."""
 
     is_enabled: bool
     is_suspended: bool = False
