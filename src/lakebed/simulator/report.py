@@ -1,5 +1,5 @@
-"""The table of a simulation: how often each operation and fault was attempted and succeeded, and
-which operations met which faults."""
+"""The table that a simulation prints: how many times each operation and fault was attempted and
+succeeded, and which faults each operation met."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MISSING_NAMED_MAX = 4
 
 @dataclass
 class Coverage:
-    """Counts of one run, or of many."""
+    """The counts of operations and faults in one run, or summed over many."""
 
     attempted: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Coverage:
         self.crash_count += other.crash_count
 
     def document(self) -> dict[str, dict[str, int]]:
-        """The same for a program."""
+        """Returns the table as a JSON document."""
         return {
             name: {
                 "attempted": self.attempted[name],
@@ -49,8 +49,11 @@ class Coverage:
         }
 
     def lines(self) -> list[str]:
-        """Returns one line for each operation and fault; it ends with the faults it never met."""
-        rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  met with"]
+        """Returns the table as text, one line per operation and fault.
+
+        The line of an operation ends with the faults that it never met.
+        """
+        rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  faults met"]
         for name in [*OPERATIONS, *FAULTS]:
             counts = [
                 self.outcomes[name, kind] for kind in (Outcome.OK, Outcome.REFUSED, Outcome.UNKNOWN)
@@ -60,10 +63,11 @@ class Coverage:
             missing = [fault for fault in MEETING if not self.met[name, fault]]
             pairs = f"{len(met)} of {len(MEETING)}" if name in OPERATIONS else ""
             is_few = name in OPERATIONS and 0 < len(missing) <= _MISSING_NAMED_MAX
-            left = f", not {', '.join(missing)}" if is_few else ""
+            left = f"; not met: {', '.join(missing)}" if is_few else ""
             rows.append(f"{name:24}{self.attempted[name]:>10}{numbers}  {pairs}{left}")
         return rows
 
 
 MEETING = tuple(name for name in FAULTS if name not in ("disk.heal", "time.pass"))
-"""What an operation meets: a fault that lasts, or a crash or step while it runs or just before."""
+"""The faults that an operation can meet: one that lasts, or that occurs just before or during
+it."""
