@@ -54,7 +54,7 @@ class Allowance:
     def counts_bytes(self) -> bool:
         """Whether the byte limit applies to the next messages.
 
-        It does not apply if the call returns a single message, because the first always fits.
+        It does not apply if the call returns at most one message, because the first always fits.
         """
         return self.bytes_left is not None and (self._has_some or self.message_count > 1)
 

@@ -128,7 +128,7 @@ def check_group(
 
 
 def join_groups(plan: GroupsPlan, findings: Sequence[GroupFinding]) -> GroupsReport:
-    """Joins the findings to one report.
+    """Combines the findings into one report.
 
     `findings` must be in the order of the plan. Groups that were removed meanwhile have none.
     """
@@ -145,7 +145,7 @@ def join_groups(plan: GroupsPlan, findings: Sequence[GroupFinding]) -> GroupsRep
 
 
 def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> RecoveredGroup:
-    """Loads a group; a few times if its delta looks torn, because a write may be in progress."""
+    """Loads a group; retries if its delta looks torn, because a write may be in progress."""
     recovered = load_while_written(disk, paths, GroupConfig(), runner=runner)
     for _ in range(_LOOKS - 1):
         if not recovered.torn_bytes:

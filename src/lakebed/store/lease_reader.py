@@ -21,7 +21,7 @@ _SHARED = Message._fields.index("headers") + 1
 
 
 class ReadLease(NamedTuple):
-    """The messages of a lease, or of a part of it, and the offsets that have none any more."""
+    """The messages of a lease, or of a part of it, and offsets whose messages no longer exist."""
 
     messages: list[LeasedMessage]
     gone: Ranges  # offsets compacted away, removed or lost since the group chose them

@@ -180,7 +180,7 @@ class LogCheck:
 
 
 def join_log(plan: LogPlan, findings: Sequence[LogFinding]) -> LogReport:
-    """Joins the findings to one report. They must be in the order of the plan's pieces."""
+    """Combines the findings into one report. They must be in the order of the plan's pieces."""
     report = LogReport(problems=list(plan.problems))
     owed = set(plan.elsewhere)  # segments in colder tiers of which no copy was read yet
     for finding in findings:

@@ -223,7 +223,7 @@ def _is_crc_right(judged: InspectedChunk) -> bool | None:
 
 
 def _around_damage(judged: InspectedChunk, facts: ChunkFacts) -> Iterator[Entry]:
-    """Yields the good records of a damaged chunk, and a `Damaged` for each place without one."""
+    """Yields the good records of a damaged chunk, and a `Damaged` for each place between them."""
     index, committed = judged.chunk_index, facts.committed_bytes
     is_unlocated = committed is not None and committed <= judged.end
     place = Position(index, 0 if is_unlocated else judged.end)

@@ -285,7 +285,7 @@ class StoreCheck:
 
 
 def join_store(plan: StorePlan, findings: Sequence[Finding]) -> StoreReport:
-    """Joins the findings to one report. They must be in the order of the plan's pieces."""
+    """Combines the findings into one report. They must be in the order of the plan's pieces."""
     unchecked = [*plan.unchecked, *(item for item in findings if isinstance(item, Unchecked))]
     remaining = iter(None if isinstance(item, Unchecked) else item for item in findings)
     logs = tuple(_joined_log(log, remaining) for log in plan.logs)

@@ -114,7 +114,7 @@ def findings_of(number: int, verification: PartitionVerification) -> PartitionFi
 
 
 def join_topic(partitions: Sequence[PartitionFindings]) -> TopicReport:
-    """Joins the findings of all partitions to one report. They must be ordered by number."""
+    """Combines the findings of all partitions into one report. They must be ordered by number."""
     segments = [segment for partition in partitions for segment in partition.segments]
     return TopicReport(
         partitions=len(partitions),

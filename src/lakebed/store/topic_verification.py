@@ -106,7 +106,7 @@ class TopicPlan(NamedTuple):
         ]
 
     def join(self, findings: Sequence[TopicFinding | None]) -> TopicReport:
-        """Joins the findings to one report. They must be in the order of the pieces."""
+        """Combines the findings into one report. They must be in the order of the pieces."""
         remaining = iter(findings)
         return join_topic(
             [
@@ -228,7 +228,7 @@ def verify_alone(
 
 
 def report_of(verifications: list[PartitionVerification]) -> TopicReport:
-    """Joins the verifications of all partitions, ordered by number, to one report."""
+    """Combines the verifications of all partitions, ordered by number, into one report."""
     return join_topic([findings_of(number, item) for number, item in enumerate(verifications)])
 
 
