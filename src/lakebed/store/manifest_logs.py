@@ -137,7 +137,7 @@ def _only_stream(disk: Disk, paths: LogPaths) -> str:
             )
         case streams:
             names = ", ".join(streams)
-            raise Corrupt(f"the file is missing, and any of these may be the manifest log: {names}",
+            raise Corrupt(f"the file is missing, and there are several manifest logs: {names}",
                           path=paths.identity)  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def opened(
         return _opened_file(disk, staged.path, place)
     if isinstance(staged, StagedObject):
         if read_object is None:
-            raise InputError(f"{place}: a StagedObject needs an object store, but there is none")
+            raise InputError(f"{place}: cannot read a StagedObject: there is no object store")
         return contextlib.nullcontext(_Object(read_object(staged.bucket, staged.key)))
     try:
         return contextlib.nullcontext(_Memory(memoryview(staged).cast("B")))
