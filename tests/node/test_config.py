@@ -82,7 +82,7 @@ def test_options_may_be_of_other_sections_and_in_any_unit(tmp_path: Path) -> Non
         ("[node]\ns3_port = 9001\n", "the S3 endpoint uses this port"),
         ("[node]\ntls_cert = 'x'\n", r"\[node\] tls_cert: .* belong together"),
         ("[node]\ntls_key = 'x'\n", r"\[node\] tls_key: .* belong together"),
-        ("[node]\ntls_cert = 'x'\ntls_key = 'y'\n", "are not a certificate and its key"),
+        ("[node]\ntls_cert = 'x'\ntls_key = 'y'\n", "cannot load the TLS certificate"),
         (f"[node]\nhttp_host = '{EVERYWHERE}'\n", "in clear"),
     ],
 )
