@@ -145,7 +145,7 @@ class Buckets:
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> bool:
             require_bucket(writer, name)
-            # Checks one row more than is removed, so that the markers of a key with data are kept.
+            # Checks one row more than is removed, so that a marker that hides data is not removed.
             is_empty = writer.starts_with_markers(name, ROWS_AT_ONCE + 1)
             if writer.has_objects(name) or not is_empty:
                 raise _not_empty(name)

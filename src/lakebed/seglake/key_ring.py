@@ -42,7 +42,7 @@ class KeyRing:
         *,
         count_max: int = 1024,
     ) -> None:
-        """`first` are the first credentials; they take precedence over a stored key of that name."""
+        """`first` takes precedence over an access key of the store with the same name."""
         self._keys = keys
         self._count_max = count_max
         self._first = (
