@@ -85,11 +85,11 @@ MISTAKES = [
     (["replay", "a"], 2, "Missing argument 'TOPIC'"),
     (["replay", "a", "b", "--nope"], 2, "No such option: --nope"),
     (["replay", "nope", "b"], 66, "there is no topic nope; existing topics: orders"),
-    (["replay", "orders", "nope"], 66, "no topic nope, and creating it was not requested"),
+    (["replay", "orders", "nope"], 66, "no topic nope, and the job was not asked to create it"),
     (
         ["replay", "orders", "orders", "--partition", "7"],
         66,
-        "partition 7 does not exist (it has 1)",
+        "partition 7 does not exist (number of partitions: 1)",
     ),
     (["replay", "orders", "orders", "--from-offset", "x"], 64, "write it as OFFSET"),
     (["replay", "orders", "orders", "--from-time", "noon"], 64, "'noon' is not a time"),

@@ -112,7 +112,7 @@ def _value(value: Any, kind: pa.DataType) -> Any:
         raise ValueError(f"a column cannot be compared with {value}")
     converted = pa.scalar(value).cast(kind).as_py()
     if isinstance(value, int | float) and not isinstance(value, bool) and converted != value:
-        raise ValueError(f"the value {value} cannot be stored in a column of type {kind}")
+        raise ValueError(f"the value {value} does not fit the column's type {kind}")
     return converted
 
 

@@ -35,9 +35,7 @@ Value = TypeVar("Value", str, int)
 
 @dataclass(frozen=True)
 class Interval:
-    """The integers in `[start, end)`. A bound of None means that the interval is open on that
-    side.
-    """
+    """The integers in `[start, end)`. A bound of None means no limit on that side."""
 
     start: int | None = None
     end: int | None = None
