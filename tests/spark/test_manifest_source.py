@@ -139,7 +139,7 @@ def test_records_go_up_to_the_moment_that_is_asked_for(root: Path) -> None:
 def test_moments_that_are_not_there_are_told(root: Path) -> None:
     count = len(records_of(root))
     for as_of, told in [
-        (count, f"record {count} does not exist; the last one is {count - 1}"),
+        (count, f"record {count} does not exist; the last record is {count - 1}"),
         ("0:65", "no record begins at 0:65"),
         ("900:64", "is after the end"),
         ("1980-01-01", "is before the history"),
@@ -214,12 +214,12 @@ def test_a_chunk_that_is_missing_fails_the_query_or_is_told(tmp_path: Path) -> N
     for view in VIEWS:
         with pytest.raises(
             Corrupt,
-            match=r"^[^:]*0001\.mlog: the chunk is missing, and so are those up to number 2",
+            match=r"^[^:]*0001\.mlog: the chunk is missing, and so are the chunks up to number 2",
         ):
             read(reader_of(ManifestSource, path=tmp_path, log="orders", view=view)[0])
     rows = rows_of(tmp_path, onDamage="tell")
     (bad,) = (row for row in rows if row["problem"] is not None)
-    assert bad["problem"] == "missing: the chunk is missing, and so are those up to number 2"
+    assert bad["problem"] == "missing: the chunk is missing, and so are the chunks up to number 2"
     assert bad["chunk_index"] == 1
     assert all(row["is_doubtful"] for row in state_rows(tmp_path, onDamage="tell"))
 

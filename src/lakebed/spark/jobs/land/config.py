@@ -129,8 +129,8 @@ class LandConfig:
         numbers = (self.columns_max, self.batch_bytes_max, self.task_bytes, self.file_bytes)
         if min(numbers) < 1 or (self.batch_rows_max is not None and self.batch_rows_max < 1):
             raise BadConfig(
-                "land: columns_max, batch_bytes_max, batch_rows_max, task_bytes and file_bytes must "
-                "be at least 1"
+                "land: columns_max, batch_bytes_max, batch_rows_max, task_bytes and file_bytes "
+                "must be at least 1"
             )
         if min(self.interval_s, self.optimize_batches) < 0:
             raise BadConfig("land: interval_s and optimize_batches must not be negative")
@@ -144,8 +144,8 @@ class LandConfig:
             )
         if self.values == "raw" and (self.widens or self.retries_dead_letters):
             raise BadConfig(
-                "land: raw values always fit their columns, so there is nothing to widen and there are "
-                "no dead letters to retry"
+                "land: raw values always fit their columns, so there is nothing to widen, and "
+                "there are no dead letters to retry"
             )
         if not self.checkpoint and not self.source.path:
             raise BadConfig(
@@ -223,8 +223,8 @@ class LandConfig:
             raise BadConfig("land: name at least one topic or log")
         if NAME not in self.table and self.topics and self.logs:
             raise BadConfig(
-                f"land: topics and logs have different columns and need separate tables: use {NAME} "
-                "in the table name"
+                f"land: topics and logs have different columns and need separate tables: use "
+                f"{NAME} in the table name"
             )
         if NAME in self.table and set(self.topics) & set(self.logs):
             raise BadConfig(
