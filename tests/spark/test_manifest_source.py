@@ -214,12 +214,12 @@ def test_a_chunk_that_is_missing_fails_the_query_or_is_told(tmp_path: Path) -> N
     for view in VIEWS:
         with pytest.raises(
             Corrupt,
-            match=r"^[^:]*0001\.mlog: the chunk is missing, and so are the chunks up to number 2",
+            match=r"^[^:]*0001\.mlog: the chunk is missing, and so are those up to number 2",
         ):
             read(reader_of(ManifestSource, path=tmp_path, log="orders", view=view)[0])
     rows = rows_of(tmp_path, onDamage="tell")
     (bad,) = (row for row in rows if row["problem"] is not None)
-    assert bad["problem"] == "missing: the chunk is missing, and so are the chunks up to number 2"
+    assert bad["problem"] == "missing: the chunk is missing, and so are those up to number 2"
     assert bad["chunk_index"] == 1
     assert all(row["is_doubtful"] for row in state_rows(tmp_path, onDamage="tell"))
 

@@ -86,7 +86,9 @@ def test_a_place_with_something_in_it_is_left_alone(place: FilesLocation) -> Non
         place.prepare(overwrite=False)
     theirs = Path(place.folder) / "important.parquet"
     theirs.write_bytes(b"")
-    with pytest.raises(AlreadyExists, match=r"important.parquet is not a file of an export"):
+    with pytest.raises(
+        AlreadyExists, match=r"important.parquet is not a file of an earlier export"
+    ):
         place.prepare(overwrite=True)
     assert len(place.list_files()) == 2
     theirs.unlink()

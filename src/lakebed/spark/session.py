@@ -6,7 +6,7 @@
     session(**{"spark.sql.shuffle.partitions": "4"})    # any option, by its Spark name
 
 pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts. `session` sets
-these variables before and restores them afterwards. A process has at most one session: a second
+these variables before that, and restores them afterwards. A process has at most one session: a second
 call returns the first one.
 """
 
@@ -231,7 +231,7 @@ def local_options(master: str) -> dict[str, str]:
     """Returns further Spark options for a local master such as `local[4]`, and none for other
     masters.
 
-    The number of shuffle partitions becomes the number of threads.
+    They set the number of shuffle partitions to the number of threads.
     """
     match = _LOCAL.fullmatch(master)
     if match is None:

@@ -165,5 +165,7 @@ def milliseconds_of(array: pa.Array, *, now_ms: int) -> npt.NDArray[np.int64]:
     micros = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64())
     stamps = pc.fill_null(micros, now_ms * _US_PER_MS).to_numpy() // _US_PER_MS
     if len(stamps) and int(stamps.min()) < 0:
-        raise InputError(f"lakebed.topic: a timestamp is before 1970: {int(stamps.min())} ms")
+        raise InputError(
+            f"lakebed.topic: a timestamp is before 1970: {int(stamps.min())} ms since 1970"
+        )
     return np.ascontiguousarray(stamps, np.int64)

@@ -103,9 +103,10 @@ class Encoder:
         first_turn: int,
         clock: Clock,
     ) -> None:
-        """Creates an encoder for batches whose columns have these indexes, by name.
+        """Creates an encoder for the rows of Arrow batches.
 
-        `first_turn` is the partition at which round robin starts.
+        `columns` has the index of each column in the batches, by name. `first_turn` is the
+        partition with which round robin starts.
         """
         self._columns = columns
         self._target = target

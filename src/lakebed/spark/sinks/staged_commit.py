@@ -184,9 +184,9 @@ def _joined(messages: Sequence[StagedRows]) -> Batches:
 
 @contextmanager
 def _logging_errors(what: str) -> Iterator[None]:
-    """Logs errors of the `with` block, a cleanup, instead of raising them.
+    """Logs errors of a cleanup in the `with` block instead of raising them.
 
-    Batches that are left are removed after a day.
+    Staged batches that a failed cleanup leaves are removed after a day.
     """
     try:
         yield

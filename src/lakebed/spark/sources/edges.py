@@ -35,16 +35,16 @@ class Edge:
     moment_us: int | None = None
 
     def requested(self) -> ReadEdge:
-        """Returns the edge, in the form that a read plan takes, for lanes that `by_lane` does
-        not list.
+        """Returns the edge for partitions and logs that `by_lane` does not list, in the form of
+        a read plan.
         """
         if self.moment_us is not None:
             return ReadEdge(timestamp_us=min(max(self.moment_us, 0), INT64_MAX))
         return _ENDS[self.default]
 
     def requested_by_lane(self, feed: Feed) -> dict[Lane, ReadEdge]:
-        """Returns the edge of each lane that `by_lane` lists, in the form that a read plan
-        takes.
+        """Returns the edge of each partition or log that `by_lane` lists, in the form of a read
+        plan.
         """
         return {
             lane: _ENDS.get(position)
@@ -69,7 +69,9 @@ class Edge:
         return bounds.end if position == LATEST else feed.parse(position)
 
     def named(self, feed: Feed, lane: Lane) -> int | None:
-        """Returns the position requested for the lane, or None if it is earliest or latest."""
+        """Returns the position requested for a partition or log, or None if it is earliest or
+        latest.
+        """
         position = self.by_lane.get(lane, self.default)
         return None if position in _ENDS else feed.parse(position)
 

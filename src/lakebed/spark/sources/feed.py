@@ -39,8 +39,10 @@ class LaneRange(NamedTuple):
 
 
 class FeedState(NamedTuple):
-    """The state of a topic or log at one moment: its identity, and the start and end of each
-    lane.
+    """The state of a topic or log at one moment: its identity, and the start and end of its
+    partitions.
+
+    A log counts as one partition.
     """
 
     identity: str  # empty if unknown
@@ -86,9 +88,9 @@ class Feed(Protocol):
         """
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
-        """Returns the position in each lane before which all data is older than `moment_us`.
+        """Returns the position before which all data is older than `moment_us`, by partition.
 
-        That is the end of the lane if all of its data is older.
+        A log counts as one partition. If all data of a partition is older, the position is its end.
         """
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:
@@ -103,7 +105,7 @@ class Feed(Protocol):
 
         Together the ranges up to there have about `rows_max` rows and `bytes_max` bytes at most,
         but at least one row. The oldest rows are taken first, so that event time advances evenly in
-        all lanes.
+        all partitions.
         """
 
     def parse(self, value: object) -> int:

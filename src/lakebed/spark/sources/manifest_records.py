@@ -149,7 +149,7 @@ def _missing(manifest: ReadableManifestLog, first: int, end: int) -> Damaged:
     problem = (
         "the chunk is missing"
         if end == first + 1
-        else f"the chunk is missing, and so are the chunks up to number {end - 1}"
+        else f"the chunk is missing, and so are those up to number {end - 1}"
     )
     return Damaged(Position(first, 0), "missing", manifest.reader.paths.chunk(first), problem)
 
@@ -234,7 +234,9 @@ def _problem(entry: Entry) -> str | None:
 
 
 def _of_records(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Returns the requested columns that damage rows do not have; they are null in these rows."""
+    """Returns the requested columns that only records have; they are null in rows that report
+    damage.
+    """
     count = len(entries)
     placed = [(row, entry) for row, entry in enumerate(entries) if isinstance(entry, PlacedRecord)]
     places = np.fromiter((row for row, _ in placed), np.int64, len(placed))

@@ -57,7 +57,9 @@ class Selection:
 
 
 def selection_of(*, buckets: Sequence[str], prefix: str) -> Selection:
-    """Selects the keys with this prefix in these buckets, or in all buckets if there are none."""
+    """Selects the keys with this prefix in these buckets, or in all buckets if `buckets` is
+    empty.
+    """
     within = _between(Selection(), key_bytes(prefix), end_of(prefix))
     return _among(within, "bucket", buckets) if buckets else within
 

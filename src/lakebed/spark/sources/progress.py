@@ -36,8 +36,8 @@ class Progress(NamedTuple):
     ) -> Progress:
         """Returns the progress updated with these values.
 
-        Lanes that are not in `positions` keep their position, unless the identity of their topic or
-        log has changed.
+        Partitions and logs that are not in `positions` keep their position, unless the identity of
+        their topic or log has changed.
         """
         unchanged = {
             lane: position

@@ -173,7 +173,9 @@ def _partitions(limits: ReadFilter, name: str) -> list[int] | None:
 
 
 def _unsigned(position: int | None) -> int | None:
-    """Clamps a position to 64 unsigned bits, because filters may compare with any number."""
+    """Clamps a position to the range of unsigned 64-bit numbers, because filters may compare
+    with any number.
+    """
     return None if position is None else min(max(position, 0), U64_MAX)
 
 

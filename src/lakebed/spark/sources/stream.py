@@ -140,8 +140,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: Mapping[Lane, int],
         limit: ReadLimit,
     ) -> dict[Lane, int]:
-        """Returns where the micro-batch ends in each of these lanes, so that it stays within the
-        limit.
+        """Returns where the micro-batch ends in each of these partitions or logs, to stay within
+        the limit.
         """
         rows_max, bytes_max = self._limits(limit)
         if rows_max is None and bytes_max is None:
@@ -197,10 +197,11 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _starts(
         self, started: Progress, ended: Progress, now: Mapping[str, FeedState]
     ) -> dict[Lane, int]:
-        """Returns the position in each lane at which a micro-batch starts.
+        """Returns the position in each partition or log at which a micro-batch starts.
 
-        `started` is where the last micro-batch ended. Lanes that are not in it are read from their
-        first position. Raises `DataLost` if a topic or log was replaced and that is an error.
+        `started` is where the last micro-batch ended. Partitions and logs that are not in it are
+        read from their first position. Raises `DataLost` if a topic or log was replaced and lost
+        data is an error.
         """
         starts = {}
         for lane, end in ended.positions.items():
@@ -222,10 +223,10 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return starts
 
     def _resumed(self, lane: Lane, at: int, base: int | None, first: int) -> int:
-        """Returns the position at which to resume reading a lane.
+        """Returns the position at which to resume reading a partition or log.
 
-        That is `at`, or the first existing position if the data before it, up to `at`, was removed
-        and nothing is missing in between.
+        That is `at`. But if all data before the first existing position has been read, and the
+        oldest existing data directly follows `at`, it is the first existing position.
         """
         if base is None or at >= first or not self._feed().follows(lane, at, base):
             return at
@@ -242,7 +243,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: Mapping[Lane, int],
         now: Mapping[str, FeedState],
     ) -> dict[Lane, int]:
-        """Returns where to continue in those lanes whose start was removed.
+        """Returns where to continue in those partitions or logs whose start was removed.
 
         Raises `DataLost` if lost data is an error.
         """
@@ -286,7 +287,7 @@ def _latest(now: Mapping[str, FeedState]) -> Progress:
 
 
 def _first(lane: Lane, now: Mapping[str, FeedState]) -> int:
-    """Returns the first existing position of the lane, or 0 if the lane no longer exists."""
+    """Returns the first existing position of a partition or log, or 0 if it no longer exists."""
     state = now.get(lane.name)
     bounds = None if state is None else state.bounds.get(lane)
     return 0 if bounds is None else bounds.start

@@ -57,7 +57,7 @@ class Retry(msgspec.Struct, frozen=True):
 def retry_dead_letters(landing: Landing, s3: Mapping[str, str]) -> int:
     """Lands the dead letters of a table again. Returns how many of them became rows.
 
-    Completes a retry first that an earlier run left unfinished.
+    First completes a retry that an earlier run left unfinished.
     """
     place = place_of_table(landing.dead_letters, s3)
     unfinished = _begun(place)

@@ -62,10 +62,10 @@ def as_landed(
 ) -> Progress:
     """Returns the positions at which a query continues, corrected by what its table already has.
 
-    `progress` comes from the query's checkpoint; `landed` is how far the table has each lane.
-    `ends` are the ends of a batch that is already planned: the result is not beyond them, because
-    what was landed beyond them belongs to later batches. Raises `DataLost` if the table has more
-    than the topic or log, and `InputError` if the table has less than the checkpoint and the
+    `progress` comes from the query's checkpoint; `landed` is how far the table has each partition
+    or log. `ends` are the ends of a batch that is already planned: the result is not beyond them,
+    because what was landed beyond them belongs to later batches. Raises `DataLost` if the table has
+    more than the topic or log, and `InputError` if the table has less than the checkpoint and the
     difference can still be read.
     """
     positions = dict(progress.positions)

@@ -172,7 +172,7 @@ class ParquetTarget:
             existing = self._get(name, _Commit)
             if existing is None:
                 raise DataError(
-                    "the document that describes a commit disappeared while it was made",
+                    "the document that describes a commit disappeared while the commit was made",
                     path=f"{self._own}/{name}",
                 )
             kept = {file.staged for file in existing[0].files}
@@ -190,7 +190,7 @@ class ParquetTarget:
         )
 
     def vacuum(self, *, retention_h: float) -> int:
-        """Removes staged files that killed tasks left longer than `retention_h` hours ago.
+        """Removes staged files that killed tasks left, if they are older than `retention_h` hours.
 
         Files of the table are never removed, nor staged files of a commit that may be unfinished.
         Returns the number of removed files.

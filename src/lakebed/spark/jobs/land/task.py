@@ -164,7 +164,8 @@ class LandTask:
         )
 
     def _settle(self, values: list[bytes | None], documents: Documents) -> Documents:
-        """Adds columns to the table for unknown fields of the documents, and decodes them again.
+        """Adds columns to the table for unknown fields of the documents, and decodes the documents
+        again.
 
         Fields that still have no column are rescued.
         """

@@ -66,7 +66,10 @@ class Rewrite(msgspec.Struct, frozen=True):
 
 
 def widen(spark: SparkSession, landing: Landing, s3: Mapping[str, str]) -> list[str]:
-    """Widens the columns of a table whose rescued numbers do not fit. Returns their names."""
+    """Widens integer columns of a table so that their rescued numbers fit.
+
+    Returns the names of the widened columns.
+    """
     for _ in range(ATTEMPTS_MAX):
         plan = call_on_executor(spark, partial(_plan, landing, s3))
         if plan is None:
