@@ -84,7 +84,7 @@ def test_keys_and_values_can_be_had_without_a_copy() -> None:
 def test_a_batch_cut_anywhere_is_torn(compression: Compression) -> None:
     batch = mixed(compression)
     for size in range(len(batch)):
-        with pytest.raises(Torn, match="cut short|truncated"):
+        with pytest.raises(Torn, match=r"cut short|truncated"):
             check(batch[:size])
 
 
