@@ -6,8 +6,8 @@
     session(**{"spark.sql.shuffle.partitions": "4"})    # any option, by its Spark name
 
 pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts. `session` sets
-these variables before that, and restores them afterwards. A process has at most one session: a second
-call returns the first one.
+these variables before that, and restores them afterwards. A process has at most one session: a
+second call returns the first one.
 """
 
 from __future__ import annotations

@@ -225,8 +225,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _resumed(self, lane: Lane, at: int, base: int | None, first: int) -> int:
         """Returns the position at which to resume reading a partition or log.
 
-        That is `at`. But if all data before the first existing position has been read, and the
-        oldest existing data directly follows `at`, it is the first existing position.
+        That is `at`, or `first`, the first existing position, if there never was data between the
+        two.
         """
         if base is None or at >= first or not self._feed().follows(lane, at, base):
             return at

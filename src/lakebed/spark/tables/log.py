@@ -61,8 +61,8 @@ def read_change(files: FileSystem, place: TableLocation, version: int) -> Change
             text = source.read()
     except FileNotFoundError as error:
         raise NotFound(
-            f"version {version} of {place} is not in the table's log: the log was cleaned up, or the "
-            "version does not exist"
+            f"version {version} of {place} is not in the table's log: the log was cleaned up, or "
+            "the version does not exist"
         ) from error
     return parse_change(text, version=version, path=path)
 

@@ -15,8 +15,8 @@ Guarantees for a table:
   or log was landed, and that takes precedence over Spark's checkpoint. Messages that cannot become
   rows go to a second table, the dead letters. Each of the two tables is exactly-once on its own.
 - The table's schema decides the types. Values of other types are rescued: kept as text in a
-  separate column of the same row. Integers may go into columns of floats. If the table may evolve, unknown fields
-  become new columns; the first task that needs a column decides its type.
+  separate column of the same row. Integers may go into columns of floats. If the table may evolve,
+  unknown fields become new columns; the first task that needs a column decides its type.
 - A killed task leaves files that no commit names; a vacuum removes them.
 - A batch becomes visible in a Delta table as a whole. In plain Parquet that is not possible: see
   `parquet_target`.
