@@ -278,7 +278,7 @@ def test_a_table_that_is_partitioned_otherwise_is_refused(lake: Lake, table_form
     landing = landing_of(lake, topic, table_format=table_format, time_partition="day")
     commit(lake, landing, written(landing, lake, messages({"a": 1})))
     other = msgspec.structs.replace(landing, time_partition="hour")
-    with pytest.raises(InputError, match="another partitioning"):
+    with pytest.raises(InputError, match=r"partitioned|partitioning"):
         commit(lake, other, written(other, lake, messages({"a": 1, "b": 1})), batch=1)
 
 
