@@ -157,8 +157,8 @@ def test_a_read_begins_and_ends_where_it_is_told(
     ("options", "said"),
     [
         ({"startingOffsets": "soon"}, "startingOffsets"),
-        ({"startingOffsets": '{"other": {"0": 1}}'}, "is not a position|is not a partition number"),
-        ({"startingOffsets": '{"0": 1.5}'}, "is not a position"),
+        ({"startingOffsets": '{"other": {"0": 1}}'}, "is not an offset|is not a partition number"),
+        ({"startingOffsets": '{"0": 1.5}'}, "is not an offset or record id"),
         ({"startingOffsets": "[]"}, "not a JSON object"),
         ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "only one of"),
         ({"columns": "offset,colour"}, "column 'colour' does not exist"),
