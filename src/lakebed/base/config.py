@@ -116,7 +116,8 @@ def load(config: type[Config], mapping: Mapping[str, object], *, where: str) -> 
 
 
 def construct(config: type[Config], values: Mapping[str, Value], *, where: str) -> Config:
-    """Builds an instance. If its `__post_init__` raises `BadConfig`, adds `where` to the message.
+    """Builds an instance. If its `__post_init__` raises `BadConfig`, adds `where` to the
+    message.
     """
     try:
         return config(**values)

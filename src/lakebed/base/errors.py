@@ -114,7 +114,8 @@ class OutcomeUnknown(LakebedError):
 
 
 class DataError(LakebedError):
-    """Data on disk is not valid. The error has the position, what was expected and what was found.
+    """Data on disk is not valid. The error has the position, what was expected and what was
+    found.
     """
 
     exit_code = 65
@@ -196,7 +197,8 @@ NO_SPACE_CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def from_os_error(error: OSError, *, operation: str, path: str | os.PathLike[str]) -> LakebedError:
-    """Returns the `LakebedError` for an error of the operating system. All code uses this function.
+    """Returns the `LakebedError` for an error of the operating system. All code uses this
+    function.
     """
     code = error.errno
     where = os.fspath(path)

@@ -97,9 +97,7 @@ class Layout(Generic[Record]):
         self._make = record._make  # type: ignore[attr-defined]
         self.size = self._struct.size
         if self.size != size:
-            raise LayoutError(
-                f"{record.__name__} is {self.size} bytes, but {size} are declared"
-            )
+            raise LayoutError(f"{record.__name__} is {self.size} bytes, but {size} are declared")
 
     def pack(self, value: Record) -> bytes:
         """Returns the record's bytes. A value that does not fit its field raises `struct.error`."""
@@ -150,7 +148,8 @@ class Layout(Generic[Record]):
         return not any(any(buffer[offset + pad.start : offset + pad.stop]) for pad in self._pads)
 
     def markdown(self) -> str:
-        """Returns a Markdown table for the format's documentation: offset, size, field, type, note.
+        """Returns a Markdown table for the format's documentation: offset, size, field, type,
+        note.
         """
         notes = _field_notes(self.record)
         rows = [

@@ -34,7 +34,8 @@ class Listeners:
         return remove
 
     def call(self) -> None:
-        """Calls all callbacks in the caller's thread. If one raises, the others are still called.
+        """Calls all callbacks in the caller's thread. If one raises, the others are still
+        called.
         """
         for callback in self._callbacks:
             try:

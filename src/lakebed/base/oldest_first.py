@@ -44,7 +44,8 @@ class Backlog(Protocol):
 
     @property
     def weight(self) -> int:
-        """The size of the backlog, at least 1. Among items of equal age, larger backlogs get more.
+        """The size of the backlog, at least 1. Among items of equal age, larger backlogs get
+        more.
         """
 
     def chunks(self) -> Iterator[Chunk]: ...
@@ -169,9 +170,7 @@ class _Queue:
 
     def __init__(self, items: Iterator[Items], newest: int) -> None:
         self._items = items
-        self._newest: list[int] = [
-            newest
-        ]  # latest time before the first item, then up to each
+        self._newest: list[int] = [newest]  # latest time before the first item, then up to each
         self._ends: Sequence[int] = ()
         self._bytes_before: list[int] = [0]
         self._done = 0

@@ -43,7 +43,8 @@ AnyConfig = TypeVar("AnyConfig")
 
 
 class Setting(NamedTuple):
-    """A setting with its value and origin: `default`, a file, an environment variable or an option.
+    """A setting with its value and origin: `default`, a file, an environment variable or an
+    option.
     """
 
     section: str
