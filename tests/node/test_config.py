@@ -96,7 +96,7 @@ def test_what_cannot_be_is_refused_with_its_place(tmp_path: Path, file: str, mes
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (Option("node", "s3_port", 70_000, "--s3-port"), "--s3-port: s3_port = 70000: allowed"),
+        (Option("node", "s3_port", 70_000, "--s3-port"), "--s3-port: s3_port = 70000: expected"),
         (Option("node", "log_level", "loud", "--log-level"), "--log-level: log_level = 'loud'"),
         (Option("s3", "nothing", "1", "--s3 nothing", is_text=True), "--s3 nothing: unknown"),
         (Option("s3", "cache_bytes", "x", "--s3 cache-bytes", is_text=True), "is not a size"),
