@@ -158,7 +158,8 @@ def _check_leftovers(context: Context) -> None:
 
 def _check_damage(context: Context) -> None:
     """Checks that verification still reports every damaged topic until the damage is
-    acknowledged."""
+    acknowledged.
+    """
     damaged = {
         model.name
         for model in context.model.topics.values()
@@ -244,7 +245,8 @@ def note_closed(context: Context) -> None:
 
 def close_store(context: Context) -> None:
     """Closes the store cleanly, and records that all appended data is durable unless closing
-    fails."""
+    fails.
+    """
     topics.settle_appends(context)
     appended = {name: len(log.records) for name, log in context.model.logs.items()}
     opened = {key[1] for key in context.handles if key[0] == "log"}
@@ -279,7 +281,8 @@ def check_descriptors(context: Context) -> None:
 
 def note_crash(context: Context, crash: Crash) -> None:
     """Records a crash in the model: after it, calls in progress and unsynced writes are in
-    doubt."""
+    doubt.
+    """
     context.parts.pop("busy", None)
     # A power cut may keep any part of the unsynced bytes: bytes after a gap look like damage.
     context.may_have_gaps = context.may_have_gaps or crash is Crash.POWER

@@ -174,7 +174,8 @@ class WireStore(RemoteStore):
 
 def finished(work: Awaitable[Result]) -> Result:
     """Runs a coroutine that never suspends, and returns its result. Raises `Closed` if it
-    suspends."""
+    suspends.
+    """
     stepped: Any = work.__await__()
     try:
         next(stepped)

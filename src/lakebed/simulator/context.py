@@ -100,7 +100,8 @@ class Context:
 
     def surface(self, step: Step) -> Any:
         """Returns what the step's client calls: the store itself, or a remote store over the HTTP
-        API."""
+        API.
+        """
         lost_count = step.arguments.get("wire")
         if lost_count is None:
             return self.store

@@ -76,7 +76,8 @@ def _apply(context: Context, step: Step, path: str, position: int) -> str:
 
 def _damage_log(context: Context, step: Step) -> str | None:
     """Damages a record of a sealed segment that only Tier 0 has. Returns what was done, or
-    None if there is nothing to damage."""
+    None if there is nothing to damage.
+    """
     name = pick(list(logs.NAMES), step.arguments["which"])
     if name not in context.model.logs:
         return None
@@ -102,7 +103,8 @@ def _damage_log(context: Context, step: Step) -> str | None:
 
 def _damage_topic(context: Context, step: Step) -> str | None:
     """Damages a message in a sealed segment. Returns what was done, or
-    None if there is nothing to damage."""
+    None if there is nothing to damage.
+    """
     for name in topics.NAMES:
         model = context.model.topics.get(name)
         if model is None or any(part.is_damaged or part.in_flight for part in model.partitions):
@@ -134,7 +136,8 @@ def _sealed_message(
 
 def _damage_object(context: Context, step: Step) -> str | None:
     """Damages the stored bytes of an object, which its copies share. Returns what was done, or
-    None if there is nothing to damage."""
+    None if there is nothing to damage.
+    """
     disk = context.machine.world.disk
     segments = [p for p in disk.file_paths() if p.startswith(f"{ROOT}/objects/segments/")]
     for name, bucket in sorted(context.model.buckets.items()):
@@ -176,7 +179,8 @@ def _apply_to_object(context: Context, step: Step, path: str, position: int, _na
 
 def _damage_group(context: Context, step: Step) -> str | None:
     """Flips a bit in the state file of a group. Returns what was done, or
-    None if there is nothing to damage."""
+    None if there is nothing to damage.
+    """
     disk = context.machine.world.disk
     for (topic_name, name), model in sorted(context.model.groups.items()):
         if model.is_damaged or model.in_flight_any or topic_name not in context.model.topics:

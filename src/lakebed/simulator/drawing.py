@@ -59,7 +59,8 @@ def _draw_first(random: Random, number: int) -> Step:
 
 def _weights(random: Random) -> tuple[list[str], list[float]]:
     """Draws how often each operation and fault occurs: a factor per engine and one per
-    operation."""
+    operation.
+    """
     engines: dict[str, float] = {}
     weights: dict[str, float] = {}
     for name, operation in OPERATIONS.items():

@@ -86,7 +86,8 @@ class Machine:
 
     def _runner(self) -> Scheduler:
         """Returns the scheduler, configured for a run. A crash replaces the scheduler with a new
-        one."""
+        one.
+        """
         runner = self.world.runner
         runner.switches_per_s_max = SWITCHES_PER_S_MAX
         runner.stay_share = STAY_SHARE
@@ -110,7 +111,7 @@ class Machine:
         return self.store
 
     def open_at(self, root: str) -> Store:
-        """Opens a store at `root` with the settings of the run."""
+        """Opens a store at `root`, with the current settings of the run."""
         configs = configs_of(self.settings)
         return Store.open(
             root,
@@ -143,7 +144,8 @@ class Machine:
 
     def crash(self, crash: Crash, *, survivors: int) -> None:
         """Kills the process or cuts the power, and restarts the machine. No store is open
-        afterwards."""
+        afterwards.
+        """
         self.store = None
         self.world.restart(crash, survivors=survivors)
 
@@ -167,7 +169,8 @@ class Machine:
 
     def close(self) -> None:
         """Ends all simulated threads and releases all resources, whatever the state of the
-        machine."""
+        machine.
+        """
         with contextlib.suppress(Exception):
             self.world.runner.kill_all()
         self.world.disk.restart(Crash.KILL)

@@ -21,7 +21,8 @@ VERSION = 1
 @dataclass(frozen=True)
 class Step:
     """An operation or fault, with its arguments, or several operations that run at the same
-    time."""
+    time.
+    """
 
     number: int
     name: str

@@ -1,5 +1,6 @@
 """The table that a simulation prints: how many times each operation and fault was attempted and
-succeeded, and which faults each operation met."""
+succeeded, and which faults each operation met.
+"""
 
 from __future__ import annotations
 
@@ -70,4 +71,5 @@ class Coverage:
 
 MEETING = tuple(name for name in FAULTS if name not in ("disk.heal", "time.pass"))
 """The faults that an operation can meet: one that lasts, or that occurs just before or during
-it."""
+it.
+"""

@@ -141,7 +141,8 @@ class _Run:
 
     def _guarded(self, act: Callable[[], None]) -> None:
         """Calls `act`. If it crashes, or asks to crash or reopen the store, does that and checks
-        the store."""
+        the store.
+        """
         while True:
             try:
                 act()
@@ -184,7 +185,8 @@ class _Run:
 
     def _vanish(self, step: Step) -> None:
         """Removes a file of the closed store, opens the store without it, and puts the file
-        back."""
+        back.
+        """
         context = self._context
         self._close()
         taken = damages.take_away(context, step)

@@ -57,7 +57,8 @@ class Shrinker:
 
     def _pass(self) -> bool:
         """Tries every reduction once. Returns whether one of them made the plan smaller or
-        simpler."""
+        simpler.
+        """
         before = self.best
         size = max(1, len(before.plan.steps) // 2)
         while size and not self._is_over:

@@ -156,7 +156,8 @@ class GroupPartitionModel:
 
     def maybe_acked(self, offsets: list[int]) -> list[int]:
         """Records that an ack is in progress. Returns the offsets that were not settled or in
-        doubt."""
+        doubt.
+        """
         fresh = [at for at in offsets if at not in self.settled and at not in self.maybe_settled]
         self.maybe_settled.update(fresh)
         return fresh
@@ -177,7 +178,8 @@ class GroupPartitionModel:
 
     def maybe_uncount(self, offsets: list[int]) -> None:
         """Records that a call in progress may lower the delivery counts of these messages by
-        one."""
+        one.
+        """
         for offset in offsets:
             least, most = self.deliveries.get(offset, (0, 0))
             self.deliveries[offset] = (max(0, least - 1), most)
@@ -195,7 +197,8 @@ class GroupPartitionModel:
 
     def doubt_everything(self) -> None:
         """Records that a reset, seek or deletion is in progress, so settled messages may come
-        again."""
+        again.
+        """
         self.doubt_all()
         self.maybe_settled |= self.settled
         self.settled.clear()
@@ -205,7 +208,8 @@ class GroupPartitionModel:
 
     def started_over(self, place: int, now_ns: int) -> None:
         """Records a reset or seek: messages before offset `place` are settled, all others
-        available."""
+        available.
+        """
         self.released()
         self.settled_before_ns = (now_ns, self.settled | self.maybe_settled)
         self.settled = set(range(place))
@@ -222,7 +226,8 @@ class GroupPartitionModel:
 
     def lost_power(self, now_ns: int, limit_ns: int) -> None:
         """Records that a power cut may have lost the unsynced acks and leases of the last
-        `limit_ns`."""
+        `limit_ns`.
+        """
         when_ns, before = self.settled_before_ns
         if now_ns - when_ns <= limit_ns:
             self.maybe_settled |= before | self.settled
@@ -238,7 +243,8 @@ class GroupPartitionModel:
 
     def reopened(self, now_ns: int, *, is_clock_stepped: bool) -> None:
         """Records that the store was reopened. Leases remain; after a clock step their ends are in
-        doubt."""
+        doubt.
+        """
         self.in_flight = 0
         if is_clock_stepped:
             self.doubt_all()

@@ -98,7 +98,7 @@ class LogModel:
         self.durable_count = max(self.durable_count, count)
 
     def opened(self, durable_end: int) -> None:
-        """Updates the model after a reopening: records from `durable_end` on do not exist."""
+        """Updates the model after a reopen: records from `durable_end` on do not exist."""
         count = sum(record.record_id < durable_end for record in self.records)
         if not self.damaged:
             what = (
@@ -152,10 +152,10 @@ class LogModel:
         self.durable_count = max(self.durable_count, last + 1)
 
     def removed(self, first: int) -> None:
-        """Sets the index of the oldest readable record; checks that older ones may be removed."""
+        """Sets the index of the oldest readable record, and checks the removal of older ones."""
         if first > self.first and not self.damaged:
             what = (
-                f"log {self.name}: no setting allows that {first - self.first} records were removed"
+                f"log {self.name}: no setting allows removing {first - self.first} missing records"
             )
             require(any(rule.is_any for rule in self.rules), Promise.REMOVAL, what)
         self._check_pins(first)

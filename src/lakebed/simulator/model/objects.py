@@ -51,7 +51,8 @@ class KeyModel:
 
     def changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
         """Applies an acknowledged change to every possible state; drops states that it cannot apply
-        to."""
+        to.
+        """
         self.states = (
             _unique(after for after in map(change, self.states) if after is not None) or self.states
         )
@@ -63,7 +64,8 @@ class KeyModel:
 
     def seen(self, versions: Sequence[ModelVersion], where: str) -> None:
         """Checks the key's versions in a listing, newest first, and keeps the state that they
-        match."""
+        match.
+        """
         fitting = [state for state in self.states if _fits(state, versions)]
         if not fitting:
             expected = " or ".join(map(shown, self.states))
@@ -73,7 +75,8 @@ class KeyModel:
 
     def identify(self, version_id: str, content: bytes) -> None:
         """Sets the id of a version whose id was unknown because the response to its put was
-        lost."""
+        lost.
+        """
         self.states = _unique(
             tuple(
                 version._replace(version_id=version_id)
@@ -94,7 +97,8 @@ class KeyModel:
 
     def current(self) -> set[bytes | None]:
         """Returns the contents that a read may return. None in the set means that the key may not
-        exist."""
+        exist.
+        """
         return {state[0].content if state else None for state in self.states}
 
     def saw_current(self, content: bytes | None, where: str) -> None:
@@ -129,7 +133,8 @@ class BucketModel:
     @property
     def may_be_empty(self) -> bool:
         """Whether the bucket may be deletable: all its keys may have no versions but delete
-        markers."""
+        markers.
+        """
         return all(any(map(_is_bare, key.states)) for key in self.keys.values())
 
     @property

@@ -49,7 +49,8 @@ class Doubt:
 @dataclass
 class TopicRule:
     """The topic settings that decide which messages may be removed, and when an append is
-    durable."""
+    durable.
+    """
 
     compact: bool = False
     retention_ms: int = 0

@@ -44,7 +44,8 @@ PARTITIONS_TOO_MANY = 1001  # a number, and not the store's limit: a wrong limit
 
 NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
 """Errors that guarantee that nothing was or will be appended. After any other error the append is
-in doubt until the topic is reopened and read."""
+in doubt until the topic is reopened and read.
+"""
 _OWN_HEADERS = "lakebed-"
 
 
@@ -72,7 +73,8 @@ def open_topic(context: Context, name: str) -> tuple[StoreTopic, TopicModel]:
 
 def learn(context: Context, topic: StoreTopic) -> TopicModel:
     """Returns the model of an existing topic, and creates it if the topic's creation was in
-    doubt."""
+    doubt.
+    """
     model = context.model.topics.get(topic.name)
     if model is None:
         what = f"topic {topic.name} exists, although it was deleted or never created"
@@ -660,7 +662,8 @@ def _draw_commit(random: Random) -> dict[str, Any]:
 
 def _commit_batches(context: Context, step: Step) -> Answer:
     """Commits batches to all partitions under a version; repeating a version must store nothing
-    new."""
+    new.
+    """
     name = NAMES[step.arguments["topic"]]
     try:
         topic, model = open_topic(context, name)

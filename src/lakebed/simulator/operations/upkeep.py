@@ -201,7 +201,8 @@ def _compare(
     produced: dict[tuple[str, int], set[int]],
 ) -> None:
     """Checks that the restored store has all data that was acknowledged before, and nothing
-    else."""
+    else.
+    """
     if context.is_any_damaged:
         return
     with context.machine.open_at(RESTORED) as store:
