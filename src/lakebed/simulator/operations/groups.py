@@ -396,7 +396,10 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
             _drop(context, chosen)
             return Answer(Outcome.REFUSED, f"{what}: refused as stale")
         except LakebedError as error:
-            return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
+            # A former topic of that name may have had more partitions.
+            expected = () if is_same_group else (InputError,)
+            is_damaged = _is_damaged(model, topic_model)
+            return context.refused(error, what, is_damaged=is_damaged, expected=expected)
     wrong = f"{what}: accepted, although the messages are settled or leased to another holder"
     require(not (is_stale and is_alone), Promise.HOLDER, wrong)
     if not is_same_group or context.model.groups.get((topic_name, model.name)) is not model:
