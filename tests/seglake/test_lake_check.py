@@ -222,7 +222,10 @@ def test_a_damaged_manifest_in_the_metadata_is_told(root: Path) -> None:
         ("UPDATE versions SET size = 7 WHERE key = CAST('small' AS BLOB)", "metadata differ"),
         ("UPDATE versions SET etag = 'x' WHERE key = CAST('a/big' AS BLOB)", "metadata differ"),
         ("DELETE FROM objects_current WHERE size = 10", "not recorded as the current version"),
-        ("UPDATE objects_current SET etag = 'x' WHERE size = 10", "not recorded as the current version"),
+        (
+            "UPDATE objects_current SET etag = 'x' WHERE size = 10",
+            "not recorded as the current version",
+        ),
         ("UPDATE manifests SET data = NULL WHERE id = 1", "no manifest"),
     ],
 )
