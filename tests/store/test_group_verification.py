@@ -132,7 +132,7 @@ def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
         flip(snapshot, offset)
     snapshot.unlink()
     [problem] = problems(root)
-    assert "the snapshot of the delta log's generation is missing" in problem
+    assert "the delta log continues a newer snapshot, which is missing" in problem
 
 
 def make_snapshot(root: Path, paths: GroupPaths) -> None:
