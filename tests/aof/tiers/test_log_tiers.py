@@ -107,7 +107,7 @@ def test_where_a_log_goes_on_is_not_guessed_while_tier_2_does_not_answer(
     before = {name: content(world, name) for name in world.disk.names(PATHS.segments)}
     setattr(store, trouble, True)
     with pytest.raises(
-        error, match="orders: the log continues after segment 2, which only Tier 2 has"
+        error, match="orders: its newest segment, 2, is only in Tier 2 and cannot be read"
     ):
         open_log(world, store=store)
     world.restart(Crash.KILL)
