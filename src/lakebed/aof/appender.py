@@ -1,8 +1,8 @@
 """Appends records: encodes them, assigns their ids and queues them for the next flush.
 
-An append without a timeout never waits and does no I/O: it raises `WouldBlock`, which names what
-the caller would have to wait for. Records that do not fit in the active segment go to the next
-segment, once the segment before the active one is sealed.
+An append without a timeout never waits and does no I/O: if it would have to wait, it raises
+`WouldBlock`, which names the reason. Records that do not fit in the active segment go to the next
+one, which can be started only after the segment before the active one is sealed.
 
 Invariants:
 
@@ -64,7 +64,7 @@ class Appender:
     def append(
         self, payloads: Sequence[Buffer], *, ext_ids: Numbers, timestamps: Numbers | None
     ) -> Sequence[RecordId]:
-        """See `Aof.append_records`."""
+        """Appends records without waiting, and returns their ids; see `Aof.append_records`."""
         if not payloads:
             return ()
         started_ns = self._clock.monotonic_ns()
@@ -92,7 +92,7 @@ class Appender:
     def append_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int, timestamp: int | None
     ) -> RecordId:
-        """See `Aof.append_record_with_timeout`."""
+        """Appends one record, waiting if necessary; see `Aof.append_record_with_timeout`."""
         started_ns = self._clock.monotonic_ns()
         deadline_ns = self._waiter.deadline_ns(timeout)
         while True:
@@ -108,7 +108,7 @@ class Appender:
                 return record_id
 
     def wait_for_segment(self, timeout: float | None) -> None:
-        """See `Aof.wait_for_writable_segment`."""
+        """Waits until a record can be appended; see `Aof.wait_for_writable_segment`."""
         state = self._state
         deadline_ns = self._waiter.deadline_ns(timeout)
         while True:

@@ -159,7 +159,9 @@ def _load(disk: Disk, source: PathLike, layout: SegmentLayout) -> tuple[memoryvi
             f"this conversion reads the {layout.value} layout"
         )
     if not inspection.is_sealed:
-        raise InputError(f"{os.fspath(source)}: the segment is not sealed")
+        raise InputError(
+            f"{os.fspath(source)}: the segment is not sealed; only sealed segments can be converted"
+        )
     return data, inspection
 
 

@@ -1,8 +1,8 @@
 """Makes a log's appended bytes durable, and handles flushes that fail.
 
 Chunks are queued in the order of their ids. When the disk is full, the flush is retried with
-growing delays and appends are refused meanwhile. A failed sync ends writing to the log until it is
-opened again.
+growing delays, and appends are refused until it succeeds. After a failed sync, the log accepts no
+writes until it is opened again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class Flusher:
-    """Flushes one log. The log's mutex guards what is queued; it is never held during I/O."""
+    """Flushes the appended records of one log to disk. The log's mutex is not held during I/O."""
 
     def __init__(
         self,

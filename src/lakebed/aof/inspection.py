@@ -50,7 +50,7 @@ class Inspection:
     notes: tuple[str, ...]  # oddities that no rule forbids
 
     def first_damage(self) -> Damage | None:
-        """Returns the damage with the lowest offset in the file, or None."""
+        """Returns the `Damage` with the lowest offset in the file, or None if there is none."""
         damages = [*self.damages, *self.problems, *([self.tail] if self.tail else [])]
         return min(damages, default=None)
 

@@ -22,7 +22,7 @@ from lakebed.kernels import crc64nvme, fold64
 
 
 class InterchangeHeader(NamedTuple):
-    """The start of an interchange segment."""
+    """The header at the start of an interchange segment."""
 
     magic: u64  # 0x414F46325345474D, "AOF2SEGM"
     version: Annotated[u32, PadAfter(4)]  # 2
@@ -33,7 +33,7 @@ class InterchangeHeader(NamedTuple):
 
 
 class InterchangeRecordHeader(NamedTuple):
-    """Precedes every record of an interchange segment; the payload follows."""
+    """The header of every record in an interchange segment; the payload follows it."""
 
     payload_len: u32  # payload bytes, never 0
     record_crc32: u32  # crc64-nvme of the payload, upper half XOR lower half
@@ -76,7 +76,7 @@ INTERCHANGE_VERSION = 2
 
 
 class InterchangeRecord(NamedTuple):
-    """A record to write, or one that was read, whose payload is then a view into the file."""
+    """A record to encode, or a decoded record, whose payload is a view of the file's bytes."""
 
     payload: Buffer
     logical_offset: int

@@ -24,7 +24,7 @@ from lakebed.base.files.protocol import TEMPORARY_SUFFIX
 
 
 class SegmentListing(NamedTuple):
-    """The segments in a log's folder, oldest first, and the number of files of no known kind."""
+    """The segments in a log's folder, oldest first, and the number of unexpected files there."""
 
     segments: tuple[SegmentInfo, ...]
     ignored_count: int

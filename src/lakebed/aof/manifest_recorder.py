@@ -273,7 +273,7 @@ class ManifestRecorder:
         on_disk: Sequence[SegmentOnDisk],
         knows_all: bool,
     ) -> None:
-        """Reports segments whose file is gone and of which no tier and no archive has a copy.
+        """Reports segments whose file is gone and that have no copy in a tier or in the archive.
 
         A missing segment older than every existing one may have been removed by retention, so it
         counts as lost only if the manifest log was complete (`knows_all`): retention records a

@@ -156,7 +156,7 @@ class ReadOnlyLog:
 
     @property
     def ignored_count(self) -> int:
-        """The number of files in the segments folder whose names are not known."""
+        """The number of unexpected files in the segments folder, which readers ignore."""
         return self._listing.ignored_count
 
     @property

@@ -30,9 +30,13 @@ class RecordId(int):
         """Parses a record id, either the printed form `segment:offset` or the packed number."""
         parts = text.split(":")
         if not 1 <= len(parts) <= 2 or not all(part.isascii() and part.isdigit() for part in parts):
-            raise InputError(f"not a record id: {text[:40]!r}; an example of one is 3:64")
+            raise InputError(
+                f"{text[:40]!r} is not a record id: use segment:offset, for example 3:64"
+            )
         if any(len(part) > 20 for part in parts):
-            raise InputError(f"not a record id: {text[:40]!r}; an example of one is 3:64")
+            raise InputError(
+                f"{text[:40]!r} is not a record id: use segment:offset, for example 3:64"
+            )
         if len(parts) == 2:
             return cls.from_parts(int(parts[0]), int(parts[1]))
         number = int(parts[0])

@@ -125,7 +125,7 @@ def _seal_problems(
     name: SegmentName | None,
     records: Survey,
 ) -> tuple[Damage, ...]:
-    """Returns a damage for each field of the footer that does not match the rest of the file."""
+    """Returns a `Damage` for each field of the footer that contradicts the header or records."""
     last = records.good_ranges[-1] if records.good_ranges else None
     max_timestamp = max((good.max_timestamp_ns for good in records.good_ranges), default=0)
     expected: dict[str, object] = {

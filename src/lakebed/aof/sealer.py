@@ -56,7 +56,7 @@ class Sealer:
         self._on_sealed = on_sealed
 
     def seal_current(self, timeout: float | None) -> SegmentInfo | None:
-        """See `Aof.seal_current_segment`."""
+        """Seals the active segment and waits for the seal; see `Aof.seal_current_segment`."""
         deadline_ns = self._waiter.deadline_ns(timeout)
         segment_id = self._hand_over(deadline_ns)
         while segment_id is not None:

@@ -32,7 +32,7 @@ class SegmentFacts(NamedTuple):
 def mismatches(
     layout: Layout[Record], record: Record, expected: dict[str, object], *, start: int
 ) -> tuple[Damage, ...]:
-    """Returns a damage for each field of `record` that differs from its `expected` value.
+    """Returns a `Damage` for each field of `record` that differs from its `expected` value.
 
     `start` is the record's file offset.
     """

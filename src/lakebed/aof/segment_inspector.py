@@ -4,15 +4,15 @@
   mismatch means that the file is corrupt.
 - Not sealed: bytes after the last good record are torn if no valid record follows them. Bad bytes
   followed by good records are corrupt, and so are bad bytes below the confirmed end.
-- The footer's place holds neither zeros nor a footer: the file counts as not sealed,
-  `footer_problem` gives the reason, and the records decide the verdict. An interchange file is
-  published with its footer, so one without a footer is torn.
-- A runtime file has its full length from the start: one that is shorter than its header states has
-  lost bytes and is corrupt. A file too short for a header is torn.
-- An unsupported version is an error; its content is never guessed.
+- If the bytes where the footer should be are neither zeros nor a valid footer, the file counts as
+  not sealed and `footer_problem` gives the reason. An interchange file is always written with its
+  footer, so one without a footer is torn.
+- A runtime file has its full length from its creation, so one that is shorter than its header
+  states has lost bytes and is corrupt. A file too short for a header is torn.
+- A file with an unsupported version is not inspected: `UnknownVersion` is raised.
 
-If a header's magic is damaged, the layout is recognised by the records after it, so that these stay
-readable.
+If the magic in the header is damaged, the layout is recognised by the footer or the first record,
+so that the records stay readable.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _judge(
 
 
 def _shapeless(view: memoryview, layout: SegmentLayout) -> Damage | None:
-    """Returns a damage that covers the whole file if its layout is not recognised.
+    """Returns a `Damage` that covers the whole file if its layout is not recognised.
 
     The same holds for a file that is too short for a header. Otherwise returns None.
     """

@@ -59,7 +59,7 @@ class Survey(NamedTuple):
 
 
 class Walker(Protocol):
-    """Scans the records of one layout."""
+    """The interface for scanning the records of one segment layout."""
 
     def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
         """Returns the range of good records that begins at `start`, and why it ends.

@@ -13,7 +13,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestConfig:
-    """Sets when records are committed, chunks rotated and snapshots taken."""
+    """Sets when records are made durable, chunks are sealed and snapshots are taken."""
 
     manifest_log_enabled: bool = True
     """Keep a manifest log, which records every change of a segment. Tiers require it."""

@@ -149,7 +149,7 @@ def _is_made_anew(state: SegmentState) -> bool:
 
 
 def _work(state: SegmentState) -> Iterator[Payload]:
-    """Yields the records of failed and running work."""
+    """Yields the records about failed and unfinished work on the segment."""
     failures, pending = state.failures, state.pending
     is_codec = failures & COMPRESSION_FAILED and state.compression_reason == CODEC
     is_missing = failures & HYDRATION_FAILED and state.hydration_reason == MISSING

@@ -1,6 +1,6 @@
 """The records of a manifest log: sixteen types with typed payloads, as values and as bytes.
 
-A record of an unknown type is kept unchanged: the fold skips it and tools show it.
+A record of an unknown type is kept unchanged: replays skip it, and tools show it.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Damage:
 
 @dataclass
 class ReplayResult:
-    """The result of a replay."""
+    """The result of replaying a manifest log."""
 
     index: ManifestIndex
     snapshot: Snapshot | None  # where the replay began
@@ -178,7 +178,7 @@ def _best_snapshot(
 def _check_gaps(
     reader: ManifestReader, indexes: list[int], start: Position, result: ReplayResult
 ) -> None:
-    """Adds a damage to `result` for each gap in the numbers of the chunks."""
+    """Adds a `Damage` to `result` for each gap in the numbers of the chunks."""
     expected = start.chunk_index
     if not indexes and start.offset > RECORDS_START:
         indexes = [expected + 1]

@@ -32,7 +32,7 @@ class Transient(Tier2Error, RetryError):
 
 
 class Unauthorised(Tier2Error, InputError):
-    """The store refuses these credentials."""
+    """The object store of Tier 2 refused the credentials, or they lack a permission."""
 
     reason_code = ReasonCode.UNAUTHORISED
     exit_code = 77
@@ -45,7 +45,7 @@ class Unavailable(Tier2Error, RetryError):
 
 
 class Missing(Tier2Error, NotFound):
-    """The store has no such object."""
+    """The object does not exist in Tier 2."""
 
     reason_code = ReasonCode.MISSING
 

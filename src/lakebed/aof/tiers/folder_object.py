@@ -85,7 +85,10 @@ def decode_trailer(end: bytes, *, path: str, file_bytes: int) -> FolderObject:
     body_bytes = file_bytes - (len(end) - metadata_start) - SKIPPABLE.size
     if trailer.size != body_bytes:
         raise Corrupt(
-            "the object's size is wrong", path=path, expected=trailer.size, found=body_bytes
+            "the object has another size than its trailer states",
+            path=path,
+            expected=trailer.size,
+            found=body_bytes,
         )
     return FolderObject(trailer.size, trailer.crc64, json.loads(metadata))
 

@@ -99,9 +99,9 @@ def load_seek_table(source: RangeSource) -> SeekTable:
         raise _wrong(source, "header", found=hex(header.magic))
     table = SeekTable(_checked(source, data[SKIPPABLE.size : -SEEK_FOOTER.size]))
     if table.compressed_bytes != source.size - table_bytes:
-        raise _wrong(source, "sum of frames", found=table.compressed_bytes)
+        raise _wrong(source, "total size of frames", found=table.compressed_bytes)
     if table.inflated_bytes > SEGMENT_BYTES_MAX:
-        raise _wrong(source, "inflated size", found=table.inflated_bytes)
+        raise _wrong(source, "total decompressed size", found=table.inflated_bytes)
     return table
 
 
@@ -113,7 +113,7 @@ def _load_footer(source: RangeSource) -> SeekFooter:
     data = source.read_range(source.size - SEEK_FOOTER.size, SEEK_FOOTER.size)
     footer = SEEK_FOOTER.unpack(data)
     if footer.magic != SEEK_FOOTER_MAGIC:
-        raise _wrong(source, "magic", found=hex(footer.magic))
+        raise _wrong(source, "magic number", found=hex(footer.magic))
     if footer.descriptor == SEEK_CHECKSUMS:
         raise UnknownVersion("seek tables with checksums are not supported", path=source.name)
     if footer.descriptor:
@@ -127,7 +127,7 @@ def _checked(source: RangeSource, entries: memoryview) -> Iterator[SeekEntry]:
             0 < entry.compressed_bytes <= COMPRESSED_FRAME_BYTES_MAX
             and 0 < entry.inflated_bytes <= FRAME_BYTES_MAX
         ):
-            raise _wrong(source, f"frame {number}", found=tuple(entry))
+            raise _wrong(source, f"size of frame {number}", found=tuple(entry))
         yield entry
 
 
