@@ -1,7 +1,8 @@
-"""`lakebed simulate`: the whole store under one seed, with everything that can go wrong."""
+"""`lakebed simulate`: runs a whole store on a simulated machine with faults, from a seed."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,7 @@ def simulate(
         typer.Option(metavar="N", min=0, help="The first seed. The same seed gives the same run."),
     ] = 1,
     steps: Annotated[
-        int, typer.Option(metavar="M", min=1, help="The number of steps of each run.")
+        int, typer.Option(metavar="M", min=1, help="The number of steps in each run.")
     ] = 1000,
     minutes: Annotated[
         float | None,
@@ -43,25 +44,38 @@ def simulate(
         int | None,
         typer.Option(metavar="N", min=1, help="Run this many consecutive seeds. Default: 1."),
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="The number of processes that run seeds. Default: one for each core, if several "
+            "seeds are run.",
+        ),
+    ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Run the steps of a saved failure."),
+        typer.Option(metavar="FILE", help="Run the saved steps of an earlier failure."),
     ] = None,
     save: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for the steps of a failure.")
+        Path, typer.Option(metavar="DIR", help="Save the steps of a failure in this folder.")
     ] = Path(),
     shrink: Annotated[
         bool,
-        typer.Option("--shrink/--no-shrink", metavar="", help="Reduce the steps of a failure."),
+        typer.Option(
+            "--shrink/--no-shrink",
+            metavar="",
+            help="Reduce a failing run to the steps that matter.",
+        ),
     ] = True,
     trace: Annotated[
-        bool, typer.Option("--trace", metavar="", help="Print what happens, step by step.")
+        bool, typer.Option("--trace", metavar="", help="Print one line per step, crash and check.")
     ] = False,
 ) -> None:
     """Run a store on a simulated machine that crashes, fills up and fails, and check every promise.
 
-    The exit code is 1 if a promise was broken. Then the steps are reduced to the few that matter
-    and saved, and the last line is the command that repeats the run.
+    The exit code is 1 if a promise was broken. In that case the failing run is reduced to the steps
+    that matter, these are saved, and the last line printed is the command that repeats the run.
 
     \b
     Examples:
@@ -92,6 +106,7 @@ def simulate(
         seed_count=seeds,
         seconds_max=None if minutes is None else minutes * 60,
         clock=SystemClock(),
+        job_count=1 if seeds == 1 else jobs or len(os.sched_getaffinity(0)),
     )
     if campaign.failed is None:
         if trace and seeds == 1:
@@ -107,7 +122,7 @@ def simulate(
 
 def _require_greenlet() -> None:
     try:
-        import greenlet  # noqa: F401 - the simulated threads are made of it
+        import greenlet  # noqa: F401 - the scheduler needs it
     except ImportError:
         raise InputError(
             "the simulator needs greenlet: install lakebed with the extra `simulation`, "
@@ -152,10 +167,10 @@ def _shrink(output: Output, failed: RunResult, folder: Path) -> None:
     make_folders(disk, folder.absolute())
     replace_atomically(disk, path, smallest.plan.encode().encode())
     count = len(smallest.plan.steps)
-    output.line(f"the same with {count} steps, found in {shrinker.run_count} runs:")
+    output.line(f"reduced to {count} steps after {shrinker.run_count} runs:")
     for line in smallest.trace.lines[-_TRACE_LINES:]:
         output.line(line)
-    output.line(f"saved; run it with: lakebed simulate --replay {path}")
+    output.line(f"steps saved; replay them with: lakebed simulate --replay {path}")
 
 
 def _end(output: Output, campaign: Campaign, replay: str) -> None:
@@ -164,7 +179,7 @@ def _end(output: Output, campaign: Campaign, replay: str) -> None:
         f"{campaign.seed_count} seeds, {coverage.step_count} steps, {coverage.crash_count} crashes"
     )
     if campaign.duration_ns:
-        sums += f", {campaign.steps_per_s:.0f} steps a second"
+        sums += f", {campaign.steps_per_s:.0f} steps per second"
     failed = campaign.failed
     violation = None if failed is None or failed.violation is None else failed.violation
     document = {
