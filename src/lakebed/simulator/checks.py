@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 
@@ -16,6 +17,7 @@ from lakebed.simulator.violation import Promise, Violation, require
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 
 QUIET_MS = 600_000
+RELEASED_NS = 60 * NS_PER_S
 DRAIN_ROUNDS = 300
 PINS_MAX = 100
 DRAIN_PAUSE_NS = 60 * NS_PER_S
@@ -81,6 +83,31 @@ def check_tasks(context: Context) -> None:
     """Raises a `Violation` if a background task has ended with an error."""
     for error in context.machine.world.runner.failures():
         raise Violation(Promise.TASKS, f"a background task failed: {type(error).__name__}: {error}")
+
+
+def pin_oldest(context: Context) -> list[str]:
+    """Pins the oldest segment of each log for longer than the quiet time; returns the pin ids."""
+    pin_ids = []
+    for name in sorted(context.model.logs):
+        with contextlib.suppress(LakebedError):
+            log, _ = logs.open_log(context, name)
+            oldest = log.segments()[0].segment_id if log.segments() else 0
+            pin = context.store.pins.pin(
+                name,
+                segment_start=oldest,
+                segment_end=oldest + 1,
+                duration_ms=4 * QUIET_MS,
+                owner="simulator",
+            )
+            pin_ids.append(pin.pin_id)
+    return pin_ids
+
+
+def release(context: Context, pin_ids: list[str]) -> None:
+    """Releases pins, and waits until retention has looked at the log again."""
+    for pin_id in pin_ids:
+        context.store.pins.release(pin_id)
+    context.machine.world.runner.sleep_ns(RELEASED_NS)
 
 
 def check_quiet(context: Context) -> None:

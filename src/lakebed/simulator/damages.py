@@ -11,13 +11,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from lakebed.base.errors import LakebedError
+from lakebed.base.errors import LakebedError, NotFound
 from lakebed.simulator.context import Answer, Context, Outcome, pick
 from lakebed.simulator.machine import ROOT
 from lakebed.simulator.model.topics import PartitionModel
 from lakebed.simulator.operations import logs, objects, topics, upkeep
 from lakebed.simulator.plan import Step
-from lakebed.simulator.violation import Promise, require
+from lakebed.simulator.violation import Promise, Violation, require
 
 _PAYLOAD_START = 24  # of a record in a log: after its header
 
@@ -28,6 +28,7 @@ def draw_damage(random: Random) -> dict[str, Any]:
         "how": random.choice(["flip", "flip", "cut", "lose"]),
         "which": random.randrange(1000),
         "bit": random.randrange(8),
+        "short": random.random() < 0.3,  # a cut leaves less than a header
     }
 
 
@@ -68,8 +69,9 @@ def _apply(context: Context, step: Step, path: str, position: int) -> str:
         disk.lose(path)
         words = f"remove {short}"
     elif how == "cut":
-        disk.cut(path, size=position + 1)
-        words = f"truncate {short} to {position + 1} bytes"
+        size = step.arguments["which"] % 17 if step.arguments.get("short") else position + 1
+        disk.cut(path, size=size)
+        words = f"truncate {short} to {size} bytes"
     else:
         disk.flip_bit(path, offset=position, bit=step.arguments["bit"])
         words = f"flip a bit of byte {position} of {short}"
@@ -250,16 +252,31 @@ def poke(context: Context, path: str) -> None:
     """
     store = context.store
     if path.endswith("meta.db"):
-        try:
-            store.bucket("photos")
-        except LakebedError as error:
-            context.story(f"open bucket photos: {type(error).__name__}")
+        _poke_buckets(context)
         return
     name = path.split("/")[-2]
     try:
         store.topic(name)
     except LakebedError as error:
         context.story(f"open topic {name}: {type(error).__name__}")
+
+
+def _poke_buckets(context: Context) -> None:
+    """Checks that a store without its metadata does not pass for one that has no objects."""
+    for name, bucket in sorted(context.model.buckets.items()):
+        has_objects = any(None not in model.current() for model in bucket.keys.values())
+        if bucket.maybe_gone or not has_objects:
+            continue
+        try:
+            rows = list(context.open_bucket(name).list())
+        except NotFound as error:
+            wrong = f"without the metadata, bucket {name} is reported as missing: {error}"
+            raise Violation(Promise.KEPT, wrong) from error
+        except LakebedError as error:
+            context.story(f"bucket {name} is refused: {type(error).__name__}")
+            continue
+        wrong = f"without the metadata, bucket {name} is reported as empty"
+        require(bool(rows), Promise.KEPT, wrong)
 
 
 def put_back(context: Context, path: str, content: bytes) -> None:

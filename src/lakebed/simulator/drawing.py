@@ -20,6 +20,7 @@ FIRST: tuple[tuple[str, dict[str, int]], ...] = (
     ("topic.create", {"topic": 1, "partitions": 1}),
     ("bucket.create", {"bucket": 0, "versioning": 0}),
     ("bucket.create", {"bucket": 1, "versioning": 1}),
+    ("bucket.create", {"bucket": 2, "versioning": 0}),
 )
 LASTING = ("disk.full", "disk.no_descriptors", "disk.read_only", "disk.slow")
 """Faults that the plan ends after some steps, because little else would succeed otherwise."""

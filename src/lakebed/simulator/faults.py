@@ -25,6 +25,8 @@ FAILING = (
     "unlink",
     "truncate",
     "pread",
+    "pread",
+    "pread",
     "open",
 )
 SLOW = ("fdatasync", "pwrite", "fsync", "pread", "rename")
@@ -85,13 +87,16 @@ def _draw_failure(random: Random) -> dict[str, Any]:
         "operation": random.choice(FAILING),
         "nth": random.choice([1, 1, 2, 3, 5, 9]),
         "reverts": random.random() < 0.5,
+        "burst": random.choice([1, 1, 4]),
     }
 
 
 def _fail(context: Context, step: Step) -> Answer:
     operation, nth = step.arguments["operation"], step.arguments["nth"]
     after = AfterFailedSync.REVERTED if step.arguments["reverts"] else AfterFailedSync.KEPT
-    context.machine.world.disk.faults.fail(operation, nth=nth, after=after)
+    burst = step.arguments.get("burst", 1)
+    for each in range(nth, nth + burst):
+        context.machine.world.disk.faults.fail(operation, nth=each, after=after)
     _trouble(context, "disk.fail")
     return Answer(Outcome.OK, f"make {operation} call number {nth} from now fail")
 

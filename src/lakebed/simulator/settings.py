@@ -52,7 +52,8 @@ def draw_settings(random: Random) -> dict[str, Any]:
         "group_ack": random.choice(["after_fsync", "after_fsync", "after_write"]),
         "per_key_order": random.random() < 0.25,
         "compaction_events": random.choice([8, 40, 1000]),
-        "if_match_bucket": random.random() < 0.2,
+        "if_match_bucket": random.random() < 0.35,
+        "message_bytes_max": random.choice([24 * KIB, 24 * KIB, 24 * KIB, 2_000]),
     }
 
 
@@ -83,7 +84,7 @@ def configs_of(settings: Settings) -> Configs:
             index_stride_bytes=KIB,
             batch_bytes_max=8 * KIB,
             request_bytes_max=64 * KIB,
-            message_bytes_max=24 * KIB,
+            message_bytes_max=settings.get("message_bytes_max", 24 * KIB),
             reserve_bytes=0,
             ack=settings["topic_ack"],
             sync_ms_max=20,

@@ -53,6 +53,8 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
     def pread(self, offset: int, length: int) -> bytes:
         self._check("read")
         self._disk.look("pread", self._path)
+        if offset < 0:
+            raise simulated_error(errno.EINVAL, "pread", self._path)
         data = bytes(self._node.cached[offset : offset + length])
         self._disk.read_bytes += len(data)
         return data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any, NamedTuple
@@ -89,7 +89,11 @@ def _incarnations(group: Group) -> list[int]:
 
 def _found_again(group: Group, model: GroupModel) -> GroupModel | None:
     """Returns the model if the group survived a deletion in doubt, or None if it is a new group."""
-    if model.incarnations and model.incarnations != _incarnations(group):
+    now = _incarnations(group)
+    if model.incarnations and model.incarnations != now:
+        kept = sum(before == after for before, after in zip(model.incarnations, now, strict=False))
+        wrong = f"group {model.name} of topic {model.topic} was deleted in {kept} partitions only"
+        require(not kept or model.is_damaged, Promise.DELETED, wrong)
         return None
     model.maybe_deleted = False
     return model
@@ -712,11 +716,24 @@ def _peek(context: Context, step: Step) -> Answer:
         lag = group.lag()
     except LakebedError as error:
         return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
+    if not model.in_flight_any and not _is_damaged(model, topic_model):
+        _check_lag(lag, model, topic_model)
     for message in peeked:
         part = model.partitions[message.partition]
         wrong = f"{part.name}: peek returned offset {message.offset}, which is settled"
         require(message.offset not in part.settled or part.in_flight > 0, Promise.HOLDER, wrong)
     return Answer(Outcome.OK, f"{what}: {len(peeked)} messages, lag {sum(lag.values())}")
+
+
+def _check_lag(lag: Mapping[int, int], model: GroupModel, topic_model: TopicModel) -> None:
+    """Checks that the lag counts messages that exist and are not settled, and nothing else."""
+    for number, part in enumerate(model.partitions):
+        known = topic_model.partitions[number]
+        if known.in_flight or known.doubts or part.has_started_over:
+            continue
+        unsettled = sum(offset not in part.settled for offset in known.messages)
+        wrong = f"{part.name}: the lag is {lag.get(number)}, but {unsettled} messages are unsettled"
+        require(lag.get(number, 0) <= unsettled, Promise.ACCOUNTED, wrong)
 
 
 class _Broken(Exception):

@@ -341,6 +341,14 @@ def _check_modified(context: Context, info: ObjectInfo, begun_ms: int, what: str
     require(low <= info.modified_ms <= high, Promise.TIMES, wrong)
 
 
+def _is_marked(context: Context, name: str, key: str) -> bool:
+    """Returns whether the object is on record as damaged: a read or a check has found it so."""
+    try:
+        return context.open_bucket(name).head(key).state is State.DAMAGED
+    except LakebedError:
+        return False
+
+
 def _draw_copy(random: Random) -> dict[str, Any]:
     return {**_draw_key(random), "target": random.randrange(len(KEYS)), "condition": None}
 
@@ -365,6 +373,7 @@ def _copy(context: Context, step: Step) -> Answer:
                         state, ModelVersion(None, content), each
                     )
                 )
+        is_marked = key in known.damaged_keys and _is_marked(context, name, key)
         try:
             info = context.bucket_surface(step, name).copy(key, target)
         except (NoSuchKey, MethodNotAllowed):
@@ -390,6 +399,8 @@ def _copy(context: Context, step: Step) -> Answer:
             Promise.NOT_INVENTED,
             f"{what}: copied, although the source does not exist",
         )
+        wrong = f"{what}: copied, although the source is marked as damaged"
+        require(not is_marked, Promise.DAMAGE_NEVER_SERVED, wrong)
         if info.is_null != (not versions.is_enabled) and len(known.possible_versions) > 1:
             versions = next(v for v in known.possible_versions if v.is_enabled != info.is_null)
         model.states = [

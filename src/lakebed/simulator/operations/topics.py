@@ -13,6 +13,7 @@ from lakebed.base.errors import (
     LakebedError,
     NoSpace,
     NotFound,
+    OutcomeUnknown,
     TooLarge,
     TooManyFiles,
 )
@@ -228,6 +229,7 @@ def _draw_produce(random: Random) -> dict[str, Any]:
         "producer": random.choice([None, None, None, 0, 1]),
         "ack": random.choice([None, None, "after_write", "after_fsync"]),
         "waits": random.random() < 0.85,
+        "wait_ms": random.choice([None] * 9 + [0, 1, 30]),
         "wire": draw_wire(random),
     }
 
@@ -279,7 +281,14 @@ def _produce(context: Context, step: Step) -> Answer:
         if not step.arguments["waits"] and producer is None and not is_wire:
             context.parts.setdefault("appends", []).append((partition, doubt, rule, future))
             return Answer(Outcome.UNKNOWN, f"{what}, without waiting for the result")
-        base, count = future.result(WAIT_S)
+        wait_ms = None if is_wire else step.arguments.get("wait_ms")
+        try:
+            base, count = future.result(WAIT_S if wait_ms is None else wait_ms / 1000)
+        except OutcomeUnknown:
+            if wait_ms is None:
+                raise
+            context.parts.setdefault("appends", []).append((partition, doubt, rule, future))
+            return Answer(Outcome.UNKNOWN, f"{what}: no result within {wait_ms} ms")
     except OutOfOrderSequence as error:
         partition.refused(doubt)
         return _out_of_order(context, model, number, step, what, error)
