@@ -267,7 +267,7 @@ def test_a_snapshot_of_a_place_that_is_none_is_told(run: Run, root: Path, offset
     position = snapshot.position._replace(offset=snapshot.position.offset + offset)
     path.write_bytes(encode_snapshot(Snapshot(snapshot.snapshot_id, position, snapshot.index)))
     found = problems(run)
-    assert f"the snapshot is as of {position}, which no chunk has" in found
+    assert f"the snapshot is as of {position}, which is in no chunk" in found
     assert any("has position 0:392, but the snapshot is as of" in one for one in found)
 
 

@@ -82,7 +82,7 @@ def test_options_may_be_of_other_sections_and_in_any_unit(tmp_path: Path) -> Non
         ("[node]\ns3_port = 9001\n", "the S3 endpoint uses this port"),
         ("[node]\ntls_cert = 'x'\n", r"\[node\] tls_cert: .* belong together"),
         ("[node]\ntls_key = 'x'\n", r"\[node\] tls_key: .* belong together"),
-        ("[node]\ntls_cert = 'x'\ntls_key = 'y'\n", "are not a certificate and its key"),
+        ("[node]\ntls_cert = 'x'\ntls_key = 'y'\n", "cannot load the TLS certificate"),
         (f"[node]\nhttp_host = '{EVERYWHERE}'\n", "in clear"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_certificate_of_the_file_and_a_key_of_an_option_make_a_pair(tmp_path: 
     found = settings_of(tmp_path, "[node]\ntls_cert = 'cert.pem'\n", key)
     assert tls_of(found) is not None
     beside = Option("node", "tls_cert", "cert.pem", "--tls-cert")
-    with pytest.raises(BadConfig, match="not a certificate"):
+    with pytest.raises(BadConfig, match="cannot load the TLS certificate"):
         settings_of(tmp_path, "", key, beside)
 
 
@@ -131,7 +131,7 @@ def test_who_reads_the_certificate_anyway_need_not_have_it_read_twice(tmp_path: 
     """Half a pair is found in any case."""
     (tmp_path / "lakebed.toml").write_text("[node]\ntls_cert = 'none.pem'\ntls_key = 'none.pem'\n")
     found = node_settings(tmp_path, environment={}, reads_certificate=False)
-    with pytest.raises(BadConfig, match="not a certificate"):
+    with pytest.raises(BadConfig, match="cannot load the TLS certificate"):
         tls_of(found)
     (tmp_path / "lakebed.toml").write_text("[node]\ntls_cert = 'none.pem'\n")
     with pytest.raises(BadConfig, match="belong together"):

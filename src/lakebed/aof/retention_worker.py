@@ -139,7 +139,8 @@ class RetentionWorker:
             remove_index(self._disk, info.path)
             with contextlib.suppress(NotFound):
                 if self._config.archive and not is_archived:
-                    name = ArchivedName(info.segment_id, fact.sealed_at)
+                    # The fact may be older than the file, if the segment was in a colder tier.
+                    name = ArchivedName(info.segment_id, self._read_fact(info).sealed_at)
                     self._disk.rename(info.path, self._paths.archived(name))
                 else:
                     self._disk.unlink(info.path)

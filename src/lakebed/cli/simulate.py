@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,15 @@ def simulate(
     seeds: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Run this many consecutive seeds. Default: 1."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="The number of processes that run seeds. Default: one for each core, if several "
+            "seeds are run.",
+        ),
     ] = None,
     replay: Annotated[
         Path | None,
@@ -96,6 +106,7 @@ def simulate(
         seed_count=seeds,
         seconds_max=None if minutes is None else minutes * 60,
         clock=SystemClock(),
+        job_count=1 if seeds == 1 else jobs or len(os.sched_getaffinity(0)),
     )
     if campaign.failed is None:
         if trace and seeds == 1:

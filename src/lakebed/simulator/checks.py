@@ -49,7 +49,7 @@ def _open_groups(context: Context) -> Answer:
         if model.maybe_deleted and key[0] in context.model.topics:
             topic, _ = topics.open_topic(context, key[0])
             if key[1] not in topic.groups():
-                del context.model.groups[key]
+                groups.forget(context, key)
                 continue
         model.maybe_deleted = False
         if key[0] not in context.model.topics:

@@ -8,14 +8,18 @@ from enum import Enum
 from random import Random
 from typing import Any, NamedTuple
 
+from lakebed.aof.tiers.errors import Cancelled
+from lakebed.api.problems import Unreachable
 from lakebed.base.errors import (
+    BadConfig,
+    Busy,
     Closed,
     DataError,
-    InputError,
     LakebedError,
+    NotFound,
     OutcomeUnknown,
-    RetryError,
 )
+from lakebed.seglake.errors import ConditionConflict
 from lakebed.simulator.clients import Wire, WireStore
 from lakebed.simulator.machine import Machine
 from lakebed.simulator.model.groups import GroupModel
@@ -26,6 +30,9 @@ from lakebed.simulator.plan import Step
 from lakebed.simulator.violation import Promise, Violation
 from lakebed.store.bucket import Bucket
 from lakebed.store.store import Store
+
+_ALWAYS_ALLOWED = (Busy, Closed, NotFound, Unreachable, Cancelled, ConditionConflict)
+"""Errors that another client, closing, retention or the wire can cause at any time."""
 
 
 class Outcome(Enum):
@@ -141,7 +148,14 @@ class Context:
     def story(self, words: str) -> None:
         self.stories.append(words)
 
-    def refused(self, error: LakebedError, what: str, *, is_damaged: bool = False) -> Answer:
+    def refused(
+        self,
+        error: LakebedError,
+        what: str,
+        *,
+        is_damaged: bool = False,
+        expected: tuple[type[LakebedError], ...] = (),
+    ) -> Answer:
         """Returns the answer for a failed call. Raises a `Violation` if nothing explains the error.
 
         `is_damaged` means that the call used damaged data.
@@ -155,8 +169,10 @@ class Context:
                 raise Violation(
                     Promise.DAMAGE_ISOLATED, f"{what} failed on undamaged data: {error}"
                 )
-        elif not isinstance(error, InputError | RetryError | Closed):
-            self._explain(error, what, is_damaged=is_damaged)
+        elif not isinstance(error, (*_ALWAYS_ALLOWED, *expected)):
+            is_config = isinstance(error, BadConfig) and not self.machine.settings["manifest"]
+            if not is_config:
+                self._explain(error, what, is_damaged=is_damaged)
         return Answer(Outcome.REFUSED, words)
 
     def _explain(self, error: LakebedError, what: str, *, is_damaged: bool) -> None:

@@ -25,6 +25,7 @@ LASTING = ("disk.full", "disk.no_descriptors", "disk.read_only", "disk.slow")
 """Faults that the plan ends after some steps, because little else would succeed otherwise."""
 _FACTORS = (0.0, 0.2, 1.0, 1.0, 1.0, 3.0)
 _FAULT_FACTORS = (0.0, 0.3, 1.0, 2.0)
+_STORM_FACTORS = (1.0, 2.0, 10.0)
 
 
 def draw_plan(seed: int, step_count: int) -> Plan:
@@ -70,6 +71,9 @@ def _weights(random: Random) -> tuple[list[str], list[float]]:
     trouble = random.choice(_FAULT_FACTORS)
     for name, kind in FAULTS.items():
         weights[name] = kind.weight * trouble * random.choice(_FACTORS)
+    storm = random.choice(_STORM_FACTORS)
+    for name in ("crash.kill", "crash.power"):
+        weights[name] *= storm
     weights["time.pass"] = FAULTS["time.pass"].weight * random.choice((0.3, 1.0, 1.0, 2.0))
     weights["disk.heal"] = FAULTS["disk.heal"].weight * trouble
     return list(weights), list(weights.values())

@@ -12,6 +12,8 @@ from lakebed.simulator.context import Outcome
 from lakebed.simulator.faults import FAULTS
 from lakebed.simulator.operations import OPERATIONS
 
+_MISSING_NAMED_MAX = 4
+
 
 @dataclass
 class Coverage:
@@ -61,7 +63,8 @@ class Coverage:
             met = [fault for fault in MEETING if self.met[name, fault]]
             missing = [fault for fault in MEETING if not self.met[name, fault]]
             pairs = f"{len(met)} of {len(MEETING)}" if name in OPERATIONS else ""
-            left = f"; not met: {', '.join(missing)}" if missing and name in OPERATIONS else ""
+            is_few = name in OPERATIONS and 0 < len(missing) <= _MISSING_NAMED_MAX
+            left = f"; not met: {', '.join(missing)}" if is_few else ""
             rows.append(f"{name:24}{self.attempted[name]:>10}{numbers}  {pairs}{left}")
         return rows
 

@@ -169,7 +169,8 @@ class SimulatedMutex:
 
     def acquire(self) -> bool:
         self._scheduler.pause("lock")
-        self._scheduler.wait_until(lambda: not self._held, timeout_ns=None, name="a lock")
+        if self._held or self._scheduler.crash is not None:
+            self._scheduler.wait_until(lambda: not self._held, timeout_ns=None, name="a lock")
         self._held = True
         return True
 

@@ -266,6 +266,7 @@ class GroupModel:
     per_key_order: bool = False
     is_damaged: bool = False
     maybe_deleted: bool = False
+    is_recreated: bool = False
     incarnations: list[int] = field(default_factory=list)  # by partition
     letters: set[tuple[int, int]] = field(default_factory=set)  # partition and offset
 

@@ -63,7 +63,7 @@ class LogModel:
     records: list[ModelRecord] = field(default_factory=list)  # in the order they were appended
     durable_count: int = 0  # the number of records, including removed ones, that are durable
     first: int = 0  # the number of removed records
-    rules: list[RetentionRule] = field(default_factory=list)  # the last two retention settings
+    rules: list[RetentionRule] = field(default_factory=list)  # settings since the last look
     damaged: set[str] = field(
         default_factory=set
     )  # damaged files; if there are any, reads may fail and skip records
@@ -161,6 +161,7 @@ class LogModel:
         self._check_pins(first)
         if not all(rule.archive for rule in self.rules):
             self.unarchived_first = max(self.unarchived_first, first)
+        self.rules = self.rules[-2:]
         self.first = first  # may be lower: a crash can undo a removal
 
     def _check_pins(self, first: int) -> None:

@@ -257,6 +257,8 @@ class TopicModel:
         default_factory=TopicRule
     )  # allows what any settings since its creation allowed
     is_damaged: bool = False
+    former_letters: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    """Groups that were deleted, with their dead letters as partition and offset."""
 
     @property
     def is_kept_whole(self) -> bool:

@@ -58,11 +58,16 @@ def open_named(
     model = context.model.groups.get(key)
     if model is not None and model.maybe_deleted:
         model = _found_again(group, model)
+        if model is None:
+            forget(context, key)
     if model is None:
         parts = [
             GroupPartitionModel(f"group {name} of {part.name}") for part in topic_model.partitions
         ]
-        model = context.model.groups[key] = GroupModel(topic_name, name, parts)
+        former = topic_model.former_letters.get(name)
+        model = context.model.groups[key] = GroupModel(
+            topic_name, name, parts, letters=set(former or ()), is_recreated=former is not None
+        )
     if context.handles.get(("group", *key)) is not group:
         context.handles["group", *key] = group
         config = configs_of(context.machine.settings).group
@@ -391,7 +396,10 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
             _drop(context, chosen)
             return Answer(Outcome.REFUSED, f"{what}: refused as stale")
         except LakebedError as error:
-            return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
+            # A former topic of that name may have had more partitions.
+            expected = () if is_same_group else (InputError,)
+            is_damaged = _is_damaged(model, topic_model)
+            return context.refused(error, what, is_damaged=is_damaged, expected=expected)
     wrong = f"{what}: accepted, although the messages are settled or leased to another holder"
     require(not (is_stale and is_alone), Promise.HOLDER, wrong)
     if not is_same_group or context.model.groups.get((topic_name, model.name)) is not model:
@@ -556,7 +564,7 @@ def _delete(context: Context, step: Step) -> Answer:
                 Promise.KEPT,
                 f"{what}: the group is missing",
             )
-        context.model.groups.pop(key, None)
+        forget(context, key)
         return Answer(Outcome.NOTHING, f"{what}: the group does not exist")
     except LakebedError as error:
         if known is not None:
@@ -567,8 +575,16 @@ def _delete(context: Context, step: Step) -> Answer:
             known.maybe_deleted = True
         raise
     if context.model.groups.get(key) is known:
-        context.model.groups.pop(key, None)
+        forget(context, key)
     return Answer(Outcome.OK, what)
+
+
+def forget(context: Context, key: tuple[str, str]) -> None:
+    """Records that a group was deleted. Its dead letters stay, for a new group of that name."""
+    model = context.model.groups.pop(key, None)
+    topic_model = context.model.topics.get(key[0])
+    if topic_model is not None:
+        topic_model.former_letters[key[1]] = set() if model is None else set(model.letters)
 
 
 def _dead_letters(context: Context, step: Step) -> Answer:
@@ -614,6 +630,7 @@ def look_at_letters(
         require(same, Promise.DEAD_LETTERS, wrong)
         wrong = f"{what}: {letter.partition}/{letter.offset} is listed, but was acked"
         may = letter.offset not in part.acked_in_force or part.has_started_over
+        may = may or model.is_recreated  # the letter may be the former group's
         may = may or (letter.partition, letter.offset) in model.letters
         require(may, Promise.HOLDER, wrong)
         part.buried.add(letter.offset)

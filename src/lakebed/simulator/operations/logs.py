@@ -42,7 +42,7 @@ def open_log(context: Context, name: str) -> tuple[Aof, LogModel]:
     if context.handles.get(("log", name)) is not log:
         context.handles["log", name] = log
         model.opened(int(log.durable_end()))
-        model.rules = [*model.rules[-1:], rule_of(context)]
+        model.rules.append(rule_of(context))
     return log, model
 
 

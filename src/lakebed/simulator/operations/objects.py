@@ -306,7 +306,8 @@ def _write(
         model.changed(
             lambda state: after_put(state, ModelVersion(info.version_id, content), versions)
         )
-        known.damaged_keys.discard(key) if not versions.is_enabled else None
+        if all(len(state) == 1 for state in model.states):  # no older version is left
+            known.damaged_keys.discard(key)
         context.parts.setdefault("etags", {})[name, key] = info.etag
         return Answer(Outcome.OK, what)
 

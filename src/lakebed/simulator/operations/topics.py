@@ -13,13 +13,13 @@ from lakebed.base.errors import (
     LakebedError,
     NoSpace,
     NotFound,
+    TooLarge,
     TooManyFiles,
 )
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.errors import OffsetOutOfRange, OutOfOrderSequence, PartlyAppended
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.message import Message
-from lakebed.keratin.paths import PARTITIONS_CREATED_MAX
 from lakebed.keratin.record_batch import build
 from lakebed.simulator.context import Answer, Context, Operation, Outcome, pick
 from lakebed.simulator.model.topics import (
@@ -40,7 +40,7 @@ KEYS = (b"red", b"green", b"blue")
 SIZES = (8, 8, 100, 3_000, 9_000)
 WAIT_S = 20.0
 PRODUCER_MS = 20_000  # a producer that was idle for longer continues with another id
-PARTITIONS_TOO_MANY = PARTITIONS_CREATED_MAX + 1
+PARTITIONS_TOO_MANY = 1001  # a number, and not the store's limit: a wrong limit must be found
 
 NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
 """Errors that guarantee that nothing was or will be appended. After any other error the append is
@@ -163,7 +163,8 @@ def _create(context: Context, step: Step) -> Answer:
     except InputError as error:
         if not is_known:
             context.model.maybe_created.discard(name)
-        return context.refused(error, what)
+        is_too_many = partitions >= PARTITIONS_TOO_MANY
+        return context.refused(error, what, expected=(InputError,) if is_too_many else ())
     finally:
         if is_known and name in context.model.topics:
             context.model.maybe_created.discard(name)
@@ -287,7 +288,8 @@ def _produce(context: Context, step: Step) -> Answer:
             partition.refused(doubt)
             if producer is not None:
                 _rewind(context, model, number, step)
-        return context.refused(error, what, is_damaged=model.is_damaged or partition.is_damaged)
+        is_damaged = model.is_damaged or partition.is_damaged
+        return context.refused(error, what, is_damaged=is_damaged, expected=(TooLarge,))
     finally:
         partition.in_flight -= 1
     require(count == len(messages), Promise.ONCE, f"{what}: {count} messages were stored")
