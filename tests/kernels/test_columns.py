@@ -87,7 +87,7 @@ def test_nothing_to_gather_is_an_empty_column(kernels: Kernels) -> None:
 def test_what_is_not_inside_the_buffer_is_refused(
     kernels: Kernels, position: int, length: int
 ) -> None:
-    with pytest.raises(InputError, match=f"item 1 has {length} bytes at {position}, and .* at 10"):
+    with pytest.raises(InputError, match=f"item 1 has {length} bytes at {position}, but .* at 10"):
         kernels.gather(bytes(10), column("Q", 0, position), column("i", 10, length))
 
 

@@ -70,7 +70,7 @@ def test_what_is_not_inside_its_buffer_is_refused(
     bad = (bytes(10), column("Q", 0, position), column("i", 10, length))
     good = (b"", column("Q", 0, 0), column("i", 0, 0))
     facts = {"timestamps_ms": 0, "first_timestamp_ms": 0, "capacity": 999}
-    message = f"item 1 has {length} bytes at {position}, and .* at 10"
+    message = f"item 1 has {length} bytes at {position}, but .* at 10"
     for values, keys, headers in ((bad, None, None), (good, bad, None), (good, None, bad)):
         with pytest.raises(InputError, match=message):
             kernels.record_batch_encode_slices(values, keys, headers, **facts)
