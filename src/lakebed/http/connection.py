@@ -321,7 +321,7 @@ class Connection(asyncio.Protocol):
     def _feed_body(self, data: bytes) -> int:
         """Passes bytes to the current request's body and returns how many belong to it.
 
-        The bytes after those belong to the next request.
+        Bytes after the end of the body belong to the next request.
         """
         body = self._body
         if body is None or body.is_complete:

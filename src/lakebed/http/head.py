@@ -32,7 +32,7 @@ Fields = list[tuple[bytes, bytes]]
 
 
 class Head(NamedTuple):
-    """The parsed head of a request. `length` is that of the body: None if it is chunked."""
+    """The parsed head of a request. `length` is the body's length, or None if it is chunked."""
 
     method: str
     raw_path: bytes

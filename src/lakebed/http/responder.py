@@ -225,7 +225,7 @@ class Responder:
 
 
 def _content_length(response: Response, size: int) -> int | None:
-    """Returns the Content-Length of a response without a body, such as to a HEAD; None for none."""
+    """Returns the Content-Length for a response whose body is not sent, or None to omit it."""
     if response.length is not None:
         return response.length
     return size if size or response.status != 304 else None

@@ -20,7 +20,7 @@ from lakebed.base.files import Disk, File, build_atomically
 from lakebed.base.layout import Buffer
 from lakebed.base.units import MIB
 from lakebed.keratin.format import RecordFlags
-from lakebed.keratin.headers import encode_headers
+from lakebed.keratin.headers import STORED_HEADERS_COUNT_MAX, encode_headers
 from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS, LogBytes, open_log
 from lakebed.keratin.log_file import encode_log_header
 from lakebed.keratin.log_inspection import GoodRange
@@ -239,7 +239,10 @@ def _plain(messages: Sequence[Message]) -> Run:
     """Encodes messages as plain records. A timestamp before 1970 becomes 0."""
     return _encoded(
         [message.value or b"" for message in messages],
-        [encode_headers(message.key, None, message.headers) for message in messages],
+        [
+            encode_headers(message.key, None, message.headers, count_max=STORED_HEADERS_COUNT_MAX)
+            for message in messages
+        ],
         offsets=[message.offset for message in messages],
         timestamps_ms=[max(message.timestamp_ms, 0) for message in messages],
         flags=[message.flags for message in messages],

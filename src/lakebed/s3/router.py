@@ -94,7 +94,7 @@ def route(request: Request, *, domain: str) -> tuple[AnyVerb, Operation]:
 def hoist(request: Request, query: Query) -> None:
     """Adds the headers in a presigned URL's query to `request.headers`.
 
-    If a header was also sent as such, the sent value takes precedence.
+    If the request also has such a header itself, the value of the header takes precedence.
     """
     if headers := query.hoisted():
         request.headers = {**headers, **request.headers}

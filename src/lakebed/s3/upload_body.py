@@ -67,7 +67,7 @@ class UploadBody:
         return whole is not None and len(whole) <= INLINE_BYTES_MAX
 
     def taken(self) -> tuple[bytes, Checksum | None]:
-        """Returns the body, which `is_here`, and the checksum in its trailer.
+        """Returns a body for which `is_here` is true, and the checksum in its trailer, if any.
 
         The caller must compare the checksum with the body.
         """

@@ -187,7 +187,7 @@ class BodyWriter:
 
     def _check_unfinished(self) -> None:
         if self._is_finished:
-            raise Closed(f"{self._what}: the body is already finished")
+            raise Closed(f"{self._what}: the body is already finished and cannot be changed")
 
     def _write_large(self, view: memoryview) -> None:
         while view:

@@ -23,7 +23,7 @@ class NoSuchVersion(NotFound):
 
 
 class NoSuchUpload(NotFound):
-    """The upload never existed, is complete, or was aborted."""
+    """The upload never existed, or was already completed or aborted."""
 
 
 class NoSuchAccessKey(NotFound):

@@ -87,7 +87,7 @@ class KeyRing:
     def remember(self, access_key: str, known: KnownKey, *, generation: int) -> None:
         """Caches a key, unless the store's keys changed since `generation`.
 
-        `generation` is the number from before the key was looked up.
+        `generation` must be the value of the property from before the key was looked up.
         """
         self._forget_old()
         if generation != self._generation:

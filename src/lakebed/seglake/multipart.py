@@ -196,8 +196,8 @@ class Uploads:
         """Starts to store a part whose body arrives in pieces.
 
         The part's checksum must use the algorithm of the upload. If the upload has no algorithm,
-        the part may use any, and a CRC64NVME is also computed, from which that of the object is
-        computed later.
+        the part may use any, and a CRC64NVME is also stored, so that the CRC64NVME of the whole
+        object can be computed later.
         """
         self._guard.check_change(bucket)
         if not 1 <= number <= PART_NUMBER_MAX:

@@ -462,7 +462,7 @@ class Objects(ReadableObjects):
     def deletions(
         self, bucket: str, objects: Sequence[ObjectToDelete]
     ) -> list[Change[Deleted] | LakebedError]:
-        """Prepares the deletes of `delete_many`, with an error instead for each invalid object."""
+        """Returns a prepared delete for each object, or the error if the object is invalid."""
         if len(objects) > DELETED_AT_ONCE_MAX:
             raise InputError(
                 f"the request lists {len(objects)} objects to delete, but may list at most "

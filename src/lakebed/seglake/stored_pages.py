@@ -194,7 +194,10 @@ def parts_after(
 
 
 def _uploads_after(reader: Reader, keys: KeyRange, last: PartPlace | None) -> Iterator[PartPlace]:
-    """Yields the place to start at in each upload: that of `last`, if it exists, and all later."""
+    """Yields each upload to list, as the place after which its parts are listed.
+
+    The first is the upload of `last`, if it still exists.
+    """
     later_uploads: Iterable[UploadRow] = ()
     start = keys.start
     if last is not None:

@@ -60,7 +60,10 @@ class Upkeep:
         self._postponed_rounds = 0
 
     def step(self) -> int | None:
-        """Does the work that is due, and returns the ns until the next step. Raises errors."""
+        """Does the work that is due, and returns the ns until the next step.
+
+        Raises an error if the work fails; a later step tries again.
+        """
         try:
             self._seal()
             if self._is_busy():

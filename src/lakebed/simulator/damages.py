@@ -45,7 +45,10 @@ def plant(context: Context, step: Step) -> Answer:
         return Answer(
             Outcome.NOTHING, f"damage a {target}: skipped, because the disk already has a fault"
         )
-    what = planters[target](context, step)
+    try:
+        what = planters[target](context, step)
+    except LakebedError as error:
+        return context.refused(error, f"damage a {target}", is_damaged=context.is_any_damaged)
     if what is None:
         return Answer(Outcome.NOTHING, f"damage a {target}: nothing to damage")
     try:

@@ -163,8 +163,9 @@ def refuse_newer(disk: Disk, root: PathLike, *, with_metadata: bool) -> None:
 
 
 def _files(disk: Disk, root: str) -> Iterator[str]:
-    if disk.exists(os.path.join(root, SECRET_KEY_NAME)):
-        yield os.path.join(root, SECRET_KEY_NAME)
+    for name in (SECRET_KEY_NAME, damage_ledger.FILE_NAME):
+        if disk.exists(os.path.join(root, name)):
+            yield os.path.join(root, name)
     for folder in _FOLDERS:
         yield from _below(disk, os.path.join(root, folder))
 

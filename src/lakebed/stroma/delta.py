@@ -104,7 +104,7 @@ def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHea
         checksum = crc32c(data[DELTA_HEADER.size : header.header_len], checksum)
     if checksum != header.header_crc32c:
         raise Corrupt("the checksum of the delta log's header is wrong", path=path, offset=0,
-                      expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
+                      expected=hex(header.header_crc32c), found=hex(checksum))  # fmt: skip
     if header.version != DELTA_VERSION:
         raise UnknownVersion("unsupported delta log version", path=path, expected=DELTA_VERSION,
                              found=header.version)  # fmt: skip

@@ -89,16 +89,15 @@ def _held(
     """
     held: list[Run[MessageStatus]] = []
     stale: list[tuple[int, int]] = []
-    if ranges and ranges[0][0] < state.base and not may_be_settled:
-        stale.append((ranges[0][0], min(ranges[0][1], state.base)))
+    if not may_be_settled:
+        stale += [(start, min(end, state.base)) for start, end in ranges if start < state.base]
     for run in state.runs.within(ranges):
         status = run[2]
         if status.epoch == epoch and status.kind is StatusKind.LEASED:
             held.append(run)
         elif status is not SETTLED or not may_be_settled:
             stale.append((run[0], run[1]))
-    if ranges and ranges[-1][1] > state.end:
-        stale.append((max(ranges[-1][0], state.end), ranges[-1][1]))
+    stale += [(max(start, state.end), end) for start, end in ranges if end > state.end]
     if stale:
         raise StaleLease(stale, epoch=epoch)
     return held

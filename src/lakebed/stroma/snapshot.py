@@ -203,7 +203,7 @@ def _verified_header(view: memoryview) -> SnapshotHeader:
         checksum = crc32c(view[SNAPSHOT_HEADER.size : header.header_len], checksum)
     if checksum != header.header_crc32c:
         raise Corrupt("the checksum of the snapshot's header is wrong", offset=0,
-                      expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
+                      expected=hex(header.header_crc32c), found=hex(checksum))  # fmt: skip
     if header.version != SNAPSHOT_VERSION:
         problem = "the snapshot's version is not supported"
         raise UnknownVersion(problem, expected=SNAPSHOT_VERSION, found=header.version)

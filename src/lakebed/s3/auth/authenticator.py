@@ -2,8 +2,8 @@
 
 The checks, in order: the request has exactly one signature; service, region and time are right; the
 key is known; all required headers are signed; and last, in constant time, the signature matches.
-The errors are those of AWS. The body is not read here: the identity's `payload` holds what the
-request announced about its body.
+Errors have the codes and messages of AWS. The body is not read here: the identity's `payload` holds
+what the request announced about its body.
 
 The authenticator runs in the event loop's thread. It does no I/O, except to read a key that is not
 cached.

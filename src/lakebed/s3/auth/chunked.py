@@ -247,8 +247,8 @@ class ChunkedDecoder:
         if not compare_digest(expected.encode(), given):
             raise S3Error(
                 "SignatureDoesNotMatch",
-                "The signature of a chunk we calculated does not match the signature you "
-                "provided. Check your key and signing method.",
+                "The chunk signature we calculated does not match the signature you provided. "
+                "Check your key and signing method.",
             )
         self._previous = expected
 

@@ -229,7 +229,7 @@ async def _streamed(service: Service, answer: _Answer, *, is_plain: bool) -> Res
 def _pieces(
     answer: _Answer, read: Callable[[ObjectReader], Iterable[Got]]
 ) -> Iterator[bytes | Got]:
-    """Yields the pieces of the response body; `read` returns those of one range of the object."""
+    """Yields the pieces of the response body. `read` reads one range of the object."""
     reader, spans, sections = answer.reader, answer.spans, answer.sections
     if not spans:
         yield from read(reader)

@@ -148,7 +148,7 @@ def is_isolated(error: apsw.Error) -> bool:
 
 
 def is_harmless(error: apsw.Error) -> bool:
-    """Whether the connection can still be used; after other errors it must be reopened."""
+    """Whether the connection can still be used after the error, or else must be reopened."""
     return isinstance(error, _HARMLESS)
 
 

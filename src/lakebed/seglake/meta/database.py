@@ -396,7 +396,8 @@ class ReadTransaction:
     def _close(self, reader: Reader, error: BaseException) -> None:
         """Closes the connection after an unexpected error.
 
-        If the error is from SQLite or about text, raises the corresponding `LakebedError`.
+        Raises the corresponding `LakebedError` if the error came from SQLite or from encoding or
+        decoding text.
         """
         reader.connection.close(True)
         if isinstance(error, apsw.Error):

@@ -102,7 +102,7 @@ class OplogRow(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The amount of stored data."""
+    """The numbers of stored objects, segments, versions and manifests, and their total size."""
 
     objects: int  # current objects, as in a listing
     segments: int  # open and sealed
