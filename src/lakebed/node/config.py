@@ -166,7 +166,7 @@ def changed_names(before: NodeConfig, after: NodeConfig) -> list[str]:
 
 
 def _with_options(settings: Settings, options: Iterable[Option]) -> Settings:
-    """Applies the options one by one, so that an error names the wrong option."""
+    """Applies the options one by one, so that an error names the invalid option."""
     configs, origins = dict(settings.configs), dict(settings.origins)
     for option in options:
         if option.value is None:

@@ -45,7 +45,7 @@ class NodeLogs:
         root.setLevel(logging.WARNING)  # for other libraries; ours has its own level
 
     def hide(self, *secrets: str) -> None:
-        """Registers secrets, which are replaced in all later lines."""
+        """Registers secrets, which are hidden in all later lines."""
         for secret in secrets:
             if len(secret) >= _SECRET_CHARACTERS_MIN:
                 # Also in quoted forms: the `repr` of a list or an error, JSON in a message.
