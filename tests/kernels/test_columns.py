@@ -87,7 +87,7 @@ def test_nothing_to_gather_is_an_empty_column(kernels: Kernels) -> None:
 def test_what_is_not_inside_the_buffer_is_refused(
     kernels: Kernels, position: int, length: int
 ) -> None:
-    with pytest.raises(InputError, match=f"item 1 has {length} bytes at {position}, and .* at 10"):
+    with pytest.raises(InputError, match=f"item 1 has {length} bytes at {position}, but .* at 10"):
         kernels.gather(bytes(10), column("Q", 0, position), column("i", 10, length))
 
 
@@ -239,7 +239,7 @@ def test_a_record_that_is_not_inside_the_buffer_is_refused(
         column("I", 1, payload_length),
         column("H", 0, 0),
     )
-    with pytest.raises(InputError, match=f"item 1 has .* at {position}, and the buffer ends at 37"):
+    with pytest.raises(InputError, match=f"item 1 has .* at {position}, but the buffer ends at 37"):
         kernels.keratin_fields(data, *columns)
 
 
@@ -288,7 +288,7 @@ def test_a_section_that_is_none_ends_the_reading_before_its_message(
 
 def test_a_section_that_is_not_inside_the_buffer_is_refused(kernels: Kernels) -> None:
     for position, length in ((9, 2), (11, 0), ((1 << 32) - 1, (1 << 32) - 1)):
-        with pytest.raises(InputError, match="and the buffer ends at 10"):
+        with pytest.raises(InputError, match="but the buffer ends at 10"):
             kernels.record_batch_headers(
                 bytes(10), column("I", position), column("I", length), column("I", 0)
             )

@@ -77,9 +77,9 @@ def test_a_payload_over_four_gigabytes_is_too_large(kernels: Kernels) -> None:
         aof(kernels, [huge])
     lazily_zero = np.zeros(1 << 32, "u1")  # never touched, so never in memory
     for encode in (aof, keratin):
-        with pytest.raises(TooLarge, match="payload 1 in bytes is 4294967296"):
+        with pytest.raises(TooLarge, match="size of payload 1 in bytes is 4294967296"):
             encode(kernels, [b"a", lazily_zero])
-    with pytest.raises(TooLarge, match="header 0 in bytes is 4294967296"):
+    with pytest.raises(TooLarge, match="size of header 0 in bytes is 4294967296"):
         keratin(kernels, [b"a"], [lazily_zero])
 
 

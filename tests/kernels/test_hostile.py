@@ -70,7 +70,7 @@ def test_flags_are_sixteen_bits(kernels: Kernels, wrong: Any) -> None:
 
 def test_headers_are_one_a_payload(kernels: Kernels) -> None:
     for headers in ([], [b""], [b"", b"", b""]):
-        with pytest.raises(InputError, match=r"headers has . items for 2 payloads"):
+        with pytest.raises(InputError, match=r"headers has . items, expected 2"):
             kernels.keratin_encode(
                 [b"a", b"b"], headers, offsets=0, timestamps_ms=0, flags=0, capacity=999
             )

@@ -70,7 +70,7 @@ def test_what_is_not_inside_its_buffer_is_refused(
     bad = (bytes(10), column("Q", 0, position), column("i", 10, length))
     good = (b"", column("Q", 0, 0), column("i", 0, 0))
     facts = {"timestamps_ms": 0, "first_timestamp_ms": 0, "capacity": 999}
-    message = f"item 1 has {length} bytes at {position}, and .* at 10"
+    message = f"item 1 has {length} bytes at {position}, but .* at 10"
     for values, keys, headers in ((bad, None, None), (good, bad, None), (good, None, bad)):
         with pytest.raises(InputError, match=message):
             kernels.record_batch_encode_slices(values, keys, headers, **facts)
@@ -112,13 +112,13 @@ def test_what_is_no_slices_is_refused(kernels: Kernels, slices: Any) -> None:
 
 def test_columns_of_another_number_are_refused(kernels: Kernels) -> None:
     facts = {"timestamps_ms": 0, "first_timestamp_ms": 0, "capacity": 999}
-    with pytest.raises(InputError, match="keys has 1 items for 2"):
+    with pytest.raises(InputError, match="keys has 1 items, expected 2"):
         kernels.record_batch_encode_slices(sliced([b"", b""]), sliced([b""]), **facts)
-    with pytest.raises(InputError, match="headers has 3 items for 2"):
+    with pytest.raises(InputError, match="headers has 3 items, expected 2"):
         kernels.record_batch_encode_slices(
             sliced([b"", b""]), None, sliced([b"", b"", b""]), **facts
         )
-    with pytest.raises(InputError, match="values has 1 items for 2"):
+    with pytest.raises(InputError, match="values has 1 items, expected 2"):
         kernels.record_batch_sections(column("I", 2), sliced([b"", b""]), sliced([b""]))
 
 
@@ -151,7 +151,7 @@ def test_sections_are_what_a_batch_has_of_its_headers(kernels: Kernels) -> None:
 
 
 def test_a_header_without_a_name_is_refused(kernels: Kernels) -> None:
-    with pytest.raises(InputError, match="name 1 is a null"):
+    with pytest.raises(InputError, match="name 1 is null"):
         kernels.record_batch_sections(column("I", 2), sliced([b"", None]), sliced([b"", None]))
 
 

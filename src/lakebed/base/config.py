@@ -5,7 +5,7 @@
         \"\"\"When a batch is written.\"\"\"
 
         batch_bytes_max: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
-        \"\"\"The most bytes that one commit takes.\"\"\"
+        \"\"\"The maximum number of bytes in one commit.\"\"\"
         delay_ms_max: int = bounded(5, minimum=0, maximum=60_000)
         \"\"\"Items that no caller waits for are committed after this time.\"\"\"
 

@@ -149,7 +149,7 @@ class Counters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counters: dict[str, Counter] = {}  # guarded by _lock, as are the next two
+        self._counters: dict[str, Counter] = {}  # guarded by _lock, like the next two
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
 

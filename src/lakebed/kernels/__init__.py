@@ -1,11 +1,11 @@
 """Compiled loops over many records or bytes: checksums, encoding, scanning, columns, writing.
 
-The loops are compiled (`_compiled`, Cython and C). `reference` has the same functions in plain
-Python with the same results, for installations without a compiler; `MISSING_REASON` then holds the
-reason. Importing prints nothing; the first use of a real disk logs a warning (`disk`).
-`LAKEBED_KERNELS` in the environment forces a choice: `reference` or `compiled`.
+The compiled module is `_compiled`, in Cython and C. If it is not installed, the functions of
+`reference` are used instead: plain Python with the same results. `MISSING_REASON` then says why,
+and the first use of a real disk logs a warning (`disk`). The environment variable `LAKEBED_KERNELS`
+forces a choice: `reference` or `compiled`.
 
-A compiled loop releases the interpreter lock for large inputs, and always for writes.
+A compiled function releases the interpreter lock for large inputs, and always for writes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FUNCTIONS = (
 )
 
 COMPILED: bool
-MISSING_REASON = ""  # why the reference is used without having been chosen
+MISSING_REASON = ""  # why the reference is used although it was not requested
 if _wanted == "reference":
     COMPILED = False
 else:

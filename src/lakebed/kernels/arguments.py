@@ -1,8 +1,8 @@
-"""Argument checks shared by the compiled loops and the Python reference.
+"""Argument checks that the compiled functions and the Python reference share.
 
-Anything wrong raises `InputError` before anything is encoded, scanned or written; numbers never
-wrap. A sequence is copied before it is checked, because reading its items may run code that changes
-it.
+A wrong argument raises `InputError` before anything is encoded, scanned or written; numbers never
+wrap around. A sequence is copied before it is checked, because reading its items may run code that
+changes the sequence. `what` is the name of the argument in error messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ I64_MAX = (1 << 63) - 1
 I64_MIN = -(1 << 63)
 
 _RANGES = {"H": (0, U16_MAX), "Q": (0, U64_MAX), "q": (I64_MIN, I64_MAX)}
-_SAME_AS_LONG = {"Q": "L", "q": "l"}  # where a long has eight bytes
+_SAME_AS_LONG = {"Q": "L", "q": "l"}  # on platforms where a C long has eight bytes
 _NATIVE = {"@", "=", "<" if sys.byteorder == "little" else ">"}
 
 
@@ -41,23 +41,23 @@ def integer(value: SupportsIndex, what: str, *, minimum: int = 0, maximum: int =
     except TypeError:
         raise InputError(f"{what} must be an integer, not {type(value).__name__}") from None
     if not minimum <= number <= maximum:
-        raise InputError(f"{what} is {number}, it must be in [{minimum}, {maximum}]")
+        raise InputError(f"{what} is {number}, but must be in [{minimum}, {maximum}]")
     return number
 
 
 def limit(value: SupportsIndex, what: str) -> int:
-    """Returns a non-negative integer that is only an upper bound; huge values mean unbounded."""
+    """Returns an upper bound as a non-negative integer, at most `sys.maxsize`."""
     try:
         number = operator.index(value)
     except TypeError:
         raise InputError(f"{what} must be an integer, not {type(value).__name__}") from None
     if number < 0:
-        raise InputError(f"{what} is {number}, it must not be negative")
+        raise InputError(f"{what} is {number}, but must not be negative")
     return min(number, sys.maxsize)
 
 
 def items(values: Iterable[object], what: str) -> tuple[object, ...]:
-    """Returns an iterable as a tuple, copied unless it is one already."""
+    """Returns the items as a tuple. `values` is copied unless it is a tuple already."""
     try:
         return tuple(values)
     except TypeError:
@@ -65,11 +65,10 @@ def items(values: Iterable[object], what: str) -> tuple[object, ...]:
 
 
 def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memoryview:
-    """Returns one number for all records, or a contiguous native view with exactly one number per
-    record.
+    """Returns a number that applies to all records, or a view with one number per record.
 
-    `code` is the type code of the view: "Q", "q" or "H". The view shares the caller's memory if
-    that has the right type, and is a copy otherwise.
+    The view is contiguous and in native byte order. `code` is its type code: "Q", "q" or "H". It
+    shares the caller's memory if that has the right type, and is a copy otherwise.
     """
     minimum, maximum = _RANGES[code]
     if isinstance(value, int):
@@ -83,19 +82,21 @@ def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memory
     elif not _is_native(view, code):
         view = memoryview(_packed(_listed(view, what), what, code))
     if len(view) != count:
-        raise InputError(f"{what} has {len(view)} items for {count} payloads")
+        raise InputError(f"{what} has {len(view)} items, expected {count}")
     return view
 
 
 def bounds(buffer_bytes: int, start: SupportsIndex, end: SupportsIndex) -> tuple[int, int]:
-    """Checks and returns the half-open range of a buffer to scan."""
+    """Checks that `[start, end)` is a range of a buffer of that size, and returns both as
+    integers.
+    """
     last = integer(end, "end", maximum=buffer_bytes)
     return integer(start, "start", maximum=last), last
 
 
 def column(value: object, what: str, *, code: str) -> memoryview:
-    """Checks that `value` is a column of type `code`, or a slice of one, and returns it. `what`
-    names it in errors.
+    """Returns `value` if it is a contiguous memoryview with the type code `code`; otherwise raises
+    `InputError`.
     """
     if not isinstance(value, memoryview) or value.format != code or not value.c_contiguous:
         raise InputError(f"{what} must be a contiguous column of the type {code!r}")
@@ -103,7 +104,9 @@ def column(value: object, what: str, *, code: str) -> memoryview:
 
 
 def typed_column(value: object, what: str, *, codes: str) -> tuple[memoryview, str]:
-    """Checks a flat column of one of these types and returns it with its type."""
+    """Returns a flat view of `value`, and which of the type codes in `codes` it has. Raises
+    `InputError` if it has none of them.
+    """
     view = _column_view(value)
     for code in codes if view is not None else "":
         if _is_native(view, code):  # type: ignore[arg-type]
@@ -113,7 +116,7 @@ def typed_column(value: object, what: str, *, codes: str) -> tuple[memoryview, s
 
 
 def companion_column(value: object, what: str, *, codes: str, count: int) -> tuple[memoryview, str]:
-    """Checks a column that must have as many items as another."""
+    """Like `typed_column`, for a column that must have `count` items."""
     view, code = typed_column(value, what, codes=codes)
     if len(view) != count:
         refuse_count(what, len(view), count)
@@ -121,26 +124,26 @@ def companion_column(value: object, what: str, *, codes: str, count: int) -> tup
 
 
 def sliced(value: object, what: str) -> tuple[object, object, object]:
-    """Checks a buffer and the columns of positions and lengths of its slices."""
+    """Returns the three parts of `value`: a buffer, and the positions and lengths of its slices."""
     try:
         buffer, positions, lengths = value  # type: ignore[misc]
     except (TypeError, ValueError):
-        raise InputError(f"{what} must be a buffer, positions and lengths") from None
+        raise InputError(f"{what} must be a tuple of buffer, positions and lengths") from None
     return buffer, positions, lengths  # type: ignore[has-type]
 
 
 def refuse_slice(index: int, position: int, length: int, buffer_bytes: int) -> NoReturn:
     raise InputError(
-        f"item {index} has {length} bytes at {position}, and the buffer ends at {buffer_bytes}"
+        f"item {index} has {length} bytes at {position}, but the buffer ends at {buffer_bytes}"
     )
 
 
 def refuse_changed(what: str) -> NoReturn:
-    raise InputError(f"{what} changed while they were used")
+    raise InputError(f"{what} changed during the call")
 
 
 def refuse_bytes(value: object, what: str) -> NoReturn:
-    """Raises `InputError` for a value that is not bytes-like or not contiguous."""
+    """Raises the `InputError` for a value that is not bytes-like or not contiguous."""
     try:
         contiguous = memoryview(value).c_contiguous  # type: ignore[arg-type]
     except (TypeError, BufferError, ValueError):
@@ -155,15 +158,15 @@ def refuse_empty(what: str) -> NoReturn:
 
 
 def refuse_large(what: str, size: int, limit: int = U32_MAX) -> NoReturn:
-    raise TooLarge(f"{what} in bytes", size=size, limit=limit)
+    raise TooLarge(f"the size of {what} in bytes", size=size, limit=limit)
 
 
 def refuse_count(what: str, found: int, count: int) -> NoReturn:
-    raise InputError(f"{what} has {found} items for {count} payloads")
+    raise InputError(f"{what} has {found} items, expected {count}")
 
 
 def refuse_null(what: str, index: int) -> NoReturn:
-    raise InputError(f"{what} {index} is a null")
+    raise InputError(f"{what} {index} is null, which is not allowed")
 
 
 def refuse_sections(wanted: int, found: int) -> NoReturn:
@@ -172,12 +175,13 @@ def refuse_sections(wanted: int, found: int) -> NoReturn:
 
 def refuse_distance(index: int, timestamp_ms: int, first_timestamp_ms: int) -> NoReturn:
     raise InputError(
-        f"timestamps_ms[{index}] is {timestamp_ms}, too far from the first ({first_timestamp_ms})"
+        f"timestamps_ms[{index}] is {timestamp_ms}, too far from first_timestamp_ms, "
+        f"{first_timestamp_ms}"
     )
 
 
 def check_last_offset(base: int, count: int) -> None:
-    """Raises `InputError` if consecutive offsets would exceed u64."""
+    """Raises `InputError` if `count` consecutive offsets from `base` on would exceed 64 bits."""
     if count and base > U64_MAX - (count - 1):
         raise InputError(
             f"{count} records with offsets from {base} on would exceed the largest offset"
@@ -185,7 +189,9 @@ def check_last_offset(base: int, count: int) -> None:
 
 
 def _column_view(value: object) -> memoryview | None:
-    """Returns the one-dimensional buffer of `value`, if it has one (numpy scalars have none)."""
+    """Returns a view of `value` if it has a one-dimensional buffer, otherwise None, as for a numpy
+    scalar.
+    """
     try:
         view = memoryview(value)  # type: ignore[arg-type]
     except (TypeError, BufferError, ValueError):
@@ -204,8 +210,8 @@ def _is_native(view: memoryview, code: str) -> bool:
 def _listed(view: memoryview, what: str) -> tuple[object, ...]:
     try:
         return tuple(view.tolist())
-    except NotImplementedError:  # a foreign byte order, a structure …
-        raise InputError(f"{what} has items of the unknown format {view.format!r}") from None
+    except NotImplementedError:  # another byte order, a structure …
+        raise InputError(f"{what} has items of an unsupported format, {view.format!r}") from None
 
 
 def _packed(values: tuple[object, ...], what: str, code: str) -> array[int]:
@@ -221,5 +227,5 @@ def _packed(values: tuple[object, ...], what: str, code: str) -> array[int]:
 
 
 def copied(value: ReadableBuffer, what: str) -> bytes:
-    """Returns a copy of bytes that their owner may change later."""
+    """Returns a copy of the bytes of `value`, which the caller may change later."""
     return bytes(byte_view(value, what))

@@ -10,12 +10,12 @@ BLAKE3_BYTES = 32
 
 
 def blake3(data: Buffer) -> bytes:
-    """Returns the 32-byte BLAKE3 digest, computed in this thread."""
+    """Returns the 32-byte BLAKE3 digest of the data. It uses only the calling thread."""
     return _blake3(data, max_threads=1).digest()
 
 
 class Blake3:
-    """BLAKE3 of bytes that arrive in pieces."""
+    """Computes the BLAKE3 digest of data that arrives in pieces."""
 
     __slots__ = ("_hasher",)
 
@@ -26,5 +26,5 @@ class Blake3:
         self._hasher.update(data)
 
     def digest(self) -> bytes:
-        """Returns the digest of everything so far; more bytes may follow."""
+        """Returns the digest of all data so far. More data may follow."""
         return self._hasher.digest()

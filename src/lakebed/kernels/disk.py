@@ -1,8 +1,8 @@
-"""The real disk, whose writes and syncs are done by the kernels.
+"""The operating system's disk, with the kernels for writes and syncs.
 
-It connects the disk of `lakebed.base` with the calls of `lakebed.kernels` that run without the
-interpreter lock. Every store on a real disk is opened through it, so it also reports, once per
-process, that the kernels were not compiled: as a warning of the logger `lakebed.kernels`, which the
+It passes the write functions of `lakebed.kernels`, which release the interpreter lock, to the disk
+of `lakebed.base`. Every store on a real disk uses this module, so it also reports, once per
+process, if the kernels are not compiled: as a warning of the logger `lakebed.kernels`, which the
 command line and programs without logging print on standard error, and as the event
 `kernels_not_compiled` in the log of a node. Importing the package reports nothing.
 """
@@ -20,7 +20,7 @@ REMEDY = "install lakebed again where there is a C compiler, or from a wheel for
 
 
 def real_disk() -> RealDisk:
-    """The operating system's disk."""
+    """Returns the operating system's disk. Logs a warning if the kernels are not compiled."""
     if MISSING_REASON:
         _report_missing_kernels()
     return RealDisk(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))

@@ -1,7 +1,7 @@
-"""The record layouts that the compiled loops read and write; the engines re-export them.
+"""The record layouts that the compiled functions read and write. The engines re-export them.
 
-Offsets and sizes are computed here, once: the compiled kernels are handed them at build time, as a
-C header that `lakebed.kernels.build` writes, and the Python reference uses the layouts themselves.
+Offsets and sizes are computed only here. The compiled kernels get them at build time from a C
+header that `lakebed.kernels.build` writes, and the Python reference uses the layouts directly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lakebed.base.layout import Layout, Raw, i16, i32, i64, u8, u16, u32, u64
 
 
 class AofRecordHeader(NamedTuple):
-    """Precedes every record of an AOF2 runtime segment; the payload follows."""
+    """The header of every record in an AOF2 segment; the payload follows."""
 
     length: u32  # payload bytes, never 0: an all-zero header is the end
     checksum: u32  # crc64-nvme of the payload, upper half XOR lower half
@@ -21,7 +21,7 @@ class AofRecordHeader(NamedTuple):
 
 
 class KeratinRecordHeader(NamedTuple):
-    """Precedes every record of a Keratin log; headers, payload and a crc32c follow."""
+    """The header of every record in a Keratin log; headers block, payload and trailer follow."""
 
     magic: u16  # 0x4B52, "KR"; 0 here is the end of a log that is still written
     version: u16  # 1
@@ -34,26 +34,26 @@ class KeratinRecordHeader(NamedTuple):
 
 
 class KeratinRecordTrailer(NamedTuple):
-    """Ends every record of a Keratin log."""
+    """The end of every record in a Keratin log."""
 
     crc32c: u32  # over version … payload: neither the magic nor this field
 
 
 class BlockStart(NamedTuple):
-    """Starts a headers block that is not empty."""
+    """The first bytes of a headers block that is not empty."""
 
     version: u8  # 1
     flags: u8  # bit 0 a key, bit 1 a producer
 
 
 class KeyLength(NamedTuple):
-    """Precedes the key."""
+    """The length of the key in a headers block; the key follows."""
 
     length: u32
 
 
 class Producer(NamedTuple):
-    """Identifies a message's producer and its sequence number in this partition."""
+    """The producer of a message, and the message's sequence number from it in this partition."""
 
     producer_id: u64
     epoch: u16
@@ -61,25 +61,27 @@ class Producer(NamedTuple):
 
 
 class HeaderCount(NamedTuple):
-    """How many headers follow."""
+    """The number of headers in a headers block; the headers follow."""
 
     header_count: u16
 
 
 class NameLength(NamedTuple):
-    """Precedes a header's name."""
+    """The length of the name of a header; the name follows."""
 
     length: u16
 
 
 class ValueLength(NamedTuple):
-    """Precedes a header's value."""
+    """The length of the value of a header; the value follows."""
 
     length: u32  # all ones: there is no value
 
 
 class RecordBatchHeader(NamedTuple):
-    """Starts a record batch (version 2) of the Kafka protocol; the records section follows."""
+    """The header of a record batch (version 2) of the Kafka protocol; the records section
+    follows.
+    """
 
     first_offset: i64  # of its first message; the one field that the log rewrites
     length: i32  # of everything after this field
@@ -99,7 +101,7 @@ class RecordBatchHeader(NamedTuple):
 
 
 class XerialHeader(NamedTuple):
-    """Starts snappy data as Java clients frame it; blocks follow."""
+    """The header of snappy data in the xerial framing of Java clients; blocks follow."""
 
     magic: Annotated[bytes, Raw(8)]  # 0x82, "SNAPPY", zero
     version: i32  # 1
@@ -107,13 +109,13 @@ class XerialHeader(NamedTuple):
 
 
 class XerialBlock(NamedTuple):
-    """Precedes each block of such data."""
+    """The header of each block in xerial-framed snappy data; the block follows."""
 
     length: u32  # of the snappy data that follows
 
 
 AOF_RECORD = Layout(AofRecordHeader, order="<", size=24)
-AOF_ALIGNMENT = 8  # records start on such boundaries; the padding between them is zero
+AOF_ALIGNMENT = 8  # records start at multiples of it; the padding between them is zero
 
 KERATIN_RECORD = Layout(KeratinRecordHeader, order=">", size=32)
 KERATIN_TRAILER = Layout(KeratinRecordTrailer, order=">", size=4)
@@ -132,7 +134,7 @@ KERATIN_BLOCK_VERSION = 1
 KERATIN_HAS_KEY = 1
 KERATIN_HAS_PRODUCER = 2
 KERATIN_NULL_LENGTH = (1 << 32) - 1
-PRODUCER_SEQUENCE_COUNT = 1 << 31  # a producer's sequences start over there, as Kafka's do
+PRODUCER_SEQUENCE_COUNT = 1 << 31  # sequence numbers wrap around to 0 there, as in Kafka
 PRODUCER_RUN_COUNT_MAX = (
     PRODUCER_SEQUENCE_COUNT // 2
 )  # a longer run could not be distinguished from others
@@ -141,7 +143,7 @@ RECORD_BATCH = Layout(RecordBatchHeader, order=">", size=61)
 RECORD_BATCH_MAGIC = 2
 BATCH_HEADER_BYTES_MIN = 2  # the lengths of an empty name and of a value that is empty or null
 BATCH_RECORD_BYTES_MIN = 7  # its length, attributes, two deltas, two null lengths, no headers
-MURMUR2_MULTIPLIER = 0x5BD1E995  # of the hash by which keys find their partitions
+MURMUR2_MULTIPLIER = 0x5BD1E995  # of the hash that assigns keys to partitions
 MURMUR2_SEED = 0x9747B28C
 
 XERIAL_HEADER = Layout(XerialHeader, order=">", size=16)

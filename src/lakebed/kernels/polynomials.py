@@ -1,4 +1,4 @@
-"""The polynomials of the CRCs, and the folding constants that follow from them.
+"""The polynomials of the CRCs, and the folding constants that are computed from them.
 
 All CRCs are reflected: bit 0 of a word is its highest power of x. A carry-less product of two
 reflected words comes out one bit short, so each constant is a power lowered by one:
@@ -9,7 +9,7 @@ reflected words comes out one bit short, so each constant is a power lowered by 
 - three interleaved crc32c lanes are joined by moving a lane's CRC over the `n` bytes after it:
   a product with `x^(8n - 33)`, which the CRC instruction then reduces.
 
-The build writes these numbers into a C header: none of them is typed in by hand.
+The build writes these numbers into a C header, so none of them is typed by hand.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CRC32_POLYNOMIAL = 0x104C11DB7  # x^32 first, as polynomials are written
 CRC32C_POLYNOMIAL = 0x11EDC6F41
 CRC64NVME_POLYNOMIAL = 0x1AD93D23594C93659
 
-CRC32C_LANE_BYTES = (128, 2048)  # three such lanes are read side by side
+CRC32C_LANE_BYTES = (128, 2048)  # three lanes of this length are read in parallel
 CRC64_FOLD_BITS = (128, 256, 512, 1024, 2048)
 
 
 def reflect(value: int, width_bits: int) -> int:
-    """Returns the bits of `value` in the opposite order."""
+    """Returns `value` with its lowest `width_bits` bits in the opposite order."""
     return int(f"{value:0{width_bits}b}"[::-1], 2)
 
 
@@ -57,7 +57,7 @@ def reflected(polynomial: int) -> int:
 
 
 def shift_crc(crc: int, length: int, polynomial: int) -> int:
-    """Returns what `crc` contributes to the CRC once `length` more bytes have followed."""
+    """Returns what the CRC of some bytes contributes to the CRC after `length` more bytes."""
     for index in range(-(-length.bit_length() // 8)):
         digit = length >> 8 * index & 0xFF
         if digit:
@@ -115,8 +115,8 @@ def _modulo(value: int, polynomial: int) -> int:
 
 @cache
 def _byte_power(length: int, polynomial: int) -> int:
-    """Returns x to the power of that many bytes, in bits. Called for at most 256 lengths per
-    digit.
+    """Returns `x^(8 * length)` modulo the polynomial, in reflected form. The cache stays small,
+    because callers use few different lengths.
     """
     return _reflected_power(8 * length, polynomial, polynomial.bit_length() - 1)
 

@@ -1,8 +1,8 @@
-"""The kernels in plain Python: what the compiled loops must do, byte for byte.
+"""The kernels in plain Python. The compiled functions must return the same results, byte for byte.
 
-The code is written to be read and compared against, not to be fast; it also serves installations
-without a compiler. The contracts of the functions are documented here and apply to the compiled
-ones too.
+This code is meant to be readable and to test the compiled functions against, not to be fast; it is
+also used by installations without a compiler. The docstrings here also describe the compiled
+functions.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _FD_MAX = (1 << 31) - 1
 
 
 def features() -> tuple[str, ...]:
-    """Returns the instruction-set extensions in use: none in this implementation."""
+    """Returns the names of the CPU instruction sets that are used; in plain Python, none."""
     return ()
 
 
@@ -82,9 +82,9 @@ def aof_encode(
 ) -> AofEncoded:
     """Encodes the longest prefix of `payloads` whose AOF2 records fit in `capacity` bytes.
 
-    `len(offsets)` payloads were taken. All payloads are checked first: an empty one raises
-    `InputError`, one over u32 bytes `TooLarge`. `crc64` is the crc64-nvme of the segment's records
-    so far; the result carries the continued value, for the footer.
+    The result has `len(offsets)` of the payloads. All payloads are checked first: an empty one
+    raises `InputError`, one whose length exceeds 32 bits `TooLarge`. `crc64` is the crc64-nvme of
+    the segment's records so far; the result has the value including the new records.
     """
     views = _payload_views(payloads)
     for index, view in enumerate(views):
@@ -127,8 +127,8 @@ def aof_batch(
 ) -> AofBatch:
     """Encodes like `aof_encode`, and returns one bytes-like object for `write_and_sync`.
 
-    The compiled version encodes while it is written. Its checksum covers its own bytes;
-    `crc64_combine` joins it with that of the bytes before.
+    The compiled version encodes the records only when they are written. `crc64` of the result
+    covers only these records; `crc64_combine` combines it with the value for the bytes before.
     """
     encoded = aof_encode(payloads, timestamps=timestamps, ext_ids=ext_ids, capacity=capacity)
     batch = AofBatch(encoded.data)
@@ -139,10 +139,10 @@ def aof_batch(
 def aof_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> AofScan:
-    """Walks `buffer[start:end]`, which starts with a record, and verifies every payload's checksum.
+    """Scans the records from `start` up to `end`, and verifies the checksum of every payload.
 
-    Records are aligned relative to `start`. Non-zero padding is not an error here: the footer's
-    checksum covers it. That checksum alone also covers timestamp and ext_id.
+    `start` must be the start of a record; records are aligned relative to it. Padding, timestamps
+    and ext_ids are not verified here: only the checksum in the segment's footer covers them.
     """
     view = byte_view(buffer, "buffer")
     offset, last = arguments.bounds(len(view), start, end)
@@ -164,12 +164,12 @@ def aof_scan(
 
 
 def aof_find(buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex) -> int:
-    """Returns the offset of the first whole record with a valid checksum in `buffer[start:end]`, or
-    -1.
+    """Returns the offset of the first complete record with a valid checksum in `buffer[start:end]`,
+    or -1.
 
-    The bytes may be anything: candidates are at every `AOF_ALIGNMENT` bytes from `start`. The time
-    is proportional to the number of bytes, whatever lengths they claim. Records inside a payload,
-    at aligned offsets, look like real ones.
+    It tries every multiple of `AOF_ALIGNMENT` bytes after `start`, and accepts arbitrary bytes. The
+    run time is proportional to the number of bytes, even if they look like long records. A record
+    that is inside a payload at an aligned offset is found like any other.
     """
     view = byte_view(buffer, "buffer")
     first, last = arguments.bounds(len(view), start, end)
@@ -195,8 +195,9 @@ def keratin_encode(
 ) -> KeratinEncoded:
     """Encodes the longest prefix of `payloads` whose Keratin records fit in `capacity` bytes.
 
-    `headers` is `None`, or has for each payload its headers block or `None`. A single number as
-    `offsets` is the first record's; the others count up from it. A payload may be empty.
+    `headers` is `None`, or has a headers block or `None` for each payload. If `offsets` is a single
+    number, it is the offset of the first record, and the others follow consecutively. A payload may
+    be empty.
     """
     views = _payload_views(payloads)
     count = len(views)
@@ -248,7 +249,7 @@ def keratin_batch(
 ) -> KeratinBatch:
     """Encodes like `keratin_encode`, and returns one bytes-like object for `write_and_sync`.
 
-    The compiled version encodes while it is written.
+    The compiled version encodes the records only when they are written.
     """
     encoded = keratin_encode(
         payloads,
@@ -266,8 +267,8 @@ def keratin_batch(
 def keratin_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> KeratinScan:
-    """Walks `buffer[start:end]`, which starts with a record, and verifies every record's
-    checksum.
+    """Scans the records from `start` up to `end`, and verifies the checksum of every record.
+    `start` must be the start of a record.
     """
     view = byte_view(buffer, "buffer")
     position, last = arguments.bounds(len(view), start, end)
@@ -293,9 +294,10 @@ def keratin_scan(
 def write_and_sync(
     fd: SupportsIndex, offset: SupportsIndex, chunks: Iterable[ReadableBuffer], *, sync: bool
 ) -> WriteOutcome:
-    """Writes the chunks one after another at `offset`, then calls `fdatasync` once if `sync`.
+    """Writes the chunks one after another at `offset`, then calls `fdatasync` if `sync` is set.
 
-    Follows the rules of `lakebed.base.files.writing`: disk errors are in the outcome, not raised.
+    It follows the rules of `lakebed.base.files.writing`: disk errors are returned in the outcome,
+    not raised.
     """
     number = arguments.integer(fd, "fd", maximum=_FD_MAX)
     place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
@@ -304,8 +306,8 @@ def write_and_sync(
 
 
 def bytes_lengths(values: Iterable[object]) -> tuple[int, int] | None:
-    """Returns the sum and the maximum of the lengths of `bytes` objects, or None if one is not
-    `bytes`.
+    """Returns the sum and the maximum of the lengths of the values, or None if one of them is not
+    a `bytes` object.
     """
     taken = arguments.items(values, "values")
     lengths = [len(value) for value in taken if type(value) is bytes]
@@ -313,7 +315,7 @@ def bytes_lengths(values: Iterable[object]) -> tuple[int, int] | None:
 
 
 def zero_fill(fd: SupportsIndex, offset: SupportsIndex, length: SupportsIndex) -> WriteOutcome:
-    """Writes `length` zero bytes at `offset` by the same rules, without a sync."""
+    """Writes `length` zero bytes at `offset` without a sync. Otherwise like `write_and_sync`."""
     number = arguments.integer(fd, "fd", maximum=_FD_MAX)
     place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
     return zero_all(
@@ -360,10 +362,10 @@ def _aof_record_bytes(payload_bytes: int) -> int:
 
 
 class _CrcMarks:
-    """Computes the CRC of any part of a buffer without reading that part again.
+    """Computes the CRC of any part of a buffer without reading the whole part again.
 
-    It keeps the CRC up to marks at equal distances. The CRC of a part follows from the values at
-    its two ends, because a CRC moves over following bytes independently of their contents.
+    It keeps the CRC of the buffer up to every `DISTANCE_BYTES`. The CRC of a part is computed from
+    the CRCs up to its start and up to its end.
     """
 
     DISTANCE_BYTES = 1024
@@ -392,7 +394,7 @@ def _keratin_record_bytes(headers_bytes: int, payload_bytes: int) -> int:
 
 
 def _aof_stop(view: memoryview, offset: int, end: int) -> Stop | None:
-    """Returns why there is no good record at `offset`, or `None` if there is one."""
+    """Returns why there is no valid record at `offset`, or `None` if there is one."""
     left = end - offset
     if left < AOF_RECORD.size:
         return Stop.CUT if any(view[offset:end]) else Stop.END
@@ -408,7 +410,7 @@ def _aof_stop(view: memoryview, offset: int, end: int) -> Stop | None:
 
 
 def _keratin_stop(view: memoryview, position: int, end: int) -> Stop | None:
-    """Returns why there is no good record at `position`, or `None` if there is one."""
+    """Returns why there is no valid record at `position`, or `None` if there is one."""
     left = end - position
     if not any(view[position : min(end, position + _MAGIC_BYTES)]):
         return Stop.END

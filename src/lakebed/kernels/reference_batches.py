@@ -1,4 +1,5 @@
-"""The records section of a Kafka record batch in plain Python, as `reference` has the other loops.
+"""Encodes and decodes the records section of a Kafka record batch, in plain Python like
+`reference`.
 
     records := record{count}
     record  := length varint, attributes u8, timestamp delta varlong, offset delta varint,
@@ -6,7 +7,7 @@
     key, value := length varint (-1: null), bytes
     header  := name length varint, name, value
 
-A varint (see `varints`) has a value of 32 bits, a varlong one of 64.
+A varint (see `varints`) has a value of up to 32 bits, a varlong one of up to 64 bits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from lakebed.kernels.arguments import Numbers
 
-_ATTRIBUTES = b"\0"  # of a record: none are known
+_ATTRIBUTES = b"\0"  # the attributes of a record: none are defined
 _NO_HEADERS = b"\0"
 _COLUMN_CODES = "QqIiIiIII"
 
@@ -43,9 +44,9 @@ def record_batch_encode(
 ) -> BatchEncoded:
     """Encodes the longest prefix of the messages whose records fit in `capacity` bytes.
 
-    Offsets count up from the batch's first. `keys` and `headers` are `None`, or have one item per
-    message. Headers are passed in encoded form, starting with their count, and are not checked;
-    `None` or empty bytes mean no headers. All messages are checked, whether or not they fit.
+    Offset deltas count up from 0. `keys` and `headers` are `None`, or have one item per message.
+    Headers must be encoded, starting with their count, and are not checked; `None` or empty bytes
+    mean no headers. All messages are checked, even those that do not fit.
     """
     value_views = _nullable_views(arguments.items(values, "values"), "value")
     count = len(value_views)
@@ -83,10 +84,10 @@ def record_batch_decode(
     first_offset: SupportsIndex = 0,
     first_timestamp_ms: SupportsIndex = 0,
 ) -> BatchRecords:
-    """Decodes the `count` messages that must fill `buffer[start:end]` into columns.
+    """Decodes `count` messages, which must fill `buffer[start:end]` exactly, into columns.
 
-    Offsets must increase and need not be consecutive. Every length is checked, including those of
-    headers; whether header names are valid text is not.
+    Offsets must increase but need not be consecutive. All lengths are checked, including those of
+    headers. It is not checked whether header names are valid text.
     """
     view = byte_view(buffer, "buffer")
     position, last = arguments.bounds(min(len(view), U32_MAX), start, end)
@@ -114,7 +115,9 @@ def record_batch_decode(
 def record_batch_slices(
     buffer: ReadableBuffer, positions: Column, lengths: Column
 ) -> list[bytes | None]:
-    """Returns the bytes of each key or value from its columns; `None` where the length is -1."""
+    """Returns the bytes of each slice of `buffer`, or `None` where the length is -1. The columns
+    are those of keys or values from `record_batch_decode`.
+    """
     view = byte_view(buffer, "buffer")
     starts = arguments.column(positions, "positions", code="I")
     sizes = arguments.column(lengths, "lengths", code="i")
@@ -129,7 +132,7 @@ def record_batch_slices(
 
 
 class _Bad(Exception):
-    """Why there is no good record."""
+    """A record is not valid; `stop` is the reason."""
 
     def __init__(self, stop: BatchStop) -> None:
         super().__init__(stop.name)
@@ -137,7 +140,7 @@ class _Bad(Exception):
 
 
 class _Row(NamedTuple):
-    """One message, in the order of the columns."""
+    """The fields of one message, in the order of the columns of `BatchRecords`."""
 
     offset: int
     timestamp_ms: int
@@ -207,7 +210,9 @@ def _body(
 
 
 def _length(view: memoryview, position: int, end: int, *, minimum: int) -> tuple[int, int]:
-    """Reads a length whose bytes are all there, and returns where they start."""
+    """Reads a length, and returns it with the position after it. Raises `_Bad` if that many bytes
+    do not follow before `end`.
+    """
     length, position = read_varint(view, position, end, width=32)
     if not minimum <= length <= end - position:
         raise _Bad(BatchStop.BAD_LENGTH)
@@ -232,7 +237,7 @@ def _nullable_views(items: tuple[object, ...], what: str) -> list[memoryview | N
 def _companion_views(
     values: Iterable[ReadableBuffer | None] | None, plural: str, what: str, count: int
 ) -> list[memoryview | None]:
-    """Returns one view per message, or none for all."""
+    """Returns one view per message. All are None if `values` is None."""
     if values is None:
         return [None] * count
     items = arguments.items(values, plural)

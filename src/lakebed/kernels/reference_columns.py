@@ -1,8 +1,7 @@
 """Builds columns for Arrow from records, in plain Python like `reference`.
 
-Positions and lengths may come from any source (scans return them, numpy moves them), so they are
-checked: `InputError` for anything outside the buffer, and nothing else is ever read. Errors in the
-bytes themselves end the reading and are reported in the result.
+Callers may pass any positions and lengths, so they are checked: a range outside the buffer raises
+`InputError`. If the bytes themselves are not valid, decoding stops and the result says why.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _FIXED_BYTES = KERATIN_RECORD.size + KERATIN_TRAILER.size
 
 
 class _Header(NamedTuple):
-    """The position of one header, in the order of the columns."""
+    """Where the name and value of one header are, in the order of the result's columns."""
 
     name_position: int
     name_length: int
@@ -50,7 +49,7 @@ class _Header(NamedTuple):
 
 
 class _Bad(Exception):
-    """Why there is no valid headers block or section."""
+    """A headers block or section is not valid; `stop` is the reason."""
 
     def __init__(self, stop: BlockStop | BatchStop) -> None:
         super().__init__(stop.name)
@@ -58,10 +57,10 @@ class _Bad(Exception):
 
 
 def gather(buffer: ReadableBuffer, positions: ReadableBuffer, lengths: ReadableBuffer) -> Gathered:
-    """Copies the slices of `buffer` one after another.
+    """Copies slices of `buffer` into one new buffer, one after another.
 
-    Positions are u64 or u32, lengths i32 or u32. A negative length is a null, whose position is
-    ignored. Raises `TooLarge` if the slices together exceed an i32; the caller then splits them.
+    Positions are u64 or u32, lengths i32 or u32. A negative length means a null; its position is
+    ignored. Raises `TooLarge` if the total size exceeds an i32, so that the caller can split it.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="QI")
@@ -92,10 +91,11 @@ def keratin_fields(
     payload_lengths: ReadableBuffer,
     flags: ReadableBuffer,
 ) -> KeratinFields:
-    """Finds keys, values and headers of plain records, from the columns of a scan.
+    """Returns where the keys, values and headers of records are. The columns come from a scan.
 
-    A record with the tombstone flag has a null value, one without a key a null key. Stops before
-    the first record with an invalid headers block. Whether names are valid text is not checked.
+    The records must not contain record batches. A record with the tombstone flag has a null value,
+    one without a key has a null key. Stops before the first record with an invalid headers block.
+    It is not checked whether header names are valid text.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")
@@ -132,10 +132,11 @@ def record_batch_headers(
     lengths: ReadableBuffer,
     counts: ReadableBuffer,
 ) -> HeaderPlaces:
-    """Finds the headers, from the columns of `record_batch_decode` or a part of them.
+    """Returns where the headers of messages are. The columns, or slices of them, come from
+    `record_batch_decode`.
 
-    Stops before the first message whose headers do not fill its section. Whether names are valid
-    text is not checked.
+    Stops before the first message whose headers do not fill its section exactly. It is not checked
+    whether header names are valid text.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="I")
@@ -158,7 +159,7 @@ def _columns(codes: str, rows: Sequence[tuple[int, ...]]) -> list[memoryview]:
 
 
 def _block(view: memoryview, position: int, end: int) -> tuple[int, int, list[_Header]]:
-    """Returns the key's position and length, and the headers."""
+    """Decodes a headers block. Returns the position and length of the key, and the headers."""
     if position == end:
         return position, _NULL, []
     _need(KERATIN_BLOCK.size, position, end)
@@ -233,7 +234,9 @@ def _section(view: memoryview, position: int, end: int, count: int) -> list[_Hea
 
 
 def _length(view: memoryview, position: int, end: int, *, minimum: int) -> tuple[int, int]:
-    """Returns where the bytes start, which are all there, and how many they are."""
+    """Reads a length, and returns the position after it and the length. Raises `_Bad` if that many
+    bytes do not follow before `end`.
+    """
     try:
         length, position = read_varint(view, position, end, width=32)
     except BadVarint as bad:

@@ -1,4 +1,4 @@
-"""Finds the producers of records, in plain Python like `reference`."""
+"""Extracts the producers from scanned records, in plain Python like `reference`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def keratin_producers(
     header_lengths: ReadableBuffer,
     payload_lengths: ReadableBuffer,
 ) -> KeratinProducers:
-    """Returns what producers wrote, as runs, from the columns of a scan.
+    """Returns the producers of scanned records, as runs of messages. The columns come from a scan.
 
-    A run covers adjacent records whose messages are consecutive in sequence and in offset. A record
-    with an invalid headers block or record batch names no producer. The checksum inside a batch is
-    not checked, because its record's checksum covers it.
+    A run is a sequence of adjacent records of one producer whose sequence numbers and offsets are
+    consecutive. A record with an invalid headers block or record batch counts as having no
+    producer. The checksum inside a batch is not verified, because the record's checksum covers it.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")

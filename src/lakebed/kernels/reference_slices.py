@@ -1,8 +1,9 @@
 """Encodes messages that are slices of a few large buffers, as in Arrow columns, in plain Python
 like `reference`.
 
-Slices are a buffer and two columns: positions (u64 or u32) and lengths (i32 or u32). A negative
-length is a null, whose position is ignored. A slice outside the buffer raises `InputError`.
+Slices are passed as a tuple of a buffer and two columns: positions (u64 or u32) and lengths (i32 or
+u32). A negative length means a null; its position is ignored. A slice outside the buffer raises
+`InputError`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def record_batch_encode_slices(
     first_timestamp_ms: SupportsIndex,
     capacity: SupportsIndex,
 ) -> BatchEncoded:
-    """Encodes like `record_batch_encode`, from slices of a buffer."""
+    """Like `record_batch_encode`, but values, keys and headers are slices of buffers."""
     value_views = _short_views(values, "values", "value")
     count = len(value_views)
     return record_batch_encode(
@@ -50,12 +51,13 @@ def record_batch_encode_slices(
 
 
 def record_batch_sections(counts: ReadableBuffer, names: Slices, values: Slices) -> Gathered:
-    """Encodes the header sections of messages, given the number of headers of each, one after
-    another.
+    """Encodes the headers of messages in the form that `record_batch_encode` takes, as one section
+    per message.
 
-    A section is what `record_batch_encode` takes as the headers of a message: their count and the
-    headers, or no bytes for none. Whether names are valid text is not checked. Raises `TooLarge` if
-    the sections together exceed an i32.
+    `counts` has the number of headers of each message; `names` and `values` have the headers of all
+    messages one after another. A section is the count and the headers, or no bytes if there are no
+    headers. It is not checked whether names are valid text. Raises `TooLarge` if the total size
+    exceeds an i32.
     """
     name_views = _short_views(names, "names", "name")
     value_views = _views(values, "values")
@@ -84,20 +86,18 @@ def record_batch_sections(counts: ReadableBuffer, names: Slices, values: Slices)
 
 
 def murmur2(key: ReadableBuffer) -> int:
-    """Returns the murmur2 hash of a key, by which it is assigned to a partition."""
+    """Returns the murmur2 hash of a key, which decides the partition of a message."""
     return _murmur2(byte_view(key, "a key"))
 
 
 def murmur2_hashes(slices: Slices) -> Column:
-    """Returns the murmur2 hash of each slice, by which a key is assigned to a partition; 0 for a
-    null slice.
-    """
+    """Returns the murmur2 hash of each key in `slices`, or 0 for a null."""
     hashes = [0 if view is None else _murmur2(view) for view in _views(slices, "slices")]
     return memoryview(array("I", hashes)).toreadonly()
 
 
 def _murmur2(key: memoryview) -> int:
-    """The same hash as Kafka's Java client."""
+    """Computes the same hash as Kafka's Java client."""
     mixed = MURMUR2_SEED ^ len(key) & _MASK
     whole = len(key) & ~3
     for start in range(0, whole, 4):
@@ -118,7 +118,7 @@ def _bytes(view: memoryview | None) -> bytes:
 def _companion_views(
     slices: Slices | None, plural: str, what: str, count: int
 ) -> list[memoryview | None] | None:
-    """Returns one view per message, or none for all."""
+    """Returns one view per message, or None if `slices` is None."""
     if slices is None:
         return None
     views = _views(slices, plural)
@@ -132,7 +132,7 @@ def _short_views(slices: Slices, plural: str, what: str) -> list[memoryview | No
 
 
 def _checked(views: list[memoryview | None], what: str) -> list[memoryview | None]:
-    """Checks the length, because an unsigned one may exceed what a record batch can hold."""
+    """Raises `TooLarge` if a slice is longer than an i32 allows. Unsigned lengths can be."""
     for index, view in enumerate(views):
         if view is not None and len(view) > I32_MAX:
             arguments.refuse_large(f"{what} {index}", len(view), I32_MAX)

@@ -1,4 +1,4 @@
-"""Variable-length numbers of Kafka's record format.
+"""Encodes and decodes the variable-length numbers of Kafka's record format.
 
 Each byte holds seven bits, lowest first; the eighth bit is set if more bytes follow. Values are
 zigzag-encoded: 0, -1, 1, -2 … become 0, 1, 2, 3 …
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class BadVarint(Exception):
-    """There is no number here: the data ends inside it (`is_cut`), or it is too long."""
+    """The bytes are not a valid number: the data ends inside it (`is_cut`), or it is too long."""
 
     def __init__(self, *, is_cut: bool) -> None:
         super().__init__("a number is cut short" if is_cut else "a number is too long")
@@ -16,8 +16,8 @@ class BadVarint(Exception):
 
 
 def read_varint(view: memoryview, position: int, end: int, *, width: int) -> tuple[int, int]:
-    """Reads the number of `width` bits at `position`, before `end`, and returns it with the
-    position after it.
+    """Reads a number of up to `width` bits at `position`, and returns it with the position after
+    it. Raises `BadVarint` if it is too long or does not end before `end`.
     """
     word = 0
     for shift in range(0, width, 7):

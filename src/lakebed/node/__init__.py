@@ -1,1 +1,3 @@
-"""Composition: combines the store, its servers and their settings into a running node."""
+"""The node: a process that opens a store and serves it over S3 and HTTP, with its settings and
+logs.
+"""

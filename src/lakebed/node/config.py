@@ -1,8 +1,8 @@
 """The settings of a node: section `[node]`, and the command-line options that override it.
 
 Later sources override earlier ones: defaults, `lakebed.toml`, the environment, options. Settings
-that depend on each other are checked together at the end, so a certificate from the file and a key
-from an option form a pair.
+that depend on each other are checked after all sources are read, so the certificate may be set in
+the file and its key by an option.
 """
 
 from __future__ import annotations
@@ -40,20 +40,22 @@ LOOPBACK: Final = "127.0.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
-    """How a store is served, and what the node logs."""
+    """The addresses, TLS files, limits and logs of a node."""
 
     s3_host: str = LOOPBACK
     """The address that the S3 endpoint listens on."""
     s3_port: int = bounded(9000, minimum=0, maximum=65_535)
     """The port of the S3 endpoint; 0 picks a free one."""
     http: bool = True
-    """Whether there is an HTTP port: the API, `/metrics`, `/healthz`, `/readyz`."""
+    """Whether the node serves the HTTP API, `/metrics`, `/healthz` and `/readyz`."""
     http_host: str = LOOPBACK
     """The address that the HTTP API listens on."""
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
     """The port of the HTTP API; 0 picks a free one."""
     http_names: str = ""
-    """More host names of the node, such as a proxy's, separated by commas; `*` allows any."""
+    """Additional host names of the node, such as that of a proxy, separated by commas; `*` allows
+    any.
+    """
     http_insecure: bool = False
     """Whether other machines may send access keys to the HTTP API without TLS."""
     tls_cert: str = ""
@@ -61,19 +63,21 @@ class NodeConfig:
     tls_key: str = ""
     """The private key file of the certificate."""
     rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)
-    """The least bytes per second at which clients must send and receive; 0 allows any rate."""
+    """The lowest rate, in bytes per second, at which clients may send and receive; 0 means no
+    limit.
+    """
     rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=86_400.0)
-    """How long a client may stay below that rate before it is cut off."""
+    """How long a client may stay below `rate_bytes_min` before its connection is closed."""
     drain_s: float = bounded(30.0, minimum=0.0, maximum=86_400.0)
-    """How long running requests may take when the node stops."""
+    """How long the node waits for running requests when it stops."""
     log_format: str = "console"
     """The format of log lines: `console` or `json`."""
     log_level: str = "info"
-    """The least level that is logged: `debug`, `info`, `warning` or `error`."""
+    """The lowest level that is logged: `debug`, `info`, `warning` or `error`."""
     access_log: bool = False
-    """Whether every request is logged, whatever the level."""
+    """Whether every request is logged, whatever `log_level` is."""
     metrics_public: bool = False
-    """Whether `/metrics` is public and needs no key."""
+    """Whether `/metrics` is public: other machines need no access key for it."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -81,15 +85,17 @@ class NodeConfig:
         _check_choice("log_level", self.log_level, LOG_LEVELS)
         for name in ("s3_host", "http_host"):
             if not getattr(self, name).strip():  # an empty host would listen on every address
-                raise BadConfig(f"{name} is empty: expected an address, as {LOOPBACK} or 0.0.0.0")
+                raise BadConfig(
+                    f"{name} is empty: expected an address, such as {LOOPBACK} or 0.0.0.0"
+                )
 
     def limits(self) -> Limits:
-        """The limits of connections, for both ports."""
+        """Returns the limits for connections to both ports."""
         return Limits(rate_bytes_min=self.rate_bytes_min, rate_grace_s=self.rate_grace_s)
 
 
 class Option(NamedTuple):
-    """A setting given on the command line; `origin` is its name in errors and listings."""
+    """A setting from the command line; `origin` is the option's name in errors and listings."""
 
     section: str
     name: str
@@ -105,10 +111,10 @@ def node_settings(
     options: Iterable[Option] = (),
     reads_certificate: bool = True,
 ) -> Settings:
-    """Returns all settings of the root and the node, checked singly and together. Raises
-    `BadConfig`.
+    """Returns all settings of the store and the node. Raises `BadConfig` if one is not valid.
 
-    A caller that loads the certificate with `tls_of` anyway can skip loading it here.
+    With `reads_certificate`, also checks that the certificate can be loaded. A caller that loads it
+    with `tls_of` anyway does not need this.
     """
     sections = MappingProxyType({NODE_SECTION: NodeConfig})
     settings = store_settings.settings_of(root, environment=environment, more=sections)
@@ -121,7 +127,7 @@ def node_settings(
 
 
 def tls_of(settings: Settings) -> TlsFiles | None:
-    """Loads the certificate and its key, or returns None if there are none."""
+    """Loads the certificate and its key, or returns None if TLS is not configured."""
     if not _has_tls(settings):
         return None
     try:
@@ -131,21 +137,21 @@ def tls_of(settings: Settings) -> TlsFiles | None:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Raises `BadConfig` if secrets would leave this machine in clear text."""
+    """Raises `BadConfig` if other machines could send access keys to the node in clear text."""
     config = settings.config(NodeConfig)
     is_secure = bool(config.tls_cert and config.tls_key)
     if not config.http or is_secure or config.http_insecure or is_loopback(config.http_host):
         return
     raise BadConfig(
-        f"{_place(settings, 'http_host')} {config.http_host}: without TLS access keys would be "
-        "sent in clear text: give --tls-cert and --tls-key, or --http-insecure if the "
+        f"{_place(settings, 'http_host')} {config.http_host}: without TLS, access keys would be "
+        "sent in clear text: use --tls-cert and --tls-key, or --http-insecure if the "
         "network can be trusted"
     )
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether the address is loopback. The only name accepted as loopback is
-    `localhost`.
+    """Returns whether the host is a loopback address or `localhost`. Other names count as not
+    loopback.
     """
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -154,13 +160,13 @@ def is_loopback(host: str) -> bool:
 
 
 def changed_names(before: NodeConfig, after: NodeConfig) -> list[str]:
-    """Returns the names of the settings that differ."""
+    """Returns the names of the settings that differ between the two configurations."""
     names = field_names(NodeConfig)
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
 def _with_options(settings: Settings, options: Iterable[Option]) -> Settings:
-    """Applies the options one by one, so that an error names the option at fault."""
+    """Applies the options one by one, so that an error names the invalid option."""
     configs, origins = dict(settings.configs), dict(settings.origins)
     for option in options:
         if option.value is None:
@@ -197,7 +203,7 @@ def _has_tls(settings: Settings) -> bool:
     given = "tls_cert" if config.tls_cert else "tls_key"
     raise BadConfig(
         f"{_place(settings, given)}: a certificate and its key belong together: "
-        "give both, or neither"
+        "set both, or neither"
     )
 
 
@@ -218,8 +224,8 @@ def _place(settings: Settings, name: str) -> str:
 
 
 def _path(settings: Settings, name: str) -> Path:
-    """Resolves a path: relative to the file's folder if the file set it, otherwise to the
-    working folder.
+    """Returns the path in a setting. A relative path is relative to the folder of `lakebed.toml` if
+    it was set there, otherwise to the working folder.
     """
     path = Path(getattr(settings.config(NodeConfig), name))
     file = settings.file

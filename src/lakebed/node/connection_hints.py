@@ -1,4 +1,4 @@
-"""Shell commands, ready to paste, that connect common clients to a node that has just started.
+"""Shell commands that connect common clients to a new node, for users to copy and paste.
 
 The first commands export the node's address and the access key; the others use these variables.
 """
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from lakebed.seglake.key_ring import Credentials
 
 BUCKET: Final = "first-bucket"
-_NEAR: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - where to ask, if on all
+_NEAR: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - the address to connect to
 
 _AWS = f"""\
 aws s3 mb s3://{BUCKET}
@@ -60,7 +60,9 @@ _CURL = 'curl -sS -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" {url}/v1/state'
 
 
 def environment_of(s3_url: str, region: str, credentials: Credentials) -> dict[str, str]:
-    """Returns the variables that most S3 clients read."""
+    """Returns the environment variables that most S3 clients read, with the node's address and
+    key.
+    """
     return {
         "AWS_ACCESS_KEY_ID": credentials.access_key,
         "AWS_SECRET_ACCESS_KEY": credentials.secret,
@@ -74,7 +76,9 @@ def exports(environment: dict[str, str]) -> list[str]:
 
 
 def snippets(http_url: str | None) -> dict[str, str]:
-    """Returns a snippet for each client. Each works in a shell that has the variables."""
+    """Returns the commands for each client, by its name. They need the variables of
+    `environment_of`.
+    """
     commands = {"aws": _AWS, "boto3": _BOTO3, "rclone": _RCLONE, "spark": _SPARK}
     if http_url is not None:
         commands["curl"] = _CURL.format(url=_reachable(http_url))
@@ -82,7 +86,7 @@ def snippets(http_url: str | None) -> dict[str, str]:
 
 
 def _reachable(url: str) -> str:
-    """Replaces the wildcard address, to which no client can connect."""
+    """Returns the URL with the loopback address in place of a wildcard address such as 0.0.0.0."""
     place = urlsplit(url)
     near = _NEAR.get(place.hostname or "")
     return url if near is None else f"{place.scheme}://{near}:{place.port}"

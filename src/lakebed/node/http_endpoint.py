@@ -1,7 +1,7 @@
-"""The HTTP API of a node and its pages, for clients with an access key.
+"""The HTTP endpoint of a node, for clients with an access key.
 
-Every request carries the key and its secret as HTTP Basic. So the port needs TLS or must stay on
-loopback, unless the operator declares the network trusted.
+Every request has the access key and its secret in HTTP Basic authentication. So the port needs TLS
+or must listen on loopback, unless the operator declares the network as trusted.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ def http_endpoint(
     wrap: Callable[[Handler, Guard], Handler] = lambda calls, _: calls,
     on_done: Done | None = None,
 ) -> HttpApi:
-    """Creates the endpoint in the running loop. `wrap` returns the handler that runs before the
-    API.
+    """Creates the endpoint in the running event loop.
+
+    `first` are credentials that are valid in addition to the keys of the store. `wrap` may return a
+    handler that handles some requests itself and passes the others to the API.
     """
     guard = KeyGuard(KeyRing(first, store.lake.keys), clock=store.runner.clock)
     return HttpApi(

@@ -1,11 +1,12 @@
-"""The log of a running node: one line per event on standard error, as JSON or for people.
+"""The log of a node: one line per event on standard error, as JSON or as readable text.
 
     2026-01-31T12:00:00.123Z INFO  segment_sealed log=orders segment_id=3
     {"time": "2026-01-31T12:00:00.123Z", "level": "info", "event": "segment_sealed", …}
 
-A line about a request has the request's id. Fields whose names mark them as secret are never
-printed, and neither is any registered secret text, plain or quoted. No value can break out of its
-line; the lines of a traceback are indented. Format and level can be changed while the node runs.
+A line about a request has the id of the request. The values of fields whose names mark them as
+secret are hidden, and so is every registered secret, plain or quoted, in any text. A value cannot
+start a new line; the lines of a traceback are indented. Format and level can be changed while the
+node runs.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ OURS: Final = "lakebed"
 ACCESS_LOGGER: Final = "lakebed.access"
 
 _OWN_NAMES: Final = frozenset({"time", "level", "logger", "event", "message", "error_trace"})
-_SECRET_CHARACTERS_MIN: Final = 8  # shorter text would match too often
+_SECRET_CHARACTERS_MIN: Final = 8  # shorter text would also match text that is not secret
 _INDENT: Final = "    "
 
 
 class NodeLogs:
-    """The only log handler of the process. `close` restores the previous handlers."""
+    """Replaces all log handlers of the process with one. `close` restores the previous handlers."""
 
     def __init__(self, stream: TextIO | None, *, secrets: Iterable[str] = ()) -> None:
         self._handler: logging.Handler = logging.NullHandler()
@@ -44,14 +45,14 @@ class NodeLogs:
         root.setLevel(logging.WARNING)  # for other libraries; ours has its own level
 
     def hide(self, *secrets: str) -> None:
-        """Registers texts that are never printed."""
+        """Registers secrets, which are hidden in all later lines."""
         for secret in secrets:
             if len(secret) >= _SECRET_CHARACTERS_MIN:
                 # Also in quoted forms: the `repr` of a list or an error, JSON in a message.
                 self._secrets.update((secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]))
 
     def configure(self, *, log_format: str, log_level: str, access_log: bool) -> None:
-        """Applies the settings from the next line on."""
+        """Sets the format and level of all later lines, and turns the access log on or off."""
         kind = JsonLines if log_format == "json" else ConsoleLines
         self._handler.setFormatter(kind(self._secrets))
         _, ours, access = _loggers()
@@ -70,7 +71,7 @@ class NodeLogs:
 
 
 class JsonLines(logging.Formatter):
-    """Formats each record as one JSON document in ASCII."""
+    """Formats each log record as one line of JSON in ASCII."""
 
     def __init__(self, secrets: set[str]) -> None:
         super().__init__()
@@ -105,8 +106,10 @@ class JsonLines(logging.Formatter):
 
 
 class ConsoleLines(logging.Formatter):
-    """Formats a record as the event followed by `key=value` pairs; values with spaces are
-    quoted. Traceback lines are indented, so that none can be mistaken for an event.
+    """Formats each log record as the name of the event followed by `key=value` pairs.
+
+    Values with spaces are quoted. The lines of a traceback are indented, so that they cannot be
+    mistaken for events.
     """
 
     def __init__(self, secrets: set[str]) -> None:
@@ -131,7 +134,9 @@ def _loggers() -> tuple[logging.Logger, logging.Logger, logging.Logger]:
 
 
 def _facts(record: logging.LogRecord) -> dict[str, object]:
-    """Returns the fields of the event, and the request's id if there is one."""
+    """Returns the fields of an event without secrets, and the id of the current request if there is
+    one.
+    """
     facts: dict[str, object] = dict(getattr(record, "facts", {}))
     request_id = CURRENT.get()
     if request_id:

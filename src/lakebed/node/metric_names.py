@@ -1,8 +1,8 @@
-"""The names under which counters are exported, and their descriptions.
+"""The names and descriptions of exported metrics.
 
-Names from the specifications are kept. Counters of the manifest log get the prefix of its namespace
-(`aof2_manifest_log_`), all others that of their engine. Durations are exported in seconds, whatever
-unit they are counted in. Counters end in `_total`, as the format requires.
+Names that are defined by the specifications are exported unchanged. Metrics of the manifest log get
+the prefix `aof2_manifest_log_`, all others the name of their engine. Durations are exported in
+seconds. The names of counters end in `_total`, as the format requires.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from lakebed.base.clock import NS_PER_S
 
 SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
-"""The buckets of all durations."""
+"""The upper bounds of the histogram buckets of all durations, in seconds."""
 
 MANIFEST_PREFIX: Final = "aof2_manifest_log_"
 _NAMED_BY_SPECIFICATIONS: Final = ("would_block_",)
@@ -75,7 +75,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 class Exported(NamedTuple):
-    """The exported form of a counter. Counted values are divided by `scale`."""
+    """The exported name and description of a metric. Its values are divided by `scale`."""
 
     name: str
     help: str
@@ -83,7 +83,7 @@ class Exported(NamedTuple):
 
 
 def exported(engine: str, name: str) -> Exported:
-    """Returns how a counter of an engine is exported."""
+    """Returns how the metric `name` of an engine is exported."""
     scale = 1
     if name.endswith(_NS):
         name, scale = name.removesuffix(_NS) + _SECONDS, NS_PER_S

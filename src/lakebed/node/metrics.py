@@ -1,8 +1,8 @@
-"""The metrics exporter: counters of all engines, the requests of both endpoints, and the process.
+"""Renders the metrics of a node: of all engines, the requests of both endpoints, and the process.
 
-The output is Prometheus' text format 0.0.4, or OpenMetrics 1.0.0 for clients that accept it.
-Exported histograms have a few fixed buckets. A value counts at the upper end of the finer bucket in
-which the engine observed it, so it is at most a quarter too high.
+The output is in the Prometheus text format 0.0.4, or in OpenMetrics 1.0.0 for clients that accept
+it. Exported histograms have a few fixed buckets. A value is counted as the upper bound of the finer
+bucket in which the engine counted it, so it may be up to 25 % too high.
 
 The Prometheus library takes a tenth of a second to import, so it is imported at the first scrape.
 """
@@ -37,7 +37,7 @@ Labels = Mapping[str, str]
 
 
 class NodeFacts(NamedTuple):
-    """The state of the node itself at one moment."""
+    """The requests and connections of a node at one moment."""
 
     requests: Sequence[RequestSnapshot]
     connections: Mapping[str, int]  # by endpoint
@@ -45,8 +45,8 @@ class NodeFacts(NamedTuple):
 
 
 def accepted(accept: str) -> str:
-    """Returns the content type of the response: OpenMetrics if the client accepts it, otherwise
-    the older text format.
+    """Returns the content type for an Accept header: OpenMetrics if the client accepts it,
+    otherwise the Prometheus text format.
     """
     for media in accept.lower().split(","):
         kind, *parameters = (part.strip() for part in media.split(";"))
@@ -59,14 +59,14 @@ def accepted(accept: str) -> str:
 
 
 def counted_totals(totals: Totals) -> EngineCounted:
-    """Presents the totals as if the engine had counted them."""
+    """Returns the totals of the object store as metrics of its engine."""
     return EngineCounted("seglake", {}, Snapshot({}, {**totals._asdict()}, {}))
 
 
 def rendered(
     facts: NodeFacts, disk: ReadinessReport, counts: Iterable[EngineCounted], *, content_type: str
 ) -> bytes:
-    """Renders all metrics. Any thread may call it."""
+    """Returns all metrics in the format of `content_type`. Any thread may call it."""
     from prometheus_client import exposition
     from prometheus_client.openmetrics import exposition as open_exposition
 
@@ -78,7 +78,7 @@ def rendered(
 
 
 class _NodeCollector:
-    """A collector in the form that the library requires."""
+    """Passes metrics to the Prometheus library, which requires an object with `collect`."""
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
@@ -97,7 +97,7 @@ def _families(
 
 
 def _of_engines(counts: Iterable[EngineCounted]) -> Iterator[Metric]:
-    """Yields one family per name, for any number of logs or partitions."""
+    """Yields one metric per name, with a sample for each log, partition or group."""
     families: dict[str, Any] = {}
     for engine, labels, snapshot in counts:
         for name, count in snapshot.counters.items():
@@ -155,7 +155,7 @@ def _add_histogram(
 
 
 def cumulative(histogram: HistogramSnapshot, bounds: Sequence[float]) -> list[int]:
-    """Returns how many values lie in buckets that end at or before each bound."""
+    """Returns, for each bound, the number of values in buckets that end at or below it."""
     counts, at, count = [], 0, 0
     buckets = histogram.buckets
     for bound in bounds:

@@ -1,10 +1,10 @@
 """A node: one process that opens a store and serves it until it is stopped.
 
-It starts in this order: settings, logs, store, listeners, the first access key if there is none,
-the ready message. It stops in reverse order. So a start that fails creates no key that was never
-shown. SIGTERM and SIGINT stop it: new requests are refused, running ones are finished, and what is
-left after the time limit is cut off. A second signal stops it at once. SIGHUP reloads the
-certificates and the log settings; invalid settings change nothing.
+It starts in this order: settings, logs, store, listeners, the first access key if the store has
+none, the ready message. It stops in reverse order. So a start that fails never creates a key
+without showing it. SIGTERM and SIGINT stop the node: it refuses new requests, finishes running
+ones, and after a time limit cuts off the others. A second signal cuts them off immediately. SIGHUP
+reloads the certificates and the log settings; invalid settings are logged and ignored.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ _log = logging.getLogger(__name__)
 
 
 class PortTaken(RetryError):
-    """Another program listens on the port."""
+    """The node cannot listen because another program uses the port."""
 
 
 class Ready(NamedTuple):
-    """What the ready message shows."""
+    """The contents of the ready message."""
 
     s3_url: str
     http_url: str | None
     region: str
-    credentials: Credentials | None  # only if they were just created: shown once
+    credentials: Credentials | None  # only if they are new, because they are shown only once
 
 
 def serve(
@@ -74,11 +74,11 @@ def serve(
     environment: Mapping[str, str],
     on_ready: Callable[[Ready], None],
 ) -> bool:
-    """Runs until a signal arrives. Returns whether all requests finished by themselves.
+    """Runs a node until a signal stops it. Returns False if requests had to be cut off.
 
-    `read_again` returns the current settings, or raises `BadConfig`.
+    `read_again` must return the current settings, or raise `BadConfig`.
     """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # before there is anything to reload
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # there is nothing to reload yet
     descriptors.raise_soft_limit()
     objects = settings.config(SeglakeConfig)
     given, tls = given_credentials(environment), tls_of(settings)
@@ -113,7 +113,9 @@ class _Node:
         first: Credentials | None,
         tls: TlsFiles | None,
     ) -> None:
-        """`first` are the credentials of the environment. Keys of the store are looked up."""
+        """`first` are the credentials from the environment, valid in addition to the store's
+        keys.
+        """
         self._store = store
         self._settings = settings
         self._config = settings.config(NodeConfig)
@@ -130,7 +132,7 @@ class _Node:
         self._cuts = asyncio.Event()
 
     async def run(self, announce: Callable[[str, str | None], None]) -> bool:
-        # Signals are held before `announce`, so that a new key is shown even while stopping.
+        # Signals are handled before `announce`, so that a new key is shown even while stopping.
         with self._signals():
             try:
                 s3_url, http_url = await self._listen()
@@ -194,7 +196,7 @@ class _Node:
         return self._observers["http"].wrapped(pages.wrapped(calls))
 
     async def _listen_on(self, endpoint: S3Endpoint | HttpApi, host: str, port: int) -> str:
-        """Listens, and returns the URL."""
+        """Makes the endpoint listen, and returns its URL."""
         try:
             port = await endpoint.listen(host, port, tls=self._tls)
         except OSError as error:
@@ -216,7 +218,7 @@ class _Node:
             replays_detected=0 if self._s3 is None else self._s3.replays_detected,
         )
 
-    # Its end.
+    # Stopping.
 
     async def _drain(self) -> bool:
         limit_s = self._config.drain_s
@@ -288,7 +290,9 @@ def _logs(settings: Settings) -> Iterator[NodeLogs]:
 
 
 def _connections_max(limit: int) -> int:
-    """Returns the limit for both ports; the local socket gets the rest of the share."""
+    """Returns the maximum number of connections to both ports together. Descriptors for the local
+    socket are reserved.
+    """
     share = descriptors.connection_share()
     return max(1, min(limit, share - local_connections_max()))
 
@@ -308,7 +312,7 @@ def _warn_of_few_descriptors() -> None:
 
 
 def _check_credentials(store: Store, given: Credentials | None, config: NodeConfig) -> None:
-    """Refuses a port that other machines can reach while no access key is enabled."""
+    """Raises `BadConfig` if other machines can reach a port while all access keys are disabled."""
     hosts = [config.s3_host, *([config.http_host] if config.http else [])]
     elsewhere = [host for host in hosts if not is_loopback(host)]
     keys = store.lake.keys.list()

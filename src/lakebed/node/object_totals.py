@@ -1,8 +1,8 @@
-"""Totals of the object store, for repeated metrics scrapes.
+"""Caches the totals of the object store for metrics scrapes.
 
-Counting reads all metadata, which takes seconds with millions of objects. So a separate thread
-counts, at most once a minute, and then pauses for a hundred times as long as it took. Scrapes in
-between get the last totals.
+Computing the totals reads all metadata, which takes seconds with millions of objects. So a separate
+thread computes them at most once a minute, and then pauses for at least a hundred times as long as
+that took. Scrapes in between get the last totals.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.rows import Totals
 
 FRESH_NS: Final = 60 * NS_PER_S
-REST_PART: Final = 100  # the pause is this many times as long as counting took
+REST_PART: Final = 100  # the pause is at least this many times as long as counting took
 ANSWER_S: Final = 0.5  # how long a scrape waits for a count
 
 _log = logging.getLogger(__name__)
 
 
 class _Count(NamedTuple):
-    totals: Totals | None  # None: there is no object store, or it did not answer
+    totals: Totals | None  # None: there is no object store, or counting failed
     due_ns: int  # when to count again
 
 
 class ObjectTotals:
-    """Used in the loop's thread."""
+    """The cached totals of a store. Must be used in the thread of the event loop."""
 
     def __init__(
         self, store: Store, *, clock: Clock | None = None, answer_s: float = ANSWER_S
@@ -45,7 +45,9 @@ class ObjectTotals:
         self._due_ns = 0
 
     async def snapshot(self) -> Totals | None:
-        """Returns the last totals, or None if nothing was counted yet."""
+        """Returns the latest totals, or None if there are none yet. Waits briefly if they are being
+        counted.
+        """
         if self._counting is None and self._clock.monotonic_ns() >= self._due_ns:
             self._counting = asyncio.ensure_future(asyncio.to_thread(self._count))
         counting = self._counting
@@ -58,7 +60,9 @@ class ObjectTotals:
         return self._known
 
     def _count(self) -> _Count:
-        """Any thread may call it."""
+        """Counts the objects, and returns the totals and when to count again. Runs in another
+        thread.
+        """
         started_ns = self._clock.monotonic_ns()
         totals = None
         try:

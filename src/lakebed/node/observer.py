@@ -1,7 +1,7 @@
 """Counts and times the requests of an endpoint, and logs them if the access log is on.
 
-Everything, including `snapshot`, happens in the loop's thread. The number of distinct buckets and
-access keys is bounded: later ones are counted together as `(other)`.
+All methods must be called in the thread of the event loop. Only a limited number of buckets and
+access keys are counted separately; the others are counted together as `(other)`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakebed.node.logs import ACCESS_LOGGER
 from lakebed.node.metric_names import SECONDS
 from lakebed.s3.auth.redaction import redacted
 
-NO_OPERATION: Final = "none"  # refused before it was routed
+NO_OPERATION: Final = "none"  # the request was refused before it was routed
 OTHER: Final = "(other)"
 TOLD_APART_MAX: Final = 200
 _BUCKET_CHARACTERS_MAX: Final = 63
@@ -37,14 +37,14 @@ Result = TypeVar("Result")
 
 
 class RequestCounts(NamedTuple):
-    """Requests by label and status class; durations in ns."""
+    """The number of requests by label and status class, and their durations in ns by label."""
 
     requests: dict[tuple[str, str], int]
     durations: dict[str, HistogramSnapshot]
 
 
 class RequestSnapshot(NamedTuple):
-    """An endpoint's requests at one moment."""
+    """The counts of an endpoint's requests at one moment."""
 
     endpoint: str
     by_operation: RequestCounts
@@ -56,8 +56,9 @@ class RequestSnapshot(NamedTuple):
 
 
 class Observer:
-    """`wrapped` wraps the handler of a server; the server calls `done` at the end of each
-    request.
+    """Counts the requests of one endpoint.
+
+    `wrapped` wraps the handler of the server, which must call `done` at the end of each request.
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -86,7 +87,7 @@ class Observer:
     def done(
         self, request: Request | None, status: int, received: int, sent: int, duration_ns: int
     ) -> None:
-        """The server's `Done` callback."""
+        """Counts and logs a finished request. The server calls it."""
         self._bytes_in += received
         self._bytes_out += sent
         label = None if request is None else request.label
@@ -139,7 +140,7 @@ class Observer:
 
 
 class _Counts:
-    """Counts by name, for a bounded number of names. Used by one thread, so without a lock."""
+    """Counts requests by name, for a limited number of names. Not thread-safe."""
 
     def __init__(self) -> None:
         self._found: dict[str, _Kind] = {}
@@ -179,13 +180,13 @@ class _Kind:
 
 
 def _is_plain(bucket: str) -> bool:
-    """Returns whether the text can be a bucket's name. Other path text is arbitrary client
+    """Returns whether the text looks like the name of a bucket, and not like arbitrary client
     input.
     """
     return len(bucket) <= _BUCKET_CHARACTERS_MAX and bucket.isascii() and bucket.isprintable()
 
 
 async def _within(request_id: str, result: Response | Awaitable[Response]) -> Response:
-    """Runs in the request's task, whose log lines carry the request's id."""
+    """Awaits the response. Log lines of the current task get the id of the request."""
     CURRENT.set(request_id)
     return result if isinstance(result, Response) else await result

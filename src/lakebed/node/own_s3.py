@@ -1,11 +1,11 @@
-"""Serves a store's buckets over S3 on loopback for the duration of a job, in the process that opens
-the store.
+"""Opens a store and serves its buckets over S3 on loopback, from within the same process.
 
     with own_s3("data") as own:
         own.ensure_bucket("lake")
         rows.write.format("lakebed.table").option("path", "data").option("table", "lake/events")
 
-The server has its own thread and event loop. Leaving the block finishes running requests first.
+The server runs until the end of the `with` block, in its own thread and event loop. At the end, it
+finishes running requests first.
 """
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ DRAIN_S: Final = 10.0
 
 
 def own_s3(root: PathLike) -> OwnS3:
-    """Opens the store on entry. Raises `Locked` if another program has it open."""
+    """Returns a context manager that opens and serves the store. Entering it raises `Locked` if
+    another process has the store open.
+    """
     return OwnS3(root, serve=loopback_s3)
 
 
 @contextmanager
 def loopback_s3(store: Store, credentials: Credentials) -> Iterator[Served]:
-    """Serves the buckets of an open store to clients with these credentials or with a key of the
-    store.
+    """Serves the buckets of an open store on loopback during a `with` block. Clients need these
+    credentials or an access key of the store.
     """
     config = settings_of(Path(store.root), environment=os.environ).config(SeglakeConfig)
     server = _Server(store, credentials, config)
@@ -55,7 +57,7 @@ def loopback_s3(store: Store, credentials: Credentials) -> Iterator[Served]:
 
 
 class _Server:
-    """Runs in one thread; only `end` may be called from others."""
+    """The S3 server. It runs in one thread; other threads may call only `end`."""
 
     def __init__(self, store: Store, credentials: Credentials, config: SeglakeConfig) -> None:
         self.listening: Future[str] = Future()

@@ -1,11 +1,11 @@
-"""The pages of a node next to its API: `/healthz`, `/readyz` and `/metrics`.
+"""The pages that a node serves besides the HTTP API: `/healthz`, `/readyz` and `/metrics`.
 
-    /healthz  200 as long as the process answers; checks nothing
-    /readyz   200 if the node can work, otherwise 503 with one problem per line
-    /metrics  for local clients, for clients with an access key, or public if so configured
+    /healthz  200 while the process responds; checks nothing /readyz   200 if the node can accept
+    reads and writes, otherwise 503 with one problem per line /metrics  for local clients and
+    clients with an access key, or for all if `metrics_public` is set
 
-`/healthz` answers requests from any origin; the others check it (`OriginCheck`). A request through
-a proxy is not local, wherever the proxy runs.
+`/healthz` responds to requests from any origin; the other pages check the origin (`OriginCheck`). A
+request that came through a proxy does not count as local, even if the proxy runs on this machine.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ Page = Callable[[Request], Response | Awaitable[Response]]
 _PLAIN: Final = ("Content-Type", "text/plain; charset=utf-8")
 _FRESH: Final = ("Cache-Control", "no-store")
 _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
-_SCRAPES_MAX: Final = 4  # running or queued; each takes a thread and some milliseconds
+_SCRAPES_MAX: Final = 4  # running or waiting; each uses a thread for some milliseconds
 
 
 class Pages:
-    """Handles the node's pages before the HTTP API. Used in the loop's thread."""
+    """Handles requests for the pages, and passes all others to the HTTP API. Must be used in the
+    thread of the event loop.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class Pages:
         facts: Callable[[], NodeFacts],
         is_public: bool,
     ) -> None:
-        """`facts` returns the node's current state. `is_public` applies to the metrics."""
+        """`facts` returns the current state of the node. `is_public` makes the metrics public."""
         self._store = store
         self._guard = guard
         self._site = site
@@ -105,7 +107,7 @@ class Pages:
         return Response(200, [("Content-Type", content_type), _FRESH], text)
 
     async def _admit(self, request: Request) -> None:
-        """Raises `Unauthenticated` if the request needs a key and has no valid one."""
+        """Raises `Unauthenticated` if the request needs an access key and has no valid one."""
         is_asked = "authorization" in request.headers
         if not is_asked and (self._is_public or is_local(request)):
             return
@@ -119,7 +121,9 @@ class Pages:
 
     async def _rendered(self, content_type: str) -> bytes:
         if self._scrapes >= _SCRAPES_MAX:
-            raise Busy(f"{self._scrapes} other scrapes are running, which is the maximum")
+            raise Busy(
+                f"{self._scrapes} other scrapes of the metrics are running, which is the maximum"
+            )
         self._scrapes += 1
         try:
             async with self._scraping:

@@ -1,8 +1,8 @@
-"""Whether a node can work: its store is open, can be written, and has free space.
+"""Checks whether a node is ready: its store is open, can be written, and has free space.
 
-A check asks the file system and the engines for failures, and writes nothing. A check that hangs is
-awaited and not repeated, so a hung disk costs one thread, however often it is requested. The page
-is public, so it reports failures by kind and count only; their names are in the log.
+A check queries the file system and the engines, and writes nothing. While a check hangs, no other
+is started, so a hung disk blocks only one thread, however many requests there are. The page is
+public, so it reports only the kind and number of failures; the log has their names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakebed.store.failures import FailedPart
 from lakebed.store.store import Store
 
 ANSWER_S: Final = 2.0
-FULL_BYTES: Final = 1 * MIB  # with less the disk counts as full, whatever the reserve
+FULL_BYTES: Final = 1 * MIB  # with less free space the disk counts as full, even without a reserve
 FULL_INODES: Final = 16
 
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ _FAILED: Final = {
 
 
 class ReadinessReport(NamedTuple):
-    """`problems` is empty if the node is ready."""
+    """The result of a check. `problems` is empty if the node is ready."""
 
     free_bytes: int | None  # None: unknown
     reserve_bytes: int
@@ -45,7 +45,7 @@ class ReadinessReport(NamedTuple):
 
 
 class Readiness:
-    """Used in the loop's thread."""
+    """Runs checks for the `/readyz` page. Must be used in the thread of the event loop."""
 
     def __init__(
         self, store: Store, *, is_draining: Callable[[], bool], answer_s: float = ANSWER_S
@@ -57,7 +57,7 @@ class Readiness:
         self._logged: set[tuple[str, str]] = set()  # kind and name of failures already logged
 
     async def problems(self) -> tuple[str, ...]:
-        """Returns why the node is not ready, one problem per line."""
+        """Returns the reasons why the node is not ready, or an empty tuple if it is."""
         if self._is_draining():
             return ("the node is draining",)
         if self._looking is None or self._looking.done():
@@ -70,7 +70,7 @@ class Readiness:
         return report.problems
 
     def _log_failures(self, failed: Iterable[FailedPart]) -> None:
-        """Logs each failure once."""
+        """Logs each failure once, until it ends and occurs again."""
         now = {(failure.kind, failure.name): failure.error for failure in failed}
         for kind, name in now.keys() - self._logged:
             why = now[kind, name]
@@ -79,7 +79,7 @@ class Readiness:
 
 
 def check_readiness(store: Store) -> ReadinessReport:
-    """Any thread may call it; it may wait for the disk."""
+    """Checks whether the store can be written. Any thread may call it; it may wait for the disk."""
     reserve_bytes = reserve_of(store)
     if not store.is_open:
         return ReadinessReport(None, reserve_bytes, ("the store is closed",))
@@ -109,7 +109,9 @@ def check_readiness(store: Store) -> ReadinessReport:
 
 
 def reserve_of(store: Store) -> int:
-    """Returns the largest reserve of all engines. Below it some writes are refused."""
+    """Returns the largest disk reserve of all engines. With less free space, some writes are
+    refused.
+    """
     sections = store.configuration().values()
     return max(int(section.get("reserve_bytes", 0)) for section in sections)
 

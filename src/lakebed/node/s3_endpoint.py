@@ -1,4 +1,4 @@
-"""The S3 endpoint of a node: serves the store's objects, authenticated by its access keys."""
+"""The S3 endpoint of a node: serves the objects of a store to clients with an access key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THREADS_MAX = 16  # for disk reads and hashing; more would only wait for each ot
 
 
 class S3Endpoint:
-    """Belongs to the running loop and its thread."""
+    """An S3 server in the running event loop. Must be used in the thread of that loop."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class S3Endpoint:
         return self._app.replays_detected
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
-        """Listens and returns the port; port 0 picks a free one."""
+        """Starts to listen, and returns the port. If `port` is 0, a free port is chosen."""
         return await self.server.listen(host, port, tls=tls)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Finishes running requests. Returns whether all ended in time."""
+        """Refuses new requests and waits for running ones. Returns whether all ended in time."""
         was_empty = await self.server.drain(timeout_s)
         self._executor.shutdown(wait=was_empty, cancel_futures=True)
         return was_empty
 
     def cut(self) -> None:
-        """Ends all requests now."""
+        """Closes the server and all connections immediately."""
         self.server.close()
         self._executor.shutdown(wait=False, cancel_futures=True)

@@ -107,7 +107,7 @@ class Barrier(Generic[Item, Result]):
 
     @property
     def failure(self) -> LakebedError | None:
-        """The error because of which all later items are refused, or None."""
+        """The error that makes the barrier refuse all later items, or None."""
         return self._poison
 
     def commit(

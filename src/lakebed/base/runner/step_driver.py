@@ -87,7 +87,7 @@ class StepDriver(Generic[Thing]):
             with self._mutex:
                 self._running = None
                 if delay_ns is not None:
-                    # A caller may have asked for an earlier step meanwhile.
+                    # `add` may have scheduled an earlier step in the meantime.
                     due_ns = self._clock.monotonic_ns() + delay_ns
                     self._due_ns[thing] = min(due_ns, self._due_ns.get(thing, due_ns))
                 ended, self._ended = self._ended, None

@@ -1,4 +1,4 @@
-"""Pairs of counts that must agree: expected and counted."""
+"""The checks of the demo: pairs of an expected count and an actual count, which must be equal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Check(NamedTuple):
-    """Two counts of the same thing, obtained in different ways."""
+    """An expected and an actual count, obtained in different ways."""
 
     what: str
     expected: int
@@ -19,15 +19,15 @@ class Check(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How the acknowledged events were found again, by their ids."""
+    """How many acknowledged events were found, by their ids."""
 
-    present: int  # of the acknowledged ones
+    present: int  # acknowledged events that were found
     repeated: int  # copies beyond the first
     strange: int  # ids that were never acknowledged
 
 
 def tally(ids: Iterable[int], *, acknowledged_count: int) -> Tally:
-    """Compares the ids that were found with the acknowledged ones, which are 0, 1, 2 and so on."""
+    """Compares the ids that were found with the acknowledged ids, which are 0, 1, 2 and so on."""
     seen = bytearray(acknowledged_count)
     repeated = strange = 0
     for number in ids:

@@ -15,15 +15,15 @@ from lakebed.spark.jobs.watcher import Watcher
 
 @dataclass(kw_only=True)
 class DemoContext:
-    """One run. The stations add to `checks`, `rates` and `left_out`."""
+    """The state of one run. The stations add to `checks`, `rates` and `left_out`."""
 
-    folder: Path  # scratch; the store is in it
+    folder: Path  # the scratch folder, which contains the store
     watcher: Watcher
     runner: Runner
     scale: Scale
     seed: int
     checks: list[Check] = field(default_factory=list)
-    rates: dict[str, int] = field(default_factory=dict)  # per second, by what is counted
+    rates: dict[str, int] = field(default_factory=dict)  # what is counted → number per second
     left_out: list[str] = field(default_factory=list)
 
     @property
@@ -47,7 +47,7 @@ class DemoContext:
         return max(self.now_ns() - began_ns, 1) / NS_PER_S
 
     def rate(self, what: str, count: int, began_ns: int) -> int:
-        """Returns the rate of `count` since `began_ns`, and keeps it for the summary."""
+        """Returns `count` per second since `began_ns`, and keeps it for the summary."""
         self.rates[what] = round(count / self.seconds_since(began_ns))
         return self.rates[what]
 

@@ -1,7 +1,7 @@
-"""Kills the node under a running producer and restarts it; nothing acknowledged is lost.
+"""Kills the node while a producer is running, restarts it, and checks that no event was lost.
 
-The producer's client resends what was not acknowledged until the node responds, and the node stores
-it once.
+The producer's client sends unacknowledged events again until the node responds, and the node stores
+them only once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _WAIT_S: Final = 120.0
 
 
 class Outage(NamedTuple):
-    """When the node was killed and back, and when the producer got its next acknowledgement."""
+    """When the node was killed, when it was ready again, and when the producer got its next
+    acknowledgement.
+    """
 
     killed_ns: int
     back_ns: int
@@ -34,7 +36,7 @@ class Outage(NamedTuple):
 
 
 def crash(context: DemoContext, node: NodeProcess, producing: Production) -> Outage:
-    """Kills the node, restarts it, and checks every event that was acknowledged."""
+    """Kills the node, restarts it, and checks that the topic has all acknowledged events."""
     ledger, more = producing.ledger, context.scale.more_events
     context.watcher.begin("kill -9", unit="events")
     ledger.moments.append(Moment(context.now_ns(), ledger.event_count))
@@ -65,7 +67,7 @@ def crash(context: DemoContext, node: NodeProcess, producing: Production) -> Out
 
 
 def first_from(moments: Sequence[Moment], at_ns: int) -> int:
-    """Returns the first moment at or after `at_ns`; there must be one."""
+    """Returns the time of the first moment at or after `at_ns`. There must be one."""
     return next(moment.at_ns for moment in moments if moment.at_ns >= at_ns)
 
 
@@ -85,7 +87,7 @@ def look_for_all(context: DemoContext, producing: Production) -> None:
 
 
 class _Producer:
-    """Produces in a thread of its own until it is stopped or fails."""
+    """Produces events in its own thread until it is stopped or fails."""
 
     def __init__(self, context: DemoContext, producing: Production) -> None:
         self._ground = context
@@ -103,15 +105,15 @@ class _Producer:
         return 0
 
     def wait_for(self, event_count: int) -> None:
-        """Waits until this many events were acknowledged."""
+        """Waits until `event_count` events are acknowledged. Raises `Busy` after `_WAIT_S`."""
         context, ledger = self._ground, self._producing.ledger
         until_ns = context.now_ns() + round(_WAIT_S * NS_PER_S)
         while ledger.event_count < event_count:
             self.raise_error()
             if context.now_ns() > until_ns:
                 raise Busy(
-                    f"the producer got no further than {ledger.event_count} of {event_count} "
-                    f"events in {_WAIT_S:.0f} s"
+                    f"only {ledger.event_count} of {event_count} events were acknowledged within "
+                    f"{_WAIT_S:.0f} s"
                 )
             context.runner.sleep_ns(_LOOK_NS)
             context.watcher.advance(ledger.event_count)

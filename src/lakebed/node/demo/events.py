@@ -1,9 +1,8 @@
-"""Makes events from a seed, produces them to a topic of the node, and finds them again by their
-ids.
+"""Makes events from a seed, produces them to a topic of the node, and reads them back by their ids.
 
 An event is a JSON object with an id, a user, an action, an amount in cents and a time. Ids are 0,
-1, 2 and so on in production order. A batch that is not acknowledged ends the run, so the
-acknowledged events are all ids below a count.
+1, 2 and so on in the order they are produced. The run ends if a batch is not acknowledged, so the
+acknowledged events are exactly the ids below a count.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "events"
 PARTITIONS: Final = 4
-BATCH_COUNT: Final = 2_000  # the most events acknowledged together
+BATCH_COUNT: Final = 2_000  # the maximum number of events in a batch
 SCHEMA: Final = "id BIGINT, user STRING, kind STRING, amount BIGINT, time TIMESTAMP"
 KINDS: Final = ("view", "click", "cart", "order", "refund")
 
@@ -42,7 +41,7 @@ class Batch(NamedTuple):
 
 
 class EventSource:
-    """Makes events. The same seed makes the same events, except for their times. Not
+    """Makes events from a seed. The same seed makes the same events, except for their times. Not
     thread-safe.
     """
 
@@ -52,7 +51,7 @@ class EventSource:
         self._next = 0
 
     def batch(self, count: int) -> Batch:
-        """Makes the next events, one millisecond apart."""
+        """Returns the next `count` events, with times one millisecond apart."""
         random = self._random
         kinds = random.choices(KINDS, _WEIGHTS, k=count)
         made = Batch([], Counter(kinds), Counter())
@@ -70,7 +69,7 @@ class EventSource:
 
 
 class Moment(NamedTuple):
-    """How many events were acknowledged by a moment."""
+    """How many events were acknowledged at a point in time."""
 
     at_ns: int
     event_count: int
@@ -78,7 +77,9 @@ class Moment(NamedTuple):
 
 @dataclass
 class Ledger:
-    """The acknowledged events. One thread at a time adds to it; others may read the counts."""
+    """The totals of the acknowledged events. Only one thread may add; others may read the
+    counts.
+    """
 
     event_count: int = 0
     size_bytes: int = 0
@@ -90,26 +91,26 @@ class Ledger:
         self.counts += batch.counts
         self.amounts += batch.amounts
         self.size_bytes += sum(map(len, batch.values))
-        self.event_count += len(batch.values)  # last: readers that see it may read the rest
+        self.event_count += len(batch.values)  # last, because readers check it first
         self.moments.append(Moment(at_ns, self.event_count))
 
 
 class Production(NamedTuple):
-    """The source and the destination of events, and the ledger of acknowledged ones."""
+    """The source of events, the topic they go to, and the ledger of acknowledged events."""
 
     source: EventSource
     topic: RemoteTopic
     ledger: Ledger
 
     def some(self, count: int, context: DemoContext) -> None:
-        """Produces one batch, which is durable when this returns."""
+        """Produces one batch of `count` events, which is durable when this returns."""
         batch = self.source.batch(count)
         self.topic.append_batch(batch.values).result()
         self.ledger.add(batch, at_ns=context.now_ns())
 
 
 def produce(context: DemoContext, producing: Production) -> None:
-    """Produces as many events as the scale requires, batch by batch."""
+    """Produces the number of events that the scale sets, in batches."""
     ledger, total = producing.ledger, context.scale.events
     context.watcher.begin("produce", total=total, unit="events")
     began_ns = context.now_ns()
@@ -132,7 +133,7 @@ class _Id(msgspec.Struct):
 
 
 def ids_in(topic: RemoteTopic | StoreTopic) -> Iterator[int]:
-    """Returns the ids of all events in the topic, in no particular order."""
+    """Yields the ids of all events in the topic, in no particular order."""
     decode = msgspec.json.Decoder(_Id).decode
     for partition in topic.partitions:
         for batch in partition.read_batches():
@@ -142,8 +143,8 @@ def ids_in(topic: RemoteTopic | StoreTopic) -> Iterator[int]:
 
 
 def rates_between(moments: Sequence[Moment], *, step_ns: int) -> list[tuple[float, float]]:
-    """Returns seconds since the first moment, with the events per second of the step that starts
-    there.
+    """Returns the events per second in each interval of `step_ns`, with the start of the interval
+    in seconds since the first moment.
     """
     if not moments:
         return []

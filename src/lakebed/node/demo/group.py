@@ -18,18 +18,18 @@ Place = tuple[int, int]  # partition and offset
 
 
 class SettledMessages(NamedTuple):
-    """The messages that a group settled."""
+    """The messages that the group has settled, and the one that it returned."""
 
     places: frozenset[Place]
     given_back: Place
-    came_again: int  # deliveries of that message after it was returned
+    came_again: int  # how many times the returned message was delivered again
     repeated: int  # settled messages that were delivered again: must be 0
 
 
 def settle(
     context: DemoContext, topic: RemoteTopic | StoreTopic, *, event_count: int
 ) -> SettledMessages:
-    """Settles at least as many messages as the scale requires, of `event_count` in the topic."""
+    """Leases and acks at least as many messages as the scale sets. The topic has `event_count`."""
     context.watcher.begin("consume", total=context.scale.settled, unit="messages")
     began_ns = context.now_ns()
     group = topic.group(GROUP)
@@ -56,13 +56,13 @@ def settle(
 def lease_again(
     context: DemoContext, topic: RemoteTopic | StoreTopic, settled: SettledMessages
 ) -> None:
-    """Checks that messages delivered after a restart were not settled before."""
+    """Leases messages after the restart, and checks that no settled message is delivered again."""
     done = _next(topic.group(GROUP), settled)
     context.check("settled messages delivered again", expected=0, found=done.repeated)
 
 
 def _first(group: RemoteGroup | Group) -> SettledMessages:
-    """Leases the first messages; the consumer fails at one of them and gives it back."""
+    """Leases the first messages, nacks one of them and acks the others."""
     messages = group.lease(max_messages=LEASE_COUNT)
     failing, *rest = messages
     group.nack(failing)

@@ -1,4 +1,4 @@
-"""The topic as a Delta table: landed by Spark on the node's own S3, and queried with SQL.
+"""Writes the topic to a Delta table on the node's S3 with Spark, and queries the table with SQL.
 
 The output of Spark and Java goes to a file in the scratch folder.
 """
@@ -34,7 +34,7 @@ QUERY: Final = (
 
 @dataclass(frozen=True)
 class QueryResult:
-    """What SQL counted, by kind."""
+    """The totals by kind of event that SQL computed from the table."""
 
     counts: Counter[str]
     ids: int
@@ -47,14 +47,14 @@ class QueryResult:
 
 @dataclass
 class Lake:
-    """The Spark session, and the table in the node's bucket."""
+    """The Spark session, and how it reads the topic and writes the table."""
 
     spark: SparkSession
     source: Backend
-    s3: Mapping[str, str] = field(repr=False)  # it has a secret
+    s3: Mapping[str, str] = field(repr=False)  # contains a secret
 
     def land(self, context: DemoContext, *, when: str = "") -> int:
-        """Lands what is in the topic and not yet in the table. Returns how many rows."""
+        """Writes the new events of the topic to the table, and returns the number of rows."""
         from lakebed.spark.jobs.land import LandConfig, land
 
         config = LandConfig(
@@ -68,7 +68,7 @@ class Lake:
         return report.row_count
 
     def query(self) -> QueryResult:
-        """Queries the table's current files with SQL."""
+        """Queries the current contents of the table with SQL."""
         frame = self.spark.read.format("lakebed.table").options(**self.s3, table=TABLE).load()
         frame.createOrReplaceTempView("events")
         rows = self.spark.sql(QUERY).collect()
@@ -81,7 +81,9 @@ class Lake:
 
 @contextmanager
 def open_lake(context: DemoContext, s3: Mapping[str, str]) -> Iterator[Lake]:
-    """Raises `SparkUnavailable` if pyspark or a Java is missing."""
+    """Starts Spark for the duration of a `with` block. Raises `SparkUnavailable` if pyspark or Java
+    is missing.
+    """
     from lakebed.spark.session import session
 
     context.watcher.begin("starting Spark")
@@ -100,8 +102,8 @@ def open_lake(context: DemoContext, s3: Mapping[str, str]) -> Iterator[Lake]:
         )
         yield Lake(spark, Backend(path=str(context.root)), s3)
     except BaseException:
-        # The response of an interrupted call to Java is still on its way, and another call
-        # takes it for its own: then it cannot be stopped, and ends with this process.
+        # After an interrupted call to Java its response is still pending, and the next call may
+        # get it instead of its own. Then Spark cannot be stopped, but it ends with this process.
         with contextlib.suppress(Exception):
             spark.stop()
         raise
@@ -109,7 +111,7 @@ def open_lake(context: DemoContext, s3: Mapping[str, str]) -> Iterator[Lake]:
 
 
 def land_and_query(context: DemoContext, lake: Lake, ledger: Ledger) -> None:
-    """Lands everything produced so far; the table must have the same totals."""
+    """Writes all events to the table, and checks that SQL computes the same totals."""
     began_ns = context.now_ns()
     rows = lake.land(context)
     rate = context.rate("rows landed", rows, began_ns)
@@ -128,7 +130,7 @@ def land_and_query(context: DemoContext, lake: Lake, ledger: Ledger) -> None:
 
 
 def land_the_rest(context: DemoContext, lake: Lake, ledger: Ledger, *, landed_count: int) -> None:
-    """Lands what was produced since; each event is then in the table once."""
+    """Writes the events that were produced since, and checks that the table has each event once."""
     rows = lake.land(context, when=AFTER)
     context.check(
         "rows landed after the restart", expected=ledger.event_count - landed_count, found=rows
@@ -143,7 +145,7 @@ def land_the_rest(context: DemoContext, lake: Lake, ledger: Ledger, *, landed_co
 
 
 def compare(context: DemoContext, found: QueryResult, ledger: Ledger, *, when: str) -> None:
-    """Compares rows and cents, in total and by kind."""
+    """Compares the numbers of rows and the sums of cents with the ledger, in total and by kind."""
     context.check(f"rows counted by SQL{when}", expected=ledger.event_count, found=found.rows)
     context.check(
         f"cents summed by SQL{when}",
@@ -161,10 +163,10 @@ def compare(context: DemoContext, found: QueryResult, ledger: Ledger, *, when: s
 
 @contextmanager
 def _handler_kept() -> Iterator[None]:
-    """Restores the interrupt handler, which pyspark replaces."""
+    """Restores the SIGINT handler after the `with` block, because pyspark replaces it."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
     finally:
-        with contextlib.suppress(ValueError):  # only the main thread can, and only it gets them
+        with contextlib.suppress(ValueError):  # only the main thread can set handlers
             signal.signal(signal.SIGINT, handler)

@@ -1,9 +1,9 @@
-"""The node of the demo: `lakebed serve` in its own process, on free ports that it keeps across
-restarts.
+"""Runs `lakebed serve` in its own process for the demo, on free ports that stay the same after a
+restart.
 
-Its output and its log go to files in the scratch folder. The demo reads the ready message there
-and, if the node does not start, the end of the log. Keyboard interrupts do not reach the node; the
-demo stops it.
+The output and the log of the node go to files in the scratch folder. The demo reads the ready
+message from there and, if the node does not start, the end of the log. Keyboard interrupts do not
+reach the node; the demo stops it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _KEPT_VARIABLES: Final = frozenset({"LAKEBED_KERNELS", "LAKEBED_TRACEBACK"})
 
 
 class NodeFailed(LakebedError):
-    """The node did not start, or ended by itself."""
+    """The node process did not start, or ended unexpectedly."""
 
     exit_code = 69
 
 
 class ReadyLine(msgspec.Struct, frozen=True):
-    """The ready message of a node, with the access key if it has just created one."""
+    """The ready message of a node, with the access key if the node has created one."""
 
     s3: str
     http: str
@@ -54,12 +54,16 @@ class ReadyLine(msgspec.Struct, frozen=True):
 
 
 class NodeProcess:
-    """A node in a process of its own. `ready_line` is its first output. Not thread-safe."""
+    """A node in its own process. `ready_line` is the ready message of its first start. Not
+    thread-safe.
+    """
 
     def __init__(
         self, root: Path, *, folder: Path, runner: Runner, environment: Mapping[str, str]
     ) -> None:
-        """`folder` holds its files. Settings of a store in the environment are not passed on."""
+        """`folder` gets the output and log of the node. Variables in `environment` that are
+        settings of a store are not passed to the node.
+        """
         self._root = root
         self._folder = folder
         self._runner = runner
@@ -70,16 +74,16 @@ class NodeProcess:
         self.ready_line = ReadyLine("", "", "")
 
     def start(self) -> None:
-        """Returns when the node is ready. Raises `NodeFailed` with the end of its log if it does
-        not start.
+        """Starts the node and waits until it is ready. Raises `NodeFailed` with the end of its log
+        if it does not start.
         """
-        assert self._process is None, "it runs"
+        assert self._process is None, "the node is already running"
         self._starts += 1
         disk = real_disk()
         printed = self._folder / f"node-{self._starts}.json"
         log = self._folder / f"node-{self._starts}.log"
         with disk.create(printed) as out, disk.create(log) as errors:
-            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+            self._process = subprocess.Popen(  # noqa: S603 - runs this program
                 self._command(),
                 cwd=self._folder,
                 env=self._environment,
@@ -90,7 +94,7 @@ class NodeProcess:
             )
         try:
             ready_line = self._ready(self._process, printed, log)
-        except BaseException:  # interrupted: the process must not stay
+        except BaseException:  # interrupted: do not leave the process running
             self.kill()
             raise
         self._ports = (_port(ready_line.s3), _port(ready_line.http))
@@ -98,15 +102,17 @@ class NodeProcess:
             self.ready_line = ready_line
 
     def kill(self) -> None:
-        """Kills it with SIGKILL."""
+        """Kills the node with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Stops it with SIGTERM, so that it finishes running requests. Returns the exit code."""
+        """Stops the node with SIGTERM, so that it finishes running requests. Returns the exit
+        code.
+        """
         return self._end(signal.SIGTERM)
 
     def close(self) -> None:
-        """Ends it if it runs. Idempotent."""
+        """Stops the node if it is running. Idempotent."""
         if self._process is not None:
             self._end(signal.SIGTERM)
 
@@ -118,7 +124,9 @@ class NodeProcess:
         self.close()
 
     def s3_options(self) -> dict[str, str]:
-        """Returns the options of `lakebed.table` that name its S3 endpoint."""
+        """Returns the options with which the Spark format `lakebed.table` uses the node's S3
+        endpoint.
+        """
         return {
             "s3Endpoint": self.ready_line.s3,
             "accessKey": self.ready_line.access_key,
@@ -150,21 +158,23 @@ class NodeProcess:
 
     def _end(self, number: int) -> int:
         process, self._process = self._process, None
-        assert process is not None, "it does not run"
+        assert process is not None, "the node is not running"
         process.send_signal(number)
         try:
             return process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
-        except BaseException:  # interrupted: the process must not stay
+        except BaseException:  # interrupted: do not leave the process running
             process.kill()
             process.wait()
             raise
 
 
 def plain_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment without settings of a store, so that the demo uses the defaults."""
+    """Returns the environment without the settings of Lakebed, so that the demo uses the
+    defaults.
+    """
     return {
         name: value
         for name, value in environment.items()
@@ -173,7 +183,7 @@ def plain_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ready_line_in(printed: bytes) -> ReadyLine | None:
-    """Returns None if the line is not complete yet."""
+    """Returns the ready message in the output of a node, or None if it is not complete yet."""
     try:
         return msgspec.json.decode(printed, type=ReadyLine)
     except msgspec.DecodeError:
@@ -181,7 +191,9 @@ def ready_line_in(printed: bytes) -> ReadyLine | None:
 
 
 def log_tail(log: bytes) -> str:
-    """Returns the last non-empty line; for an error document its message."""
+    """Returns the last non-empty line of a log, or only its error message if the line is a JSON
+    error.
+    """
     lines = log[-_TAIL_BYTES:].decode(errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     if not last:

@@ -1,4 +1,4 @@
-"""Draws the run: how fast events were acknowledged, and what each tier held."""
+"""Plots a run of the demo: the rate of acknowledged events, and the bytes in each tier."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def draw(
     outage: Outage,
     held: Sequence[TierSizes],
 ) -> None:
-    """Writes a PNG. Raises `ImportError` if matplotlib is missing. `crashed` holds the moments
-    of the outage.
+    """Writes the plot as a PNG file. Raises `ImportError` if matplotlib is missing.
+
+    `produced` are the moments before the node was killed, `crashed` those around the outage.
     """
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it logs its caches
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it logs messages about its caches
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

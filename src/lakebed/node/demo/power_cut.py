@@ -1,4 +1,6 @@
-"""Callers that share a log on the simulated disk, with the power cut at every I/O step in turn."""
+"""Writes to a log on a simulated disk from several callers, and cuts the power at every I/O
+step.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 
 CALLER_COUNT = 3
-BATCHES = 2  # of each caller
-BATCH_COUNT = 100  # records of a batch
+BATCHES = 2  # per caller
+BATCH_COUNT = 100  # records per batch
 CONFIG = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=0))
 LOG = "demo"
 
@@ -32,7 +34,7 @@ class Acknowledged(NamedTuple):
 
 
 class PowerCut:
-    """A scenario for `sweep`: the callers, and the ledger of what was acknowledged."""
+    """A scenario for `sweep`. `ledger` lists the batches whose flush was acknowledged."""
 
     def __init__(self) -> None:
         self.ledger: list[Acknowledged] = []
@@ -60,17 +62,20 @@ class PowerCut:
 
 
 def check_acknowledged(log: Aof, ledger: list[Acknowledged]) -> None:
-    """Raises `Corrupt` at the first acknowledged batch that is missing or changed."""
+    """Raises `Corrupt` for the first acknowledged batch that is missing or changed."""
     for entry in ledger:
         records = islice(log.read(start=entry.first), BATCH_COUNT)
         if [record.payload for record in records] != _payloads(entry.caller, entry.batch):
             raise Corrupt(
-                "an acknowledged batch is not there as it was", path=log.name, offset=entry.first
+                "an acknowledged batch is missing or changed", path=log.name, offset=entry.first
             )
 
 
 def cut_power_everywhere(seed: int) -> int:
-    """Returns how many power cuts and kills were tried. Raises if one of them lost a record."""
+    """Simulates a power cut and a kill at every I/O step, and returns how many there were.
+
+    Raises `CaseFailed` if acknowledged records were lost.
+    """
     return sweep(PowerCut, seeds=[seed], survivors=range(2))
 
 

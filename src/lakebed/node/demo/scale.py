@@ -1,4 +1,4 @@
-"""How much work the demo does, derived from the number of events."""
+"""How much work the demo does, computed from the number of events."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ EVENT_COUNT_MIN: Final = 1_000
 
 
 class Scale(NamedTuple):
-    """The amount of each kind of work."""
+    """How many events, messages and records each station of the demo uses."""
 
-    events: int  # produced before anything else
-    settled: int  # by the consumer group
-    records: int  # of the log that goes through the tiers
-    more_events: int  # acknowledged before the node is killed, and once more when it is back
+    events: int  # produced at the start
+    settled: int  # messages that the consumer group settles
+    records: int  # of the log that is moved through the tiers
+    more_events: int  # produced before the node is killed, and again after it is back
 
 
 def scale_of(event_count: int) -> Scale:

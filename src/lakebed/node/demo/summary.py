@@ -1,4 +1,4 @@
-"""The result of the demo for programs, and suggested next commands."""
+"""The results of the demo, also as JSON, and commands that the user may try next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from lakebed.node.demo.tiers import LOG, TierSizes
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """`rates` are per second, `sizes` in bytes. `plot` and `folder` are paths, or None."""
+    """The results of a run. `rates` are per second, `sizes` in bytes. `plot` and `folder` are
+    paths, or None.
+    """
 
     seed: int
     is_compiled: bool
@@ -28,12 +30,12 @@ class Summary:
     power_cuts: int = 0
     left_out: tuple[str, ...] = ()
     plot: str | None = None
-    folder: str | None = None  # that was kept
+    folder: str | None = None  # the scratch folder, if it was kept
     next_steps: tuple[str, ...] = field(default=())
 
     @property
     def is_good(self) -> bool:
-        """Whether something was counted and all counts agree."""
+        """Whether all checks agree, and there is at least one."""
         return bool(self.checks) and not disagreeing(self.checks)
 
     def document(self) -> dict[str, object]:
@@ -55,7 +57,9 @@ class Summary:
 
 
 def next_steps(root: Path | None, *, program: str, has_table: bool) -> tuple[str, ...]:
-    """Returns commands to paste. If the root was not kept, the command that keeps one."""
+    """Returns commands that the user may try next. If `root` is None, because the store was
+    removed, returns the command that runs the demo and keeps the store.
+    """
     if root is None:
         return (f"{program} demo --scratch lakebed-demo",)
     of_root = f"{program} --root {shlex.quote(str(root))}"

@@ -34,7 +34,7 @@ _WAIT_S: Final = 30.0
 
 
 class TierSizes(NamedTuple):
-    """What each tier holds after a step."""
+    """The bytes in each tier after a step."""
 
     step: str
     tier0_bytes: int
@@ -43,12 +43,14 @@ class TierSizes(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """The sizes by tier."""
+        """The bytes in Tiers 0, 1 and 2."""
         return self.tier0_bytes, self.tier1_bytes, self.tier2_bytes
 
 
 def roll(context: DemoContext, store: RemoteStore) -> list[TierSizes]:
-    """Moves the log step by step. Returns what each tier held after each step."""
+    """Appends to the log and moves it through the tiers. Returns the bytes in each tier after each
+    step.
+    """
     count = context.scale.records
     log = store.log(LOG)
     began_ns = context.now_ns()
@@ -78,14 +80,12 @@ def roll(context: DemoContext, store: RemoteStore) -> list[TierSizes]:
 
 
 def payload(number: int) -> bytes:
-    """A payload that identifies its record."""
+    """Returns the payload of a record, which contains the record's number."""
     return (b"record %d of a trail, step %d " % (number, number % 97)).ljust(_PAYLOAD_BYTES, b".")
 
 
 def tier_sizes_of(step: str, places: Sequence[Residence]) -> TierSizes:
-    """Returns the bytes of sealed segments in each tier. The sizes of Tiers 1 and 2 are
-    compressed sizes.
-    """
+    """Returns the bytes of sealed segments in each tier; in Tiers 1 and 2, after compression."""
     sizes = [
         sum(
             place.compressed_bytes if tier else place.durable_bytes
@@ -109,14 +109,14 @@ def _append(context: DemoContext, log: RemoteLog, count: int) -> None:
             try:
                 log.append_records(left)
                 break
-            except WouldBlock as error:  # the next segment is not there yet
+            except WouldBlock as error:  # the next segment is not ready yet
                 left = left[len(error.record_ids) :]
                 log.append_record_with_timeout(left.pop(0), _WAIT_S)
         context.watcher.advance(start)
 
 
 def _read(context: DemoContext, log: RemoteLog, count: int) -> int:
-    """Returns how many records read back as they were appended."""
+    """Reads the log back, and returns how many records are as they were appended."""
     context.watcher.begin("read back", total=count, unit="records")
     found = number = 0
     for batch in log.read_batches():

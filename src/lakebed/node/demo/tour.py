@@ -1,4 +1,4 @@
-"""The stations of the demo, in order, and the summary at the end."""
+"""Runs the stations of the demo in order, and returns a summary."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from lakebed.spark.jobs.watcher import Watcher
 if TYPE_CHECKING:
     from lakebed.node.demo.landing import Lake
 
-RETRY_S: Final = 120.0  # of the client, which waits for a restart
+RETRY_S: Final = 120.0  # how long the client retries while the node restarts
 PLOT: Final = "demo.png"
 
 
 def run(
     *, scratch: Path | None, watcher: Watcher, seed: int, event_count: int | None = None
 ) -> Summary:
-    """Runs all stations. Counts that disagree are in the summary; failures are raised.
+    """Runs all stations. Failed checks are in the summary; errors are raised.
 
-    `scratch` is kept. Without it everything but the plot is removed at the end, however the run
-    ends.
+    The folder `scratch` is kept. If it is None, a temporary folder is used, and everything but the
+    plot is removed at the end, even after an error.
     """
     with ExitStack() as stack:
         runner = stack.enter_context(ThreadRunner())
@@ -147,7 +147,7 @@ class _Tour:
             return None
 
     def _measure(self, store: RemoteStore, *, has_table: bool) -> None:
-        """Measures what each part of the store holds."""
+        """Records the sizes of the events, the topic and the table."""
         topic = store.topic(events.TOPIC)
         self._sizes["events"] = self._ledger.size_bytes
         self._sizes["topic"] = sum(
@@ -198,7 +198,7 @@ def _client(node: NodeProcess) -> RemoteStore:
         secret_key=ready_line.secret_key,
         retry_s=RETRY_S,
     )
-    assert isinstance(store, RemoteStore), "of a URL"
+    assert isinstance(store, RemoteStore), "a URL is served by a remote store"
     return store
 
 
@@ -213,19 +213,21 @@ def _folder(scratch: Path | None) -> Iterator[Path]:
     folder = scratch.absolute()
     disk = real_disk()
     if disk.is_folder(folder) and disk.names(folder):
-        raise DiskError("demo", folder, why="the folder is not empty: give a new one")
+        raise DiskError("demo", folder, why="the folder is not empty: use a new folder")
     yield folder
 
 
 def _new_plot() -> Path:
-    """A plot outside the scratch folder, which stays when that is removed."""
+    """Creates a file for the plot outside the scratch folder, so that it is kept, and returns its
+    path.
+    """
     descriptor, name = tempfile.mkstemp(prefix="lakebed-demo-", suffix=".png")
     os.close(descriptor)
     return Path(name)
 
 
 def _program() -> str:
-    """How this program is called from a shell."""
+    """Returns the shell command that runs this program."""
     if shutil.which("lakebed") is not None:
         return "lakebed"
     return f"{shlex.quote(sys.executable)} -m lakebed.cli"

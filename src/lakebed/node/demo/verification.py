@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def verify(context: DemoContext, *, event_count: int) -> None:
-    """Runs `lakebed verify` on the closed store."""
+    """Verifies the closed store, and checks the numbers of messages and records."""
     context.watcher.begin("verify", unit="bytes")
     report = verify_store(context.root, progress=lambda done, _: context.watcher.advance(done))
     judge(context, report, event_count=event_count)
