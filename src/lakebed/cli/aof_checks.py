@@ -130,17 +130,17 @@ def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
 def _previewed(run: Invocation, log: str, progress: Progress) -> RepairReport:
     from lakebed.store.repair import preview_repair
 
-    def here() -> RepairReport:
+    def preview_here() -> RepairReport:
         with open_files(run) as files:
             return preview_repair(files.disk, files.root, log, progress=progress.update)
 
-    def there(store: Store) -> RepairReport:
+    def preview_remotely(store: Store) -> RepairReport:
         with store:
             return _repaired(run, store, log, progress, dry_run=True)
 
     with open_to_read(run) as reading:
         require_log(reading, log)
-    return run.place.either(here, there)
+    return run.place.open_or_connect(preview_here, preview_remotely)
 
 
 def _repaired(

@@ -107,16 +107,16 @@ class Root:
             self.exists()
         else:
             self.require()
-        return self.either(
+        return self.open_or_connect(
             lambda: SharedStore(Store.open(self.path), None),
             lambda store: SharedStore(store, lambda error: self._reopened(error, retry_s=retry_s)),
             retry_s=retry_s,
         )
 
-    def either(
+    def open_or_connect(
         self,
-        here: Callable[[], Value],
-        there: Callable[[Store], Value],
+        open_here: Callable[[], Value],
+        connected: Callable[[Store], Value],
         *,
         retry_s: float | None = None,
     ) -> Value:
@@ -125,9 +125,9 @@ class Root:
         from lakebed.base.errors import Locked
 
         try:
-            return here()
+            return open_here()
         except Locked:
-            return self._first(here, there, retry_s=retry_s)
+            return self._first_available(open_here, connected, retry_s=retry_s)
 
     @property
     def endpoint(self) -> None:
@@ -138,14 +138,14 @@ class Root:
         """Texts that begin with a path of the store, with the root as it is named here."""
         if not texts:
             return ()
-        there = os.path.abspath(store.root)
-        return tuple(self._named(text, there) for text in texts)
+        server_root = os.path.abspath(store.root)
+        return tuple(self._named(text, server_root) for text in texts)
 
-    def _named(self, text: str, there: str) -> str:
+    def _named(self, text: str, server_root: str) -> str:
         for folder in _FOLDERS:
             before, _, after = text.partition(f"{os.sep}{folder}{os.sep}")
             # Absolute, or relative to where that program was started.
-            if after and os.path.join(os.sep, there).endswith(os.path.normpath(before)):
+            if after and os.path.join(os.sep, server_root).endswith(os.path.normpath(before)):
                 return os.path.join(self.path, folder, after)
         return text
 
@@ -160,20 +160,20 @@ class Root:
         from lakebed.host.local_server import SOCKET_NAME
         from lakebed.host.store import Store as OwnStore
 
-        def here() -> Store:
+        def open_here() -> Store:
             if os.path.lexists(os.path.join(self.path, SOCKET_NAME)):
                 raise Locked("killed, or just opening the store")
             return OwnStore.open(self.path)
 
         try:
-            return self._first(here, lambda store: store, retry_s=retry_s)
+            return self._first_available(open_here, lambda store: store, retry_s=retry_s)
         except Locked:
             raise error from None
 
-    def _first(
+    def _first_available(
         self,
-        here: Callable[[], Value],
-        there: Callable[[Store], Value],
+        open_here: Callable[[], Value],
+        connected: Callable[[Store], Value],
         *,
         retry_s: float | None,
     ) -> Value:
@@ -186,11 +186,15 @@ class Root:
 
         def find_served() -> Value | None:
             store = served(self.path, retry_s=RETRY_S if retry_s is None else retry_s)
-            return None if store is None else there(store)
+            return None if store is None else connected(store)
 
         with ThreadRunner() as runner:
             return first_of(
-                find_served, here, runner=runner, random=Random(randbits(64)), wait_s=LOCK_WAIT_S
+                find_served,
+                open_here,
+                runner=runner,
+                random=Random(randbits(64)),
+                wait_s=LOCK_WAIT_S,
             )
 
 
@@ -245,17 +249,17 @@ class Node:
         del retry_s
         return SharedStore(self.writing(create=create), None)
 
-    def either(
+    def open_or_connect(
         self,
-        here: Callable[[], Value],
-        there: Callable[[Store], Value],
+        open_here: Callable[[], Value],
+        connected: Callable[[Store], Value],
         *,
         retry_s: float | None = None,
     ) -> Value:
         """As for a root that another program has open."""
-        del here, retry_s
+        del open_here, retry_s
         with self.writing() as store:
-            return there(store)
+            return connected(store)
 
     @property
     def endpoint(self) -> str:

@@ -234,17 +234,17 @@ def _own_s3(run: Invocation, needs: StoreAccess, stack: ExitStack) -> dict[str, 
 
     root = run.require_root()
 
-    def here() -> dict[str, str]:
+    def serve_here() -> dict[str, str]:
         return stack.enter_context(own_s3(root)).options()
 
-    def there(store: Store) -> dict[str, str]:
+    def use_server(store: Store) -> dict[str, str]:
         store.close()
         if needs is StoreAccess.S3:
             raise _locked(root, needs)
         return {}
 
     try:
-        return run.place.either(here, there)
+        return run.place.open_or_connect(serve_here, use_server)
     except Locked as error:
         raise _locked(root, needs) from error
 

@@ -109,15 +109,15 @@ def repair(
 def _previewed(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
     from lakebed.store.topic_repair import preview_topic_repair
 
-    def here() -> TopicRepair:
+    def preview_here() -> TopicRepair:
         with open_files(run) as files:
             return preview_topic_repair(files.disk, files.root, topic, progress=progress.update)
 
-    def there(store: Store) -> TopicRepair:
+    def preview_remotely(store: Store) -> TopicRepair:
         with store:
             return _repaired(run, store, topic, progress, dry_run=True)
 
-    return run.place.either(here, there)
+    return run.place.open_or_connect(preview_here, preview_remotely)
 
 
 def _repaired(
