@@ -341,7 +341,7 @@ def delete(
 
 
 def require_group(topic: ReadableTopic, group: str) -> ReadableGroup:
-    """`NotFound` if the topic has no such group. Creates none."""
+    """Raises `NotFound` if the topic has no such group. Creates none."""
     from lakebed.base.errors import NotFound
 
     if group not in topic.groups():
@@ -371,7 +371,7 @@ def _row(topic: ReadableTopic, group: str) -> GroupRow:
 def _open_group(
     run: Invocation, topic: str, group: str, *, create: bool = False
 ) -> Iterator[tuple[Topic, Group]]:
-    """Opens both for writing; `NotFound` if there is no such group, unless `create`."""
+    """Opens both for writing; raises `NotFound` if there is no such group, unless `create`."""
     with open_topic_to_write(run, topic) as store:
         target = store.topics.open(topic)
         if not create:

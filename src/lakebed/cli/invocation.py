@@ -32,7 +32,8 @@ class Invocation:
         return resolve_place(self.root_option, environment=os.environ, ca_file=self.ca_file)
 
     def local_root(self, what: str = "") -> Root:
-        """The root of a command or option that works on files; `Usage` if the store is at a URL."""
+        """The root of a command or option that works on files; raises `Usage` if the store is at a
+        URL."""
         return self.place.local(what or self.command)
 
     @property
@@ -40,11 +41,11 @@ class Invocation:
         return self.local_root().path
 
     def root_exists(self) -> bool:
-        """`BadName` if something other than a folder is there."""
+        """Raises `BadName` if something other than a folder is there."""
         return self.local_root().exists()
 
     def require_root(self) -> Path:
-        """The store's folder; `NotFound` if it is missing."""
+        """The store's folder; raises `NotFound` if it is missing."""
         return self.local_root().require()
 
 

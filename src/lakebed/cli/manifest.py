@@ -283,7 +283,7 @@ def _look(manifest: ReadableManifestLog) -> Inspected:
 
 
 def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -> None:
-    """`NotFound` if the chunk, or with a position every later chunk, does not exist."""
+    """Raises `NotFound` if the chunk, or with a position every later chunk, does not exist."""
     from lakebed.base.errors import NotFound
 
     indexes = [facts.chunk_index for facts in inspected.chunks]

@@ -20,7 +20,7 @@ MANIFEST_LOG = (
 
 
 def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
-    """`NotFound` if there is no such log, or it has no records."""
+    """Raises `NotFound` if there is no such log, or it has no records."""
     from lakebed.aof.paths import check_log_name
     from lakebed.base.errors import NotFound
 

@@ -70,7 +70,7 @@ class Root:
         """Nothing: `what` uses no store, and a folder does no harm."""
 
     def exists(self) -> bool:
-        """Whether the root is there; `BadName` if something other than a folder is."""
+        """Whether the root is there; raises `BadName` if something other than a folder is."""
         try:
             # `Path.is_dir` would report a root without permission as missing.
             self.path.stat()
@@ -85,7 +85,7 @@ class Root:
         return True
 
     def require(self) -> Path:
-        """The folder; `NotFound` if it is missing."""
+        """The folder; raises `NotFound` if it is missing."""
         if not self.exists():
             raise NotFound(f"{self.path}: no such root (from {self.origin})")
         return self.path
@@ -219,7 +219,7 @@ class Node:
         )
 
     def refuse_if_named(self, what: str) -> None:
-        """`Usage` if the command line names a node for `what`, which uses no store."""
+        """Raises `Usage` if the command line names a node for `what`, which uses no store."""
         if self.origin == ROOT_OPTION:
             raise Usage(f"{what} does not use a store: leave out {ROOT_OPTION}")
 

@@ -71,7 +71,8 @@ def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
 
 
 def _look_for(run: Invocation, bucket: str) -> None:
-    """`NoSuchBucket` if it does not exist. Damage is left to the writer, which may repair it."""
+    """Raises `NoSuchBucket` if it does not exist. Damage is left to the writer, which may repair
+    it."""
     from lakebed.base.errors import DataError, DiskError
     from lakebed.cli.store_access import open_to_read
 

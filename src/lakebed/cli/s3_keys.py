@@ -107,7 +107,7 @@ def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
 
 
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:
-    """`NoSuchAccessKey` if it does not exist; touches nothing."""
+    """Raises `NoSuchAccessKey` if it does not exist; touches nothing."""
     with open_to_read(run) as store:
         return store.keys.get(access_key)
 

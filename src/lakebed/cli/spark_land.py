@@ -220,7 +220,7 @@ def _land(resources: JobContext, config: LandConfig) -> Report:
 
 
 def _check(backend: Backend, config: LandConfig) -> None:
-    """`NotFound` if a topic or a log does not exist."""
+    """Raises `NotFound` if a topic or a log does not exist."""
     from lakebed.spark.jobs.span import Origin, Span, resolve
 
     names: Mapping[bool, tuple[str, ...]] = {False: config.topics, True: config.logs}

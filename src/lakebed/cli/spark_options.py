@@ -116,7 +116,7 @@ class SparkOptions:
         )
 
     def spark_options(self) -> dict[str, str]:
-        """`InputError` if one is not NAME=VALUE, or not an option of Spark."""
+        """Raises `InputError` if one is not NAME=VALUE, or not an option of Spark."""
         from lakebed.base.errors import InputError
         from lakebed.base.units import shown
 

@@ -167,7 +167,7 @@ FINISHED = (
 
 
 def require_spark() -> None:
-    """`SparkUnavailable` if Spark is not installed."""
+    """Raises `SparkUnavailable` if Spark is not installed."""
     from lakebed.spark.errors import SparkUnavailable
 
     try:

@@ -28,7 +28,7 @@ def open_to_read(run: Invocation) -> AbstractContextManager[ReadableStore]:
 def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
     """Opens the files of a store for a command or option that reads them.
 
-    `Usage` if the store is at a URL.
+    Raises `Usage` if the store is at a URL.
     """
     from lakebed.store.read_only import ReadOnlyStore
 
@@ -49,7 +49,7 @@ def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterato
 
 
 def require_log(store: ReadableStore, log: str) -> None:
-    """`NotFound` if there is no such log."""
+    """Raises `NotFound` if there is no such log."""
     from lakebed.aof.paths import check_log_name
     from lakebed.base.errors import NotFound
 

@@ -45,8 +45,8 @@ class TopicAppender:
         partition: int | None = None,
         ack: Ack | None = None,
     ) -> None:
-        """`NotFound` if there is no such partition. `reopen`: see `NumberedAppends`; None if the
-        topic never has to be reopened."""
+        """Raises `NotFound` if there is no such partition. `reopen`: see `NumberedAppends`; None if
+        the topic never has to be reopened."""
         if partition is not None:
             topic.partition(partition)
         self._topic = topic

@@ -41,7 +41,7 @@ def require_topic(run: Invocation, topic: str, *, advice: str = "") -> None:
 
 
 def require_yes(yes: bool, *, what: str) -> None:
-    """`InputError` unless the caller confirmed."""
+    """Raises `InputError` unless the caller confirmed."""
     from lakebed.base.errors import InputError
 
     if not yes:
@@ -49,7 +49,7 @@ def require_yes(yes: bool, *, what: str) -> None:
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
-    """Parses settings of a topic, each `name=value`; `BadConfig` if one is wrong."""
+    """Parses settings of a topic, each `name=value`; raises `BadConfig` if one is wrong."""
     from lakebed.base.config import field_names, read_text, unknown
     from lakebed.base.errors import BadConfig
     from lakebed.base.units import shown

@@ -54,7 +54,7 @@ def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) 
 
 
 def chosen(vault: Vault, snapshot_id: str | None) -> Snapshot:
-    """Returns the backup of that id, or the newest; `NotFound` if there is none."""
+    """Returns the backup of that id, or the newest; raises `NotFound` if there is none."""
     from lakebed.base.errors import NotFound
 
     if snapshot_id is None:

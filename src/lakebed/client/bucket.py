@@ -71,13 +71,13 @@ class RemoteObject:
             raise Unreachable(f"{self.info.key}: the response ended {left} bytes early")
 
     def between(self, start: int, end: int) -> RemoteObject:
-        """Returns another byte range of the same version."""
+        """Returns the bytes `[start, end)` of the same version, to be read in the same way."""
         return RemoteObject(
             self._caller, self.info, version_id=self._version_id, start=start, end=end
         )
 
     def read(self) -> bytes:
-        """Reads all of it into memory."""
+        """Returns all bytes of this object or range."""
         return b"".join(self)
 
 
@@ -103,13 +103,14 @@ class RemoteBucket:
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> RemoteObject:
-        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
+        """Opens an object, or a byte range of it, to be read in pieces: `for piece in
+        bucket.get(key): …`."""
         info = self.head(key, version_id=version_id)
         start, end = (0, info.size) if byte_range is None else byte_range.resolve(info.size)
         return RemoteObject(self._caller, info, version_id=version_id, start=start, end=end)
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """Reads a whole object into memory."""
+        """Returns all bytes of an object."""
         query = wire.GetQuery(version_id=version_id)
         with self._caller.stream(wire.GET_OBJECT, self._of(key), query=query) as (_, pieces):
             return b"".join(pieces)
@@ -119,13 +120,15 @@ class RemoteBucket:
         return self._caller.call(wire.DESCRIBE_OBJECT, self._of(key), query=query)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """Iterates over the objects whose keys begin with `prefix`, in key order."""
+        """Iterates over the objects whose keys begin with `prefix` and sort after `after`, in key
+        order."""
         return self._later_pages(prefix, self.list_page(prefix, after=after))
 
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
+        """Lists one page of objects and common prefixes: up to `max_keys` of both together, at most
+        1,000."""
         count_max = min(max_keys, wire.KEYS_MAX)
         query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=count_max)
         return self._caller.call(wire.LIST_OBJECTS, self._names, query=query)
@@ -142,10 +145,11 @@ class RemoteBucket:
         if_none_match: str | None = None,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
-        """Stores bytes, a file or an iterable of bytes of any size, with bounded memory.
+        """Stores an object from bytes, a file or an iterable of bytes, of any size, with bounded
+        memory.
 
-        `if_none_match="*"` stores the object only if the key has none; `if_match=etag` only if the
-        current object has that ETag. `PreconditionFailed` otherwise.
+        `if_none_match="*"` stores the object only if the key does not exist; `if_match=etag` only
+        if the current object has that ETag. Otherwise raises `PreconditionFailed`.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
@@ -166,7 +170,8 @@ class RemoteBucket:
     def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
-        """Deletes an object. In a versioned bucket this adds a delete marker.
+        """Deletes an object. In a versioned bucket this adds a delete marker and keeps the
+        versions.
 
         With `version_id`, removes that version permanently.
         """
@@ -212,9 +217,10 @@ class RemoteBucket:
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """Copies an object to another key or bucket without moving its bytes.
+        """Copies an object to another key or bucket. The copy shares the stored bytes of the
+        original.
 
-        `if_match` and `if_none_match` apply to the target, as in `put`.
+        `if_match` and `if_none_match` are conditions on the target, as in `put`.
         """
         body = wire.CopyObject(
             target=target,
@@ -235,8 +241,11 @@ class RemoteBucket:
         version_id_marker: str | None = None,
         max_keys: int = 1000,
     ) -> Page[ListedVersion]:
-        """One page of all versions and delete markers after the markers of the page before it, with
-        the common prefixes up to the delimiter."""
+        """Lists one page of versions, delete markers and common prefixes.
+
+        The page begins after `key_marker` and `version_id_marker`: the `next_marker` and `next_id`
+        of the previous page.
+        """
         query = wire.VersionsQuery(
             prefix=prefix,
             delimiter=delimiter,
@@ -247,7 +256,8 @@ class RemoteBucket:
         return self._caller.call(wire.LIST_VERSIONS, self._names, query=query)
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """Iterates over all versions and delete markers, by key, newest first."""
+        """Iterates over all versions and delete markers in key order; those of a key newest
+        first."""
         stored = RemoteStoredObjects(self._caller)
         after, hlc, site_id = "", None, ""
         while True:

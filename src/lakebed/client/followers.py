@@ -105,7 +105,8 @@ class RemoteTopicFollower:
         return {number: follower.position for number, follower in self._followers.items()}
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """Waits for the next messages; None if `timeout` seconds pass first."""
+        """Waits for the next messages, which are of one partition. Returns None if `timeout`
+        seconds pass first."""
         waiting = LongWait(self._clock, timeout)
         idle = 0  # partitions polled in a row without messages
         while True:
@@ -120,7 +121,7 @@ class RemoteTopicFollower:
                 return None
 
     def close(self) -> None:
-        """Stops following. Idempotent."""
+        """Ends the iteration, and a wait in progress. Idempotent."""
         for follower in self._followers.values():
             follower.close()
 

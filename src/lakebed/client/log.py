@@ -59,9 +59,10 @@ class RemoteLog:
     def append_record(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record and returns its id at once. The record is durable after a flush.
+        """Appends one record and returns its id without waiting. The record is durable after a
+        flush.
 
-        Never waits: raises `WouldBlock`, which names what it would have waited for.
+        If the append would have to wait, raises `WouldBlock`, which states for what.
         """
         return self.append_records([payload], ext_ids=ext_id, timestamps=timestamp)[0]
 
@@ -72,9 +73,10 @@ class RemoteLog:
         ext_ids: Numbers = 0,
         timestamps: Numbers | None = None,
     ) -> Sequence[RecordId]:
-        """Appends many records at once.
+        """Appends many records without waiting. They are durable after a flush.
 
-        On `WouldBlock`, its `record_ids` are the ids of the records that were appended.
+        If an append would have to wait, raises `WouldBlock`, whose `record_ids` are the ids of the
+        records that were appended before.
         """
         return self._append(payloads, ext_ids, timestamps, 0.0)
 
@@ -120,9 +122,10 @@ class RemoteLog:
         return self.describe().coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
-        """Stores a number that never decreases.
+        """Raises the coordinator watermark, a number that the application chooses; a lower one is
+        ignored.
 
-        It becomes durable with the next seal and is restored by recovery.
+        The watermark becomes durable with the next seal, and recovery restores it.
         """
         body = wire.WatermarkBody(watermark=watermark)
         self._caller.call(wire.SET_WATERMARK, self._names, body=body)
@@ -130,7 +133,7 @@ class RemoteLog:
     # Reading.
 
     def get(self, record_id: RecordId) -> Record:
-        """Reads one record. `NotFound` if no durable record has that id."""
+        """Reads one record. Raises `NotFound` if no durable record has that id."""
         record_id = RecordId(record_id)
         query = wire.ReadQuery(start=str(record_id), max_records=1)
         for record in records_of(self._caller.call(wire.READ_RECORDS, self._names, query=query)):
@@ -139,7 +142,8 @@ class RemoteLog:
         raise NotFound(f"record {record_id}: no record begins there, or it is not durable yet")
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """Iterates over the durable records of `[start, end)`, oldest first."""
+        """Iterates over the durable records of `[start, end)`, oldest first; by default over all of
+        them."""
         pages = self._pages(start, end)
         return (record for page in pages for record in records_of(page))
 
@@ -150,9 +154,9 @@ class RemoteLog:
         *,
         batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """Iterates over the durable records of `[start, end)` in columnar batches. Much faster.
+        """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
-        `NotFound` if `start` is no longer there.
+        This is much faster than `read`. Raises `NotFound` if the record at `start` was removed.
         """
         from lakebed.client.log_segments import read_spans
 
@@ -169,17 +173,19 @@ class RemoteLog:
         )
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """Iterates over the durable records before `start`, newest first."""
+        """Iterates over the durable records before `start` (by default the end), newest first."""
         page = self.page(start, backward=True)
         return self._backward(page)
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """The position of the first record that is not older; the durable end if there is none."""
+        """Returns the position of the first record at or after that time; the durable end if there
+        is none."""
         query = wire.SeekQuery(timestamp_ns=timestamp_ns)
         return RecordId(self._caller.call(wire.SEEK_LOG, self._names, query=query).record_id)
 
     def follow(self, start: RecordId | None = None) -> LogFollower:
-        """Iterates over the records from `start` (or the oldest) on and waits for new ones."""
+        """Iterates over the records from `start` (by default the oldest) on, and waits for new
+        records."""
         return LogFollower(self, start, clock=self._caller.runner.clock)
 
     # State.
@@ -192,7 +198,7 @@ class RemoteLog:
         return self.segments_and_end()[0]
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns all segments and the durable end, which they contain."""
+        """Returns all current segments and the durable end. Both are of the same moment."""
         listing = self._caller.call(wire.LOG_SEGMENTS, self._names)
         return tuple(listing.segments), RecordId(listing.durable_end)
 
@@ -220,7 +226,8 @@ class RemoteLog:
         return RecordId(self.describe().durable_end)
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
-        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
+        """Waits until the durable end is beyond `position`. Returns False if `timeout` seconds pass
+        first."""
         waiting = LongWait(self._caller.runner.clock, timeout)
         durable_end = self.durable_end()
         while durable_end <= position:

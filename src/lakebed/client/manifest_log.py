@@ -32,7 +32,7 @@ class RemoteManifestLog:
         )
 
     def files(self) -> list[ManifestFile]:
-        """Lists its current chunks and snapshots."""
+        """Lists the files of the manifest log: its chunks and snapshots."""
         return self._files.list()
 
 
