@@ -122,8 +122,7 @@ class ReadableGroup(Protocol):
 
 
 class MessageFollower(Protocol):
-    """Iterates over the messages of several partitions, and waits for new messages. For one
-    thread."""
+    """Reads several partitions of a topic, and waits for new messages. For one thread."""
 
     @property
     def positions(self) -> dict[int, int]:

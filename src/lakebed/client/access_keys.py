@@ -1,4 +1,5 @@
-"""The access keys of a remote store, as in `lakebed.seglake.access_keys.AccessKeys`."""
+"""The access keys of a remote store: the remote form of
+`lakebed.seglake.access_keys.AccessKeys`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Objects of any size are sent and received in pieces. The server verifies bytes before it sends them;
 the client relies on TCP and TLS and does not verify them again. If an object in a bucket without
-versions is replaced while it is being read, the reader gets `Busy`, never a mixture of both.
+versions is replaced while it is being read, the reader gets `Busy`, never a mixture of old and new.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HELD_BYTES_MAX = 1 * MIB  # of a body that is kept in memory, to be sent again
 
 
 class RemoteObject:
-    """A byte range of one version of an object. It can be iterated repeatedly."""
+    """One version of an object, or a byte range of it. It can be iterated several times."""
 
     def __init__(
         self, caller: Caller, info: ObjectInfo, *, version_id: str | None, start: int, end: int
@@ -62,7 +62,7 @@ class RemoteObject:
         with self._caller.stream(wire.GET_OBJECT, names, query=query) as (headers, pieces):
             if headers.get("lakebed-version-id") != self.info.version_id:
                 raise Busy(
-                    f"{self.info.key}: the object was replaced before it was read; read it again"
+                    f"{self.info.key}: the object was replaced in the meantime; read it again"
                 )
             for piece in pieces:
                 left -= len(piece)
@@ -84,7 +84,7 @@ class RemoteObject:
 class RemoteBucket:
     """A bucket of a remote store. Thread-safe.
 
-    All methods raise `NoSuchBucket` if it does not exist.
+    All methods raise `NoSuchBucket` if the bucket does not exist.
     """
 
     def __init__(self, caller: Caller, name: str) -> None:
@@ -185,7 +185,7 @@ class RemoteBucket:
         objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         if any(target.condition.if_none_match is not None for target in objects):
             raise InputError(
-                "delete_many: if_none_match is not allowed; it is a condition of writes"
+                "delete_many: if_none_match is not allowed: it is a condition for writing an object"
             )
         results: list[Deleted | LakebedError] = []
         for start in range(0, len(objects), DELETED_AT_ONCE_MAX):
@@ -285,7 +285,7 @@ def _metadata_text(metadata: Mapping[str, str]) -> str | None:
 
 
 def _body_of(source: Source) -> Body:
-    """Returns a short body as bytes, so that it can be sent again if the server was not ready."""
+    """Returns a small source as bytes, so that it can be sent again if the server was not ready."""
     if isinstance(source, bytes | bytearray | memoryview):
         return memoryview(source).cast("B")
     pieces = pieces_of(source)

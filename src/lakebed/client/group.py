@@ -61,9 +61,10 @@ class RemoteGroup:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Leases messages.
+        """Leases messages. If the call is interrupted, raises `Closed`.
 
-        After an interruption it raises `Closed`, or returns messages that were leased just before.
+        If the server has leased messages before the interruption reaches it, returns these
+        messages.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: must be from 0 to {WAIT_S_MAX}")
@@ -256,9 +257,9 @@ class RemoteGroup:
 
 
 def _at_once(max_messages: int) -> int:
-    """Caps `max_messages` at the limit of one call.
+    """Caps `max_messages` at the number that one call may lease.
 
-    A value above the limit of the API is left unchanged, for the server to refuse.
+    A value above the limit of the API is passed on unchanged, so that the server refuses it.
     """
     is_allowed = max_messages <= MESSAGES_MAX
     return min(max_messages, wire.LEASED_MAX) if is_allowed else max_messages
@@ -269,7 +270,7 @@ def _bytes_at_once(max_bytes: int | None) -> int:
 
 
 def _in_requests(held: Iterable[Held]) -> Iterator[list[Held]]:
-    """Yields the leases in as many requests as needed, because the body of a request is limited."""
+    """Divides leases into lists that each fit into the body of one request."""
     request: list[Held] = []
     count = 0
     for lease in held:

@@ -1,9 +1,9 @@
 """A log of a remote store: the remote form of `lakebed.aof.log.Aof`.
 
-Records are read page by page, or as batches from the stored bytes of the segments, which are
-verified again here. One page or batch is in memory at a time. An append is never sent twice: if its
-response is lost, it is unknown whether the records were appended. Retention does not wait for
-remote followers; pin the segments to keep them.
+Records are read as pages, or as batches decoded from the stored bytes of the segments, which the
+client verifies again. One page or batch is in memory at a time. An append is never sent twice: if
+its response is lost, the caller cannot know whether the records were appended. Retention does not
+wait for remote followers; pin the segments to keep them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ PAGE_RECORDS = 100_000
 
 
 class RemoteTiers:
-    """The tiers of a remote log. Thread-safe. `RemoteStore.maintenance` moves segments."""
+    """The tiers of a remote log. Thread-safe. To move segments between tiers, use
+    `RemoteStore.maintenance`."""
 
     def __init__(self, caller: Caller, log: str) -> None:
         self._caller = caller
@@ -45,7 +46,7 @@ class RemoteTiers:
 
 
 class RemoteLog:
-    """A log of a remote store. Thread-safe; an iterator belongs to one thread."""
+    """A log of a remote store. Thread-safe; each iterator is for one thread."""
 
     def __init__(self, caller: Caller, description: LogDescription) -> None:
         self._caller = caller
@@ -210,9 +211,10 @@ class RemoteLog:
         length: int | None = None,
         tier: int | None = None,
     ) -> SegmentRange:
-        """Returns stored bytes of a segment; fewer than `length` only at its durable end.
+        """Returns up to `length` stored bytes of a segment from `offset` on. Returns fewer only at
+        its durable end.
 
-        Raises `NotFound` if the segment is gone, or no longer in that tier.
+        Raises `NotFound` if the segment was removed, or is not in `tier`.
         """
         answer = self._caller.ask(
             wire.LOG_SEGMENT_BYTES,
@@ -249,7 +251,8 @@ class RemoteLog:
         backward: bool = False,
         interruption: Interruption | None = None,
     ) -> wire.Records:
-        """Returns records and where the next page starts; waits up to `wait_ms` for a record."""
+        """Returns one page of records and the position of the next page. Waits up to `wait_ms` for
+        a record."""
         query = wire.ReadQuery(
             start=None if start is None else str(RecordId(start)),
             end=None if end is None else str(RecordId(end)),
@@ -275,12 +278,12 @@ class RemoteLog:
     ) -> list[RecordId]:
         if isinstance(payloads, bytes | bytearray | memoryview | str):
             raise InputError(
-                f"payloads: must be a sequence, not a single {type(payloads).__name__}"
+                f"payloads must be a sequence of payloads, not a single {type(payloads).__name__}"
             )
         try:
             data = [as_bytes(payload) for payload in payloads]
         except (TypeError, BufferError):
-            raise InputError("payloads: each must be bytes") from None
+            raise InputError("each payload must be bytes") from None
         body = wire.AppendRecords(
             payloads=data,
             ext_ids=None if ext_ids == 0 else _each(ext_ids, len(data)),
@@ -296,7 +299,8 @@ class RemoteLog:
     def _pages(
         self, start: RecordId | None, end: RecordId | None, *, max_bytes: int = PAGE_BYTES
     ) -> Iterator[wire.Records]:
-        """Fetches the first page now, so that an invalid call fails at once."""
+        """Yields pages of records. Fetches the first page in this call, so that an invalid call
+        raises here."""
         page = self.page(start, end=end, max_bytes=max_bytes)
         limit = RecordId(page.durable_end)
         return self._later_pages(
@@ -334,7 +338,8 @@ def _each(numbers: Numbers, count: int) -> list[int]:
 
 
 def _before(page: wire.Records, end: RecordId) -> wire.Records:
-    """Cuts off the records at or after `end`, which became durable after the read began."""
+    """Removes the records at or after `end` from a page. They became durable after the read
+    began."""
     count = sum(1 for number in page.record_ids if number < end)
     return wire.Records(
         page.record_ids[:count],

@@ -1,7 +1,7 @@
 """Long-running work in a remote store: the remote form of `lakebed.store.maintenance.Maintenance`.
 
-Each call starts a job in the remote process and waits for its end. If the caller is interrupted,
-the job is cancelled.
+Each method starts a job in the remote process and waits until it ends. If the method is
+interrupted, it cancels the job.
 """
 
 from __future__ import annotations

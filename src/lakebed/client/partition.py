@@ -1,6 +1,6 @@
 """A partition of a remote store: the remote form of `lakebed.keratin.partition.Partition`.
 
-Messages are fetched page by page as raw records of the log, and verified again here. One page is in
+Messages are fetched as pages of stored records, and the client verifies them again. One page is in
 memory at a time.
 """
 
@@ -38,7 +38,8 @@ _NO_SKIPPING = "skip_damage is not supported for a remote store"
 
 
 class Page(NamedTuple):
-    """Raw records, and the bounds of the partition when they were read."""
+    """Stored records, and the start offset and high watermark of the partition when they were
+    read."""
 
     fetched: FetchedRecords
     start_offset: int
@@ -46,7 +47,7 @@ class Page(NamedTuple):
 
 
 class RemotePartition:
-    """A partition of a remote store. Thread-safe; an iterator belongs to one thread."""
+    """A partition of a remote store. Thread-safe; each iterator is for one thread."""
 
     def __init__(self, caller: Caller, producing: MessageAppender, topic: str, number: int) -> None:
         self._caller = caller
@@ -73,9 +74,10 @@ class RemotePartition:
         length: int | None = None,
         generation: int | None = None,
     ) -> SegmentRange:
-        """Returns stored bytes of a segment; fewer than `length` only at its durable end.
+        """Returns up to `length` stored bytes of a segment from `offset` on. Returns fewer only at
+        its durable end.
 
-        Raises `NotFound` if the segment is gone, or was replaced by another generation.
+        Raises `NotFound` if the segment was removed, or compaction has replaced that `generation`.
         """
         answer = self._caller.ask(
             wire.TOPIC_SEGMENT_BYTES,
@@ -153,7 +155,7 @@ class RemotePartition:
             page_bytes = min(page_bytes, max(max_bytes, _GET_BYTES))
         if max_messages is not None:
             if max_messages < 0:
-                raise InputError(f"max_messages {max_messages}: must not be negative")
+                raise InputError(f"max_messages is {max_messages}: it must not be negative")
             page_bytes = min(page_bytes, max(_GET_BYTES * max_messages, _GET_BYTES))
         batches = self.read_batches(offset, batch_bytes_max=page_bytes)
         messages = (message for batch in batches for message in batch)
@@ -221,7 +223,8 @@ class RemotePartition:
         wait_ms: int = 0,
         interruption: Interruption | None = None,
     ) -> Page:
-        """Returns raw records and the partition's bounds; waits up to `wait_ms` for a message."""
+        """Returns stored records from `offset` on, and the partition's bounds. Waits up to
+        `wait_ms` for a message."""
         if not 0 <= offset <= wire.INT64_MAX:  # cannot be encoded in the request
             state = self._state()
             raise OffsetOutOfRange(
@@ -272,7 +275,7 @@ def _page_of(answer: Answer) -> Page:
 def _limited(
     messages: Iterator[Message], *, max_bytes: int | None, max_messages: int | None
 ) -> Iterator[Message]:
-    """Stops at the limits, as `PartitionReader.scan_from` does."""
+    """Yields messages up to the limits, as `PartitionReader.scan_from` does."""
     total = count = 0
     while max_messages is None or count < max_messages:
         message = next(messages, None)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class RemoteStore:
-    """A remote store. Thread-safe. In a forked child it continues with connections of its own."""
+    """A remote store. Thread-safe. A forked child can use it too, and makes its own connections."""
 
     @staticmethod
     def open(
@@ -55,10 +55,10 @@ class RemoteStore:
         retry_s: float = RETRY_S,
         answer_s: float = ANSWER_S,
     ) -> RemoteStore:
-        """Returns the store at a URL or at the socket of a root. Does not connect yet; see
+        """Returns the store at a URL, or at the socket of a root. Does not connect yet; see
         `health`.
 
-        `retry_s` limits how long calls that are safe to repeat are retried while there is no
+        `retry_s` limits how long a call that is safe to repeat is retried while there is no
         response. `answer_s` limits how long the server may send nothing.
         """
         address = address_of(
@@ -94,7 +94,7 @@ class RemoteStore:
 
     @property
     def address(self) -> str:
-        """The path of the socket, or host and port."""
+        """The path of the socket, or the host and the port."""
         return str(self._caller.address)
 
     def logs(self) -> list[str]:
@@ -182,7 +182,7 @@ class RemoteStore:
         return RemoteBucket(self._caller, info.name)
 
     def open_bucket(self, name: str) -> RemoteBucket:
-        """Raises `NoSuchBucket` if there is none."""
+        """Returns the bucket of that name. Raises `NoSuchBucket` if there is none."""
         from lakebed.client.bucket import RemoteBucket
 
         info = self._caller.call(wire_objects.DESCRIBE_BUCKET, {"bucket": name})

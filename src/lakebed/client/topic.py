@@ -33,7 +33,7 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 
 
 class RemoteTopic:
-    """A topic of a remote store. Thread-safe. `config` is as of its opening."""
+    """A topic of a remote store. Thread-safe. `config` is the configuration when it was opened."""
 
     def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
@@ -65,7 +65,8 @@ class RemoteTopic:
         return self._partitions[number]
 
     def bounds(self) -> list[Bounds]:
-        """The readable offsets of each partition when the topic was opened."""
+        """Returns the range of offsets of each partition that was readable when the topic was
+        opened."""
         return list(self._bounds)
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
@@ -191,14 +192,15 @@ class RemoteTopic:
     def _check(
         self, payloads: list[Buffer | None], keys: list[Buffer | None], ack: Ack | None
     ) -> None:
-        """Makes the same checks as the server."""
+        """Checks the arguments of an append as the server does. Raises `InputError` if one is not
+        valid."""
         chosen = self.config.ack_level if ack is None else ack
         build_append(payloads, config=self.config, ack=chosen, timestamps_ms=0, keys=keys)
 
     def _own_settings(self, config: GroupConfig) -> dict[str, Any]:
-        """Returns the settings that differ from the store's.
+        """Returns the settings in `config` that differ from the store's defaults.
 
-        They are stored for the group, even if the store's settings change later.
+        The group keeps them, even if the store's defaults change later.
         """
         defaults = self._caller.call(admin.CONFIGURATION).sections.get(_GROUPS_SECTION, {})
         settings = dataclasses.asdict(config)
@@ -212,7 +214,7 @@ class RemoteTopic:
 
 
 def _config_of(state: wire.TopicState) -> TopicConfig:
-    """Returns the topic's configuration, without settings that only a newer version knows."""
+    """Returns the topic's configuration, without settings that only a newer server knows."""
     known_names = {field.name for field in dataclasses.fields(TopicConfig)}
     settings: dict[str, Any] = {
         name: value for name, value in state.settings.items() if name in known_names

@@ -70,7 +70,9 @@ class RemoteTopics:
         body = wire.AdvanceTopics(list(ranges), max_messages=max_messages, max_bytes=max_bytes)
         ends = self._caller.call(wire.ADVANCE_TOPICS, body=body).ends
         if len(ends) != len(ranges):
-            raise BadAnswer("advance_topics: the response has a wrong number of ranges")
+            raise BadAnswer(
+                "advance_topics: the number of ranges in the response differs from the request"
+            )
         return ends
 
     def _topic(self, state: wire.TopicState) -> RemoteTopic:
