@@ -287,7 +287,7 @@ class ReadableManifestLog(Protocol):
 
 
 class ReadPins(Protocol):
-    """Pins, which protect segments and offsets from retention while they are read. For one event loop."""
+    """Pins, which keep retention from removing data that is being read. For one event loop."""
 
     async def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
@@ -406,7 +406,7 @@ class ReadableAccessKeys(Protocol):
 
 
 class ReadableDamage(Protocol):
-    """The damage ledger of a store: a record for each loss of data that was found. For one event loop."""
+    """The damage ledger of a store, which records every loss of data. For one event loop."""
 
     async def ledger(self) -> Ledger:
         """Returns the whole ledger: all records, and the number of losses for which it had no

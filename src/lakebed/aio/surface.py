@@ -479,7 +479,7 @@ class AccessKeys(ReadableAccessKeys, Protocol):
 
 
 class Pins(ReadPins, Protocol):
-    """Pins, which protect segments and offsets from retention while they are read. For one event loop."""
+    """Pins, which keep retention from removing data that is being read. For one event loop."""
 
     async def create(
         self,
@@ -500,7 +500,7 @@ class Pins(ReadPins, Protocol):
 
 
 class Damage(ReadableDamage, Protocol):
-    """The damage ledger of a store: a record for each loss of data that was found. For one event loop."""
+    """The damage ledger of a store, which records every loss of data. For one event loop."""
 
     async def list(self) -> list[DamageRecord]:
         """Lists all damage records, acknowledged or not, oldest first."""

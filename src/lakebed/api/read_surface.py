@@ -289,7 +289,7 @@ class ReadableManifestLog(Protocol):
 
 
 class ReadPins(Protocol):
-    """Pins, which protect segments and offsets from retention while they are read. Thread-safe."""
+    """Pins, which keep retention from removing data that is being read. Thread-safe."""
 
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
@@ -408,7 +408,7 @@ class ReadableAccessKeys(Protocol):
 
 
 class ReadableDamage(Protocol):
-    """The damage ledger of a store: a record for each loss of data that was found. Thread-safe."""
+    """The damage ledger of a store, which records every loss of data. Thread-safe."""
 
     def ledger(self) -> Ledger:
         """Returns the whole ledger: all records, and the number of losses for which it had no

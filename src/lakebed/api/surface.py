@@ -483,7 +483,7 @@ class AccessKeys(ReadableAccessKeys, Protocol):
 
 
 class Pins(ReadPins, Protocol):
-    """Pins, which protect segments and offsets from retention while they are read. Thread-safe."""
+    """Pins, which keep retention from removing data that is being read. Thread-safe."""
 
     def create(
         self,
@@ -504,7 +504,7 @@ class Pins(ReadPins, Protocol):
 
 
 class Damage(ReadableDamage, Protocol):
-    """The damage ledger of a store: a record for each loss of data that was found. Thread-safe."""
+    """The damage ledger of a store, which records every loss of data. Thread-safe."""
 
     def list(self) -> list[DamageRecord]:
         """Lists all damage records, acknowledged or not, oldest first."""

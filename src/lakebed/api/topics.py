@@ -82,7 +82,8 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages to append to `partition`; by default each to the partition of its key.
 
-    Messages without a key go to the partitions in turn. With a `producer`, `partition` is required.
+    Messages without a key go to the partitions in turn. With a `producer`, `partition` is required
+    if the topic has several.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key

@@ -9,8 +9,7 @@ from lakebed.client.caller import Caller
 
 
 class RemoteDamage:
-    """The damage ledger of a remote store: a record for each loss of data that was found.
-    Thread-safe."""
+    """The damage ledger of a remote store, which records every loss of data. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

@@ -33,7 +33,7 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 
 
 class RemoteTopic:
-    """A topic of a remote store. Thread-safe. `config` is the configuration when it was opened."""
+    """A topic of a remote store. Thread-safe. `config` is of the time when it was opened."""
 
     def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller

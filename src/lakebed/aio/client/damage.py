@@ -10,8 +10,7 @@ from lakebed.base.damage_ledger import DamageRecord, Ledger
 
 
 class AsyncDamage:
-    """The damage ledger of a remote store: a record for each loss of data that was found.
-    For one event loop."""
+    """The damage ledger of a remote store, which records every loss of data. For one event loop."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

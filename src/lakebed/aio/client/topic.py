@@ -34,7 +34,7 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 
 
 class AsyncTopic:
-    """A topic of a remote store. For one event loop. `config` is the configuration when it was opened."""
+    """A topic of a remote store. For one event loop. `config` is of the time when it was opened."""
 
     def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
