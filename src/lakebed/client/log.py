@@ -278,12 +278,12 @@ class RemoteLog:
     ) -> list[RecordId]:
         if isinstance(payloads, bytes | bytearray | memoryview | str):
             raise InputError(
-                f"payloads must be a sequence of payloads, not a single {type(payloads).__name__}"
+                f"payloads: must be a sequence, not a single {type(payloads).__name__}"
             )
         try:
             data = [as_bytes(payload) for payload in payloads]
         except (TypeError, BufferError):
-            raise InputError("each payload must be bytes") from None
+            raise InputError("payloads: each must be bytes") from None
         body = wire.AppendRecords(
             payloads=data,
             ext_ids=None if ext_ids == 0 else _each(ext_ids, len(data)),

@@ -155,7 +155,7 @@ class RemotePartition:
             page_bytes = min(page_bytes, max(max_bytes, _GET_BYTES))
         if max_messages is not None:
             if max_messages < 0:
-                raise InputError(f"max_messages is {max_messages}: it must not be negative")
+                raise InputError(f"max_messages {max_messages}: must not be negative")
             page_bytes = min(page_bytes, max(_GET_BYTES * max_messages, _GET_BYTES))
         batches = self.read_batches(offset, batch_bytes_max=page_bytes)
         messages = (message for batch in batches for message in batch)

@@ -100,7 +100,7 @@ def _key(line: _Line) -> bytes | None:
 
 def _value(line: _Line) -> bytes | None:
     if (line.value is UNSET) == (line.value_base64 is None):
-        raise InputError("give either value or value_base64")
+        raise InputError("exactly one of value and value_base64 is required")
     if isinstance(line.value, UnsetType):
         return line.value_base64
     raw = bytes(line.value)

@@ -222,7 +222,7 @@ def _prepare(topic: StoreTopic, document: Produce) -> list[_Prepared]:
         ("timestamps_ms", document.timestamps_ms),
     ):
         if column is not None and len(column) != count:
-            raise InputError(f"{name} has {len(column)} items for {count} messages")
+            raise InputError(f"{name}: {len(column)} values were passed for {count} messages")
     producer = None
     if document.producer is not None:
         producer = Producer(

@@ -184,7 +184,7 @@ def _check(document: logs.AppendRecords, *, segment_bytes: int) -> None:
         if len(numbers) != count:
             raise InputError(f"{name} has {len(numbers)} items for {count} records")
         if numbers and not 0 <= min(numbers) <= max(numbers) <= U64_MAX:
-            raise InputError(f"{name} contains a number that does not fit into 64 bits")
+            raise InputError(f"{name} has a number that does not fit into 64 bits")
 
 
 async def flush_log(service: Service, call: Call) -> None:

@@ -105,7 +105,7 @@ class MessageAppender:
 def _document(batch: Batch, partition: int, producer: Producer) -> wire.Produce:
     values = _column("payloads", batch.payloads)
     if batch.ack is not None and not isinstance(batch.ack, Ack):
-        raise InputError(f"ack must be a member of `Ack`, not {str(batch.ack)[:40]}")
+        raise InputError(f"ack {str(batch.ack)[:40]}: must be a member of `Ack`")
     stamps = batch.timestamps_ms
     return wire.Produce(
         values=values,
@@ -127,13 +127,11 @@ def milliseconds(timeout: float | None) -> int | None:
 
 def _column(what: str, values: Sequence[Buffer | None]) -> list[bytes | None]:
     if isinstance(values, bytes | bytearray | memoryview | str):
-        raise InputError(
-            f"{what} must be a sequence of values, not a single {type(values).__name__}"
-        )
+        raise InputError(f"{what}: must be a sequence, not a single {type(values).__name__}")
     try:
         return [None if value is None else as_bytes(value) for value in values]
     except (TypeError, BufferError):
-        raise InputError(f"{what}: each item must be bytes or None") from None
+        raise InputError(f"{what}: each must be bytes or None") from None
 
 
 def as_bytes(value: Buffer) -> bytes:
@@ -148,7 +146,7 @@ def _headers(headers: Sequence[Sequence[Header]]) -> list[list[Header]]:
         ]
     except (TypeError, ValueError, BufferError):
         raise InputError(
-            "headers: each header must be a pair of a name and a value (bytes or None)"
+            "headers: each must be a pair of a name and a value (bytes or None)"
         ) from None
 
 
@@ -162,7 +160,5 @@ def _wire_producer(producer: Producer) -> wire.WireProducer:
     try:
         producer_id, epoch, sequence = producer
     except (TypeError, ValueError):
-        raise InputError(
-            "producer must be a tuple of an id, an epoch and a sequence number"
-        ) from None
+        raise InputError("producer: must be an id, an epoch and a sequence") from None
     return wire.WireProducer(id=producer_id, epoch=epoch, sequence=sequence)
