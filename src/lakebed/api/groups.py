@@ -43,7 +43,7 @@ class GroupState(Struct, frozen=True):
 
 
 class Lag(Struct, frozen=True):
-    partitions: dict[int, int]  # messages that are not acknowledged, by partition
+    partitions: dict[int, int]  # messages that are not settled, by partition
 
 
 class LeaseRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""`lakebed simulate`: the whole store under one seed, with everything that can go wrong."""
+"""`lakebed simulate`: runs a whole store on a simulated machine with injected faults."""
 
 from __future__ import annotations
 
@@ -30,38 +30,44 @@ def simulate(
     context: typer.Context,
     seed: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="The first seed. The same seed gives the same run."),
+        typer.Option(metavar="N", min=0, help="The first seed. A seed determines the whole run."),
     ] = 1,
     steps: Annotated[
-        int, typer.Option(metavar="M", min=1, help="The number of steps of each run.")
+        int, typer.Option(metavar="M", min=1, help="The number of steps in each run.")
     ] = 1000,
     minutes: Annotated[
         float | None,
-        typer.Option(metavar="T", min=0.0, help="Run consecutive seeds for this many minutes."),
+        typer.Option(metavar="T", min=0.0, help="Run consecutive seeds for T minutes."),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Run this many consecutive seeds. Default: 1."),
+        typer.Option(metavar="N", min=1, help="Run N consecutive seeds. Default: 1."),
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Run the steps of a saved failure."),
+        typer.Option(
+            metavar="FILE", help="Run the steps of a failed run that was saved in this file."
+        ),
     ] = None,
     save: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for the steps of a failure.")
+        Path, typer.Option(metavar="DIR", help="Save the steps of a failing run in this folder.")
     ] = Path(),
     shrink: Annotated[
         bool,
-        typer.Option("--shrink/--no-shrink", metavar="", help="Reduce the steps of a failure."),
+        typer.Option(
+            "--shrink/--no-shrink",
+            metavar="",
+            help="Reduce the steps of a failing run, and save them.",
+        ),
     ] = True,
     trace: Annotated[
-        bool, typer.Option("--trace", metavar="", help="Print what happens, step by step.")
+        bool, typer.Option("--trace", metavar="", help="Print every step and its result.")
     ] = False,
 ) -> None:
-    """Run a store on a simulated machine that crashes, fills up and fails, and check every promise.
+    """Run a store on a simulated machine with injected faults, and check its guarantees.
 
-    The exit code is 1 if a promise was broken. Then the steps are reduced to the few that matter
-    and saved, and the last line is the command that repeats the run.
+    The exit code is 1 if a guarantee was violated. Then the steps of that run are reduced to the
+    few that matter and saved, and the last line printed is a command that repeats the run.
 
     \b
     Examples:
