@@ -151,7 +151,7 @@ def test_without_a_key_the_advice_is_how_to_set_one(
         monkeypatch.delenv(name, raising=False)
     line = bare(node.http_url, "topic", "list").error_line()
     assert line.startswith(
-        f"{node.http_url}: the request has no access key: send one with HTTP Basic; set LAKEBED_ACCESS_KEY"
+        f"{node.http_url}: the request has no access key; set LAKEBED_ACCESS_KEY"
     )
 
 
@@ -192,7 +192,7 @@ def test_a_certificate_is_trusted_by_its_authority_alone(tmp_path: Path, bare: R
         assert (done.exit_code, done.out) == (75, b"")
         line = done.error_line()
         assert "the server's certificate is not trusted" in line
-        assert line.endswith("give the certificates to trust with --ca-file")
+        assert line.endswith("name the certificates to trust with --ca-file")
         trusted = str(tmp_path / "cert.pem")
         assert bare(url, "--ca-file", trusted, "topic", "list").exit_code == 0
         assert bare(url, "topic", "list", "--ca-file", trusted).exit_code == 0
@@ -204,5 +204,5 @@ def test_a_certificate_is_trusted_by_its_authority_alone(tmp_path: Path, bare: R
 def test_a_folder_takes_no_certificates(tmp_path: Path, bare: Run) -> None:
     done = bare(str(tmp_path), "--ca-file", "cert.pem", "topic", "list")
     assert done.exit_code == 64
-    assert done.error_line().startswith("--ca-file is for https:// URLs, and ")
+    assert done.error_line().startswith("--ca-file can only be used with an https:// URL, and ")
     assert done.error_line().endswith(" is a folder")

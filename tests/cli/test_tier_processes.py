@@ -124,7 +124,7 @@ def test_a_log_lives_on_an_s3_endpoint(
     }
     unreached = lakebed("--root", "root", "aof", "cat", "orders", **away)
     assert unreached.error_line().endswith(
-        "; Tier 2 cannot be reached: check url and endpoint of [aof_tier2], and try again"
+        "; Tier 2 cannot be reached: check url and endpoint in section [aof_tier2], and try again"
     )
     assert unreached.exit_code == 75
     unknown = lakebed("--root", "root", "aof", "verify", "orders", "--tier2", **away)

@@ -178,9 +178,7 @@ def require_spark() -> None:
         import pyarrow as pa  # noqa: F401  (whether they are installed)
         import pyspark  # noqa: F401
     except ImportError as error:
-        raise SparkUnavailable(
-            f"{error.name} is not installed: run pip install 'lakebed[spark]'"
-        ) from error
+        raise SparkUnavailable(f"{error.name} is not installed: install lakebed[spark]") from error
 
 
 def backend_of_options(run: Invocation, options: SparkOptions) -> Backend:

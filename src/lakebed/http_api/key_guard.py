@@ -45,7 +45,7 @@ class KeyGuard:
     async def identify(self, request: Request) -> Identity:
         authorization = request.headers.get("authorization")
         if authorization is None:
-            raise Unauthenticated("the request has no access key: send one with HTTP Basic")
+            raise Unauthenticated("the request has no access key")
         try:
             access_key, secret = read_basic(authorization)
         except ValueError as error:
