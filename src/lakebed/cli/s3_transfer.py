@@ -173,9 +173,7 @@ def _check_source(path: str) -> None:
     if not os.path.exists(path):
         raise NotFound(f"{path}: no such file or folder")
     if not os.path.isfile(path):
-        raise InputError(
-            f"{path}: not a regular file; to store a pipe, use - and redirect it to standard input"
-        )
+        raise InputError(f"{path}: not a regular file; store a pipe from standard input, with -")
 
 
 @contextmanager
