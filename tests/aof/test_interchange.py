@@ -86,7 +86,7 @@ def test_logical_offsets_only_rise() -> None:
     encoder = new_encoder()
     encoder.records([InterchangeRecord(b"a", 64, 0)])
     for offset in (64, 0):
-        with pytest.raises(InputError, match="not greater than the one before"):
+        with pytest.raises(InputError, match="not greater than that of the record before"):
             encoder.records([InterchangeRecord(b"b", offset, 0)])
 
 

@@ -185,7 +185,7 @@ def test_sealing_an_empty_log_does_nothing_and_sealing_twice_seals_once() -> Non
 def test_a_second_writer_is_refused() -> None:
     world = World(11)
     manager, _ = open_log(world)
-    with pytest.raises(AlreadyExists, match="open already"):
+    with pytest.raises(AlreadyExists, match="already open"):
         manager.open("orders")
     with pytest.raises(Locked):
         AofManager("/store", disk=world.disk, runner=world.runner)
@@ -345,7 +345,7 @@ def test_a_file_too_short_to_be_a_segment_harms_nothing_but_itself() -> None:
     short = f"/store/aof/orders/segments/{1:020}_{192:020}_{7:020}.seg"
     world.disk.create(short, size=10).close()
     _, again = open_log(world)
-    assert "too few for a segment" in again.recovered.problems[0]
+    assert "too short for a segment" in again.recovered.problems[0]
     assert again.get(first).payload == b"whole"
     last = again.append_record(b"behind it")
     assert last.segment_index == 2

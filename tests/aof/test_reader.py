@@ -85,9 +85,9 @@ def test_what_is_not_durable_is_not_read(log: FakeLog, reader: LogReader) -> Non
     later = log.append(b"appended, not flushed")
     assert list(reader.read()) == records
     assert list(reader.read(None, later)) == records
-    with pytest.raises(NotFound, match="beyond the durable end"):
+    with pytest.raises(NotFound, match="durable records end at"):
         reader.get(later)
-    with pytest.raises(NotFound, match="beyond the durable end"):
+    with pytest.raises(NotFound, match="durable records end at"):
         reader.read(RecordId(later + record_bytes(21)))
     log.publish()
     assert reader.get(later).payload == b"appended, not flushed"
@@ -224,7 +224,7 @@ def test_a_segment_removed_under_a_read_is_not_found(log: FakeLog) -> None:
         (0, SEGMENT_BYTES - 96, "records end at"),
         (0, SEGMENT_BYTES - 8, "records end at"),
         (0, 0xFFFF_FFF8, "records end at"),
-        (2, 0xFFFF_FFF8, "beyond the durable end"),
+        (2, 0xFFFF_FFF8, "durable records end at"),
         (9, 64, "segment 9 does not exist"),
         (0xFFFF_FFFF, 64, "segment 4294967295 does not exist"),
     ],

@@ -348,7 +348,7 @@ def test_more_damage_than_is_listed_leaves_the_rest_unsearched() -> None:
     assert found.verdict is Verdict.CORRUPT
     assert len(found.damages) == DAMAGES_COUNT_MAX
     assert found.tail is not None
-    assert "not searched" in found.tail.problem
+    assert "not checked" in found.tail.problem
 
 
 def test_the_first_damage_is_what_an_error_names() -> None:

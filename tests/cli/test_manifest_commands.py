@@ -324,7 +324,7 @@ def test_a_stream_id_of_two_logs_is_refused(run: Run, root: Path) -> None:
     done = run("manifest", "verify", stream_of(root))
     assert done.exit_code == 64
     assert done.error_line().endswith(
-        "is the stream id of several logs: give one of the names copy, orders"
+        "is the stream id of several logs; use the name of one: copy, orders"
     )
 
 

@@ -149,7 +149,7 @@ def test_a_chunk_in_anothers_place_is_told(run: Run, root: Path) -> None:
     write_chunks(root, until=3)
     first, second, *_ = chunk_files(root)
     shutil.copyfile(first, second)
-    assert any("belongs to another chunk" in problem for problem in problems(run))
+    assert any("wrong version, length or chunk index" in problem for problem in problems(run))
 
 
 def test_a_chunk_that_was_never_sealed_with_others_behind_it_is_told(run: Run, root: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_damaged_snapshot_is_told_and_passed_over(run: Run, root: Path) -> Non
     (problem,) = verified(run)["problems"]
     assert (problem["path"], problem["verdict"]) == (str(path), "corrupt")
     (row,) = marked(run("manifest", "inspect", "orders"))
-    assert "the checksum is wrong" in row
+    assert "the snapshot's checksum is wrong" in row
     done = run("manifest", "state", "orders", as_json=True)
     assert done.exit_code == 65
     assert json.loads(done.out)["segments"] == expected
@@ -267,7 +267,7 @@ def test_a_snapshot_of_a_place_that_is_none_is_told(run: Run, root: Path, offset
     position = snapshot.position._replace(offset=snapshot.position.offset + offset)
     path.write_bytes(encode_snapshot(Snapshot(snapshot.snapshot_id, position, snapshot.index)))
     found = problems(run)
-    assert f"the snapshot is as of {position}, which no chunk has" in found
+    assert f"the snapshot is as of {position}, which is in no chunk" in found
     assert any("has position 0:392, but the snapshot is as of" in one for one in found)
 
 

@@ -70,7 +70,8 @@ def test_a_newer_log_json_is_refused(run: Run, root: Path) -> None:
     for command in COMMANDS:
         done = run("manifest", *command)
         assert (done.exit_code, done.out) == (65, b"")
-        assert "log.json: a newer version wrote this log, expected 1, found 2" in done.error_line()
+        assert "log.json: the log was written by a newer version of Lakebed" in done.error_line()
+        assert "expected 1, found 2" in done.error_line()
 
 
 def test_strange_files_are_noted_and_left_alone(run: Run, root: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_manifest_log_that_was_removed_is_told_with_what_is_to_come(run: Run, 
         (["history", "orders", "18446744073709551616"], "SEGMENT", 2),
         (
             ["history", "orders", "9"],
-            "orders: nothing is recorded about segment 9; there are records about 0 to 1",
+            "orders: nothing is recorded about segment 9; there are records about segments 0 to 1",
             66,
         ),
         (["state", "orders", "--as-of", "yesterday"], "not a time", 64),
@@ -175,7 +175,7 @@ def test_a_history_whose_start_is_gone_says_where_it_begins(run: Run, root: Path
         path.unlink()
     done = run("manifest", "state", "orders", "--as-of", "3:64")
     assert done.error_line() == (
-        "orders: there is no history: the first chunks are gone, and no snapshot is readable"
+        "orders: there is no history: the first chunks are missing, and no snapshot is readable"
     )
 
 

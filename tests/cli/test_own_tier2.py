@@ -93,7 +93,7 @@ def test_the_bucket_of_the_logs_is_not_changed_by_commands(run: Run, root: Path)
     ):
         done = run(*command)
         assert done.exit_code == 77, command
-        assert b"holds cold log segments of this store and is read-only" in done.err
+        assert b"is read-only: it holds cold log segments of this store" in done.err
     with open_store(root) as store:
         assert keys(store) == found
 

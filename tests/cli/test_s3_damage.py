@@ -93,7 +93,7 @@ def test_verify_tells_of_segments_and_manifest_files(run: Run, root: Path) -> No
         f"manifest file {manifest_file(root, version_id)} of photos/k\\n, "
         f"version {version_id}: the file is missing"
     )
-    assert note == f"note: {segment.parent / 'odd'}: not a segment"
+    assert note == f"note: {segment.parent / 'odd'}: unexpected file; not a segment"
     assert run("s3", "get", "photos/k\n").out == b"x"
 
 

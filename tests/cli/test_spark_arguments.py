@@ -85,15 +85,15 @@ MISTAKES = [
     (["replay", "a"], 2, "Missing argument 'TOPIC'"),
     (["replay", "a", "b", "--nope"], 2, "No such option: --nope"),
     (["replay", "nope", "b"], 66, "there is no topic nope; existing topics: orders"),
-    (["replay", "orders", "nope"], 66, "no topic nope, and creating it was not requested"),
+    (["replay", "orders", "nope"], 66, "no topic nope, and the job was not asked to create it"),
     (
         ["replay", "orders", "orders", "--partition", "7"],
         66,
-        "partition 7 does not exist (it has 1)",
+        "partition 7 does not exist (number of partitions: 1)",
     ),
     (["replay", "orders", "orders", "--from-offset", "x"], 64, "write it as OFFSET"),
     (["replay", "orders", "orders", "--from-time", "noon"], 64, "'noon' is not a time"),
-    (["replay", "orders", "orders", "--partitions", "2"], 64, "for a topic that is created"),
+    (["replay", "orders", "orders", "--partitions", "2"], 64, "if the topic is to be created"),
     (
         ["replay", "orders", "orders", "--conf", "x=y"],
         64,

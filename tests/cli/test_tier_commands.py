@@ -86,7 +86,7 @@ def test_a_tier_2_that_cannot_be_used_is_one_line(run: Run, root: Path) -> None:
         assert url in done.error_line()
     done = run("aof", "migrate-tier2", "orders", root / "tier2")
     assert (done.exit_code, done.out) == (64, b"")
-    assert "another name of the place where the objects are" in done.error_line()
+    assert "another name of the store that already has" in done.error_line()
     done = run("aof", "migrate-tier2", "nope", root.parent / "elsewhere")
     assert (done.exit_code, done.out) == (66, b"")
     assert run("aof", "cat", "orders").out == LINES

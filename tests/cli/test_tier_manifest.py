@@ -110,7 +110,7 @@ def test_uploaded_chunks_are_looked_at_too(run: Run, root: Path) -> None:
     lost, other = problems(run)
     assert lost == f"{first}: corrupt: chunk 0 is marked as uploaded, but Tier 2 does not have it"
     assert other.startswith(
-        f"{second}: corrupt: the object is of another chunk than 1: expected checksum "
+        f"{second}: corrupt: the object does not hold chunk 1: expected checksum "
     )
 
 

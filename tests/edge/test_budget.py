@@ -72,7 +72,7 @@ async def settle() -> None:
 def test_so_many_requests_are_let_in_and_each_makes_room_again() -> None:
     budget = budget_of(requests_max=2)
     first, _ = admitted(budget, EXEMPT), admitted(budget, ONE)
-    with pytest.raises(Busy, match="requests are running"):
+    with pytest.raises(Busy, match="is running 2 requests, its maximum"):
         budget.try_admit(EXEMPT)
     first.release()
     first.release()  # which changes nothing

@@ -46,7 +46,7 @@ def test_keys_are_not_for_roots(tmp_path: Path) -> None:
 def test_a_lock_without_a_socket_is_told(tmp_path: Path) -> None:
     with (
         AofManager(tmp_path),
-        pytest.raises(Locked, match="serves no socket"),
+        pytest.raises(Locked, match="does not serve the store's socket"),
     ):
         connect(tmp_path, retry_s=0.05)
 
@@ -89,7 +89,9 @@ def test_what_stays_locked_is_told_at_the_deadline() -> None:
     def open_here() -> str:
         raise Locked("data/lakebed.lock: locked by process 7")
 
-    with pytest.raises(Locked, match="locked by process 7; that process serves no socket"):
+    with pytest.raises(
+        Locked, match="locked by process 7; that process does not serve the store's socket"
+    ):
         first_of(lambda: None, open_here, runner=runner, random=Random(1), wait_s=10)
     assert 9 <= sum(runner.slept_s) <= 10
 

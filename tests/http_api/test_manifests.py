@@ -157,7 +157,7 @@ def test_a_path_that_is_none_is_refused(live_api: LiveApi, log: Aof, part: str) 
     ("name", "problem"),
     [
         ("missing", "there is no log missing"),
-        ("0123456789abcdef", "there is no log and no stream 0123456789abcdef"),
+        ("0123456789abcdef", "no log has the name or the stream id 0123456789abcdef"),
     ],
 )
 def test_a_log_that_is_not_there_has_no_manifest_log(

@@ -15,6 +15,7 @@ from lakebed.base.simulation.disk import SimulatedDisk
 from lakebed.keratin.compaction import Survivors
 from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.compression import Compression
+from lakebed.keratin.headers import HEADERS_COUNT_MAX
 from lakebed.keratin.log_bytes import open_log
 from lakebed.keratin.message import Message
 from lakebed.keratin.partition_verification import verify_partition
@@ -190,6 +191,24 @@ def test_a_segment_that_would_grow_stays_and_so_do_the_tombstones_behind_it(
     before = partition.kept()
     assert run_pass(partition, now_ms=NEVER_MS, tombstone_ms=0) == []
     assert read(partition) == before
+
+
+def test_a_message_with_more_headers_than_may_be_appended_here_is_compacted(
+    partition: FakePartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that a client encoded may have such a message."""
+    monkeypatch.setattr("lakebed.keratin.decoded_batch.HEADERS_COUNT_MAX", 0xFFFF)
+    many = [("h", b"") for _ in range(HEADERS_COUNT_MAX + 1)]
+    partition.append_batch([b"a", b"old" * 100_000], keys=[b"a", b"b"], headers=[many, []])
+    partition.roll()
+    partition.append(b"new", key=b"b")
+    partition.roll()
+    partition.publish()
+    assert run_pass(partition)
+    assert [(one.key, one.value, len(one.headers)) for one in read(partition)] == [
+        (b"a", b"a", len(many)),
+        (b"b", b"new", 0),
+    ]
 
 
 @pytest.mark.parametrize("keys_max", [1, 3, 7, 19, 20, 1000])

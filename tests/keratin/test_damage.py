@@ -269,7 +269,7 @@ def test_a_batch_that_belongs_elsewhere_is_damage(partition: FakePartition) -> N
     partition.append_raw(batch, flags=int(RecordFlags.BATCH), count=2)
     partition.publish()
     with (
-        pytest.raises(Corrupt, match="does not match its record"),
+        pytest.raises(Corrupt, match="differs from the offset of its record"),
         PartitionReader(partition) as reader,
     ):
         list(reader.read())

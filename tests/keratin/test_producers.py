@@ -75,7 +75,10 @@ def test_a_gap_is_refused() -> None:
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
     runs = joined(run(0, 10, 100, epoch=3))
-    with pytest.raises(ProducerFenced, match="epoch 2 has ended, epoch 3 writes now"):
+    with pytest.raises(
+        ProducerFenced,
+        match="epoch 2 has ended: a producer with the same id has taken over with epoch 3",
+    ):
         judge(runs, sent(10, epoch=2), 1)
     assert judge(runs, sent(0, epoch=4), 1) == NEW
     with pytest.raises(OutOfOrderSequence):

@@ -84,7 +84,7 @@ def test_keys_and_values_can_be_had_without_a_copy() -> None:
 def test_a_batch_cut_anywhere_is_torn(compression: Compression) -> None:
     batch = mixed(compression)
     for size in range(len(batch)):
-        with pytest.raises(Torn, match="cut short|truncated"):
+        with pytest.raises(Torn, match=r"cut short|truncated"):
             check(batch[:size])
 
 
@@ -165,7 +165,7 @@ def test_an_unknown_compression_is_refused_by_name(code: int) -> None:
     ],
 )
 def test_counts_that_disagree_are_corrupt(fields: dict[str, Any]) -> None:
-    with pytest.raises(Corrupt, match="counts of a record batch disagree"):
+    with pytest.raises(Corrupt, match="message count of a record batch does not match its offsets"):
         check(changed(mixed(), **fields))
 
 
@@ -179,7 +179,7 @@ def test_a_count_without_room_is_found_without_opening_the_records() -> None:
 def test_a_batch_that_compaction_thinned_out_is_read_if_asked_for() -> None:
     section = record(offset_delta=1, value=b"a") + record(offset_delta=4, value=b"b")
     batch = changed(mixed(), section, message_count=2, last_offset_delta=9)
-    with pytest.raises(Corrupt, match="disagree"):
+    with pytest.raises(Corrupt, match="does not match its offsets"):
         check(batch)
     messages = list(decode(batch, has_gaps=True))
     assert [message.offset for message in messages] == [FIRST_OFFSET + 1, FIRST_OFFSET + 4]
@@ -187,7 +187,7 @@ def test_a_batch_that_compaction_thinned_out_is_read_if_asked_for() -> None:
     assert list(decode(empty, has_gaps=True)) == []
     for count, last_delta in ((3, 1), (2, -1), (0, -1), (-1, 3)):
         wrong = changed(batch, message_count=count, last_offset_delta=last_delta)
-        with pytest.raises(Corrupt, match="disagree"):
+        with pytest.raises(Corrupt, match="does not match its offsets"):
             check(wrong, has_gaps=True)
 
 
@@ -195,7 +195,7 @@ def test_a_batch_that_compaction_thinned_out_is_read_if_asked_for() -> None:
 def test_an_empty_batch_of_any_compression_is_read_if_asked_for(compression: Compression) -> None:
     section = compress(b"", compression)
     batch = changed(mixed(), section, message_count=0, attributes=int(compression))
-    with pytest.raises(Corrupt, match="disagree"):
+    with pytest.raises(Corrupt, match="does not match its offsets"):
         decode(batch)
     assert len(decode(batch, has_gaps=True)) == 0
 
@@ -206,9 +206,9 @@ def test_an_empty_batch_of_any_compression_is_read_if_asked_for(compression: Com
         (record() + record(), "offsets in a batch do not rise"),
         (record() + record(offset_delta=2), "offsets in a batch do not rise"),
         (record() + record(offset_delta=1) + b"\0", "bytes after the last record"),
-        (record(value=b"v") + record(offset_delta=1)[:-1], "end too early"),
+        (record(value=b"v") + record(offset_delta=1)[:-1], "the records of a batch are cut short"),
         (record() + record(offset_delta=1, value_length=3), "a length in a batch is wrong"),
-        (record() + b"\xff" * 9, "a number in a batch is too long"),
+        (record() + b"\xff" * 9, "a variable-length number in a batch is too long"),
         (record() + record(offset_delta=1, timestamp_delta=(1 << 63) - 1), "out of range"),
     ],
 )

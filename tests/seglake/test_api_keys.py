@@ -158,7 +158,7 @@ def test_the_file_of_another_root_is_named_and_left_alone(tmp_path: Path) -> Non
     (tmp_path / "one" / "secret.key").write_bytes(other)
     with (
         open_lake(tmp_path / "one") as lake,
-        pytest.raises(SecretKeyMismatch, match="belongs to this root"),
+        pytest.raises(SecretKeyMismatch, match="key file of this root"),
     ):
         lake.keys.open(secrets[0].info.access_key)
     assert (tmp_path / "one" / "secret.key").read_bytes() == other

@@ -87,7 +87,7 @@ def test_no_cut_through_a_record_is_handed_out(world: World) -> None:
     for size in range(chunk.offset - 36, chunk.offset + chunk.length):
         put_file(world.disk, chunk.segment_id, data[:size])
         reader = open_reader(world)
-        with pytest.raises(Damaged, match="ends before the chunk does"):
+        with pytest.raises(Damaged, match="ends before the end of the chunk"):
             reader.read(chunk)
         reader.read(before)
 

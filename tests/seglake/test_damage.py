@@ -258,7 +258,7 @@ def test_a_missing_segment_is_told_and_comes_back_with_its_file(machine: Machine
     assert [(found, damage.why) for found, damage in lake.damage] == [
         (segment_id, "the file is missing")
     ]
-    with pytest.raises(Damaged, match="the segment is missing"):
+    with pytest.raises(Damaged, match="the segment file is missing"):
         get(machine, "small")
     assert states(machine)["small"] is State.DAMAGED
     lake.objects.put(VERSIONED, "new", SMALL)
@@ -281,7 +281,7 @@ def test_a_segment_that_was_cut_is_told_and_serves_what_is_left(machine: Machine
         file.sync()
     lake = machine.open()
     assert [found for found, _ in lake.damage] == [chunk.segment_id]
-    with pytest.raises(Damaged, match="ends before the chunk does"):
+    with pytest.raises(Damaged, match="ends before the end of the chunk"):
         get(machine, "small")
     assert get(machine, "other") == OTHER
     assert states(machine)["small"] is State.DAMAGED

@@ -148,7 +148,7 @@ def test_a_damaged_end_or_header_of_a_segment_is_told(root: Path, offset: int) -
 def test_a_segment_of_another_sealing_is_told(root: Path) -> None:
     change_rows(root, "UPDATE segments SET footer_checksum = ?", bytes(32))
     [problem] = check(root).problems
-    assert "not the one recorded in the metadata" in problem.why
+    assert "differs from the one recorded in the metadata" in problem.why
 
 
 def test_a_segment_that_is_cut_or_missing_is_told_with_all_it_held(root: Path) -> None:
@@ -221,8 +221,11 @@ def test_a_damaged_manifest_in_the_metadata_is_told(root: Path) -> None:
     [
         ("UPDATE versions SET size = 7 WHERE key = CAST('small' AS BLOB)", "metadata differ"),
         ("UPDATE versions SET etag = 'x' WHERE key = CAST('a/big' AS BLOB)", "metadata differ"),
-        ("DELETE FROM objects_current WHERE size = 10", "is not recorded as the current"),
-        ("UPDATE objects_current SET etag = 'x' WHERE size = 10", "is not recorded as the current"),
+        ("DELETE FROM objects_current WHERE size = 10", "not recorded as the current version"),
+        (
+            "UPDATE objects_current SET etag = 'x' WHERE size = 10",
+            "not recorded as the current version",
+        ),
         ("UPDATE manifests SET data = NULL WHERE id = 1", "no manifest"),
     ],
 )

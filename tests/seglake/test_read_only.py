@@ -152,7 +152,10 @@ def test_what_only_a_writer_can_settle_is_left_to_it(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "meta.db")], check=False)
     before = files_of(tmp_path)
     assert "meta.db-journal" in before
-    with reading(tmp_path) as lake, pytest.raises(DiskError, match="opened for writing first"):
+    with (
+        reading(tmp_path) as lake,
+        pytest.raises(DiskError, match="the store must be opened for writing"),
+    ):
         lake.buckets.list()
     assert files_of(tmp_path) == before
 

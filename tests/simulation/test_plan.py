@@ -31,5 +31,5 @@ def test_a_longer_plan_begins_as_a_shorter_one() -> None:
     "text", ["", "{}", '{"format": "lakebed simulation", "version": 99}', "[]"]
 )
 def test_what_is_no_plan_is_refused_by_name(text: str) -> None:
-    with pytest.raises(InputError, match=r"plan\.json: not a list of simulated steps"):
+    with pytest.raises(InputError, match=r"plan\.json: not a simulation plan"):
         Plan.decode(text, path="plan.json")

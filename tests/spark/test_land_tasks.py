@@ -243,7 +243,7 @@ def test_what_a_killed_task_staged_is_vacuumed_and_only_that(lake: Lake) -> None
     assert a_week_later(lake, landing).vacuum(retention_h=WEEK_H) == 1
     assert lake.keys("_land/tables/staged/staged") == []
     assert values(lake.parquet_rows("staged"), "a") == [(1,)]
-    with pytest.raises(InputError, match="only Delta"):
+    with pytest.raises(InputError, match="only a Delta table"):
         target.optimize()
 
 
@@ -278,7 +278,7 @@ def test_a_table_that_is_partitioned_otherwise_is_refused(lake: Lake, table_form
     landing = landing_of(lake, topic, table_format=table_format, time_partition="day")
     commit(lake, landing, written(landing, lake, messages({"a": 1})))
     other = msgspec.structs.replace(landing, time_partition="hour")
-    with pytest.raises(InputError, match="partitioned"):
+    with pytest.raises(InputError, match=r"partitioned|partitioning"):
         commit(lake, other, written(other, lake, messages({"a": 1, "b": 1})), batch=1)
 
 

@@ -139,7 +139,7 @@ def test_records_go_up_to_the_moment_that_is_asked_for(root: Path) -> None:
 def test_moments_that_are_not_there_are_told(root: Path) -> None:
     count = len(records_of(root))
     for as_of, told in [
-        (count, f"record {count} does not exist; the last one is {count - 1}"),
+        (count, f"record {count} does not exist; the last record is {count - 1}"),
         ("0:65", "no record begins at 0:65"),
         ("900:64", "is after the end"),
         ("1980-01-01", "is before the history"),

@@ -117,7 +117,7 @@ def test_options_that_do_not_go_together_are_refused(
         ({"s3Endpoint": "127.0.0.1:9000"}, "a URL"),
         ({"s3Endpoint": f"{url}/x"}, "a URL"),
         ({"s3Endpoint": url, "accessKey": "a"}, "set both options accessKey and secretKey"),
-        ({"s3Endpoint": url}, "needs the options accessKey and secretKey"),
+        ({"s3Endpoint": url}, "needs credentials: set the options accessKey and secretKey"),
     ):
         with pytest.raises(BadConfig, match=problem):
             place_of(table="lake/t", **options)

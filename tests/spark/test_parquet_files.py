@@ -86,7 +86,9 @@ def test_a_place_with_something_in_it_is_left_alone(place: FilesLocation) -> Non
         place.prepare(overwrite=False)
     theirs = Path(place.folder) / "important.parquet"
     theirs.write_bytes(b"")
-    with pytest.raises(AlreadyExists, match=r"important.parquet is not a file of an export"):
+    with pytest.raises(
+        AlreadyExists, match=r"important.parquet is not a file of an earlier export"
+    ):
         place.prepare(overwrite=True)
     assert len(place.list_files()) == 2
     theirs.unlink()
@@ -148,10 +150,10 @@ def test_rows_that_do_not_fit_are_told_with_file_and_column() -> None:
     rows = pa.RecordBatch.from_pydict({"value": ["a"], "partition": [1]})
     assert conformed(rows, schema, "p").schema == schema
     wrong = pa.RecordBatch.from_pydict({"value": [[1]], "partition": [1]})
-    with pytest.raises(InputError, match="p: the column value: "):
+    with pytest.raises(InputError, match="p: the column value cannot be imported: "):
         conformed(wrong, schema, "p")
     far = pa.RecordBatch.from_pydict({"value": ["a"], "partition": [1 << 40]})
-    with pytest.raises(InputError, match="p: the column partition: "):
+    with pytest.raises(InputError, match="p: the column partition cannot be imported: "):
         conformed(far, schema, "p")
 
 
@@ -161,7 +163,7 @@ def test_a_time_is_one_and_within_what_spark_has() -> None:
     assert conformed(fine, schema, "p").column(0).cast(pa.int64()).to_pylist() == [1999]
     number = pa.array([1_700_000_000_000], pa.int64())  # milliseconds, or what?
     for column in (number, pa.array([1 << 60], pa.timestamp("ms", tz="UTC"))):
-        with pytest.raises(InputError, match="p: the column timestamp: "):
+        with pytest.raises(InputError, match="p: the column timestamp cannot be imported: "):
             conformed(pa.RecordBatch.from_pydict({"timestamp": column}), schema, "p")
 
 

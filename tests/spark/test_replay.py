@@ -124,9 +124,9 @@ def test_what_cannot_be_done_is_told_before_spark_is_asked(backend: Backend) -> 
     nobody: SparkSession = None  # type: ignore[assignment]
     with pytest.raises(NotFound, match="there is no topic nope"):
         replay(nobody, backend, Origin("nope"), Publication(backend=backend, topic="orders"))
-    with pytest.raises(NotFound, match="no topic nope, and creating it was not requested"):
+    with pytest.raises(NotFound, match="no topic nope, and the job was not asked to create it"):
         Publication(backend=backend, topic="nope").check()
-    with pytest.raises(InputError, match="for a topic that is created"):
+    with pytest.raises(InputError, match="if the topic is to be created"):
         Publication(backend=backend, topic="orders", partitions=3)
     with pytest.raises(InputError, match="staging bucket"):
         Publication(backend=backend, topic="orders", staging_bucket="b")

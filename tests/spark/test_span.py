@@ -79,7 +79,7 @@ def test_a_log_has_record_ids(backend: Backend) -> None:
 
 @pytest.mark.parametrize("given", [{"partitions": (2,)}, {"start": {2: 1}}, {"end": {9: 1}}])
 def test_a_partition_that_there_is_not_is_told(backend: Backend, given: dict[str, object]) -> None:
-    with pytest.raises(NotFound, match=r"partition \d does not exist \(it has 2\)"):
+    with pytest.raises(NotFound, match=r"partition \d does not exist \(number of partitions: 2\)"):
         ranges(backend, **given)
 
 

@@ -157,8 +157,8 @@ def test_a_read_begins_and_ends_where_it_is_told(
     ("options", "said"),
     [
         ({"startingOffsets": "soon"}, "startingOffsets"),
-        ({"startingOffsets": '{"other": {"0": 1}}'}, "is not a position|is not a partition number"),
-        ({"startingOffsets": '{"0": 1.5}'}, "is not a position"),
+        ({"startingOffsets": '{"other": {"0": 1}}'}, "is not an offset|is not a partition number"),
+        ({"startingOffsets": '{"0": 1.5}'}, "is not an offset or record id"),
         ({"startingOffsets": "[]"}, "not a JSON object"),
         ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "only one of"),
         ({"columns": "offset,colour"}, "column 'colour' does not exist"),
@@ -276,7 +276,9 @@ def test_where_a_topic_begins_is_not_missed_if_it_goes(
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
 def test_an_offset_of_a_partition_that_there_is_not_is_told(root: Path, option: str) -> None:
-    with pytest.raises(NotFound, match="events: there is no partition 7: it has 2"):
+    with pytest.raises(
+        NotFound, match=r"events: there is no partition 7 \(the topic or log has 2\)"
+    ):
         topic_reader(root, **{option: '{"7": 40}'}).partitions()
 
 

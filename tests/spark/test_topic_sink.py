@@ -295,7 +295,7 @@ def test_a_decision_that_the_store_refuses_does_not_block_those_who_repeat_it(
     for batches in refused.batches.values():
         Path(batches[0].path).write_bytes(b"no batch")  # type: ignore[union-attr]
     if is_own:
-        with pytest.raises(InputError, match="not a record batch"):
+        with pytest.raises(InputError, match="not a valid record batch"):
             staged_commit.commit(settings, [refused])
     else:
         with settings.staging() as staging:

@@ -105,7 +105,9 @@ def test_every_query_of_a_frame_has_all_its_rows(spark: SparkSession, root: Path
 
 
 def test_filters_of_queries_are_not_pushed(spark: SparkSession, root: Path) -> None:
-    with pytest.raises(PySparkException, match="pushFilters is 'true': it must be removed"):
+    with pytest.raises(
+        PySparkException, match="pushFilters is 'true': it must be omitted: it was removed"
+    ):
         load(spark, root, topic="events", pushFilters="true").count()
 
 

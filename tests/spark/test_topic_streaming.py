@@ -85,7 +85,9 @@ def test_what_a_stream_begins_with_can_be_told(root: Path) -> None:
         reader = topic_stream(root, **options)
         assert positions(reader.initialOffset()) == expected
         reader.stop()
-    with pytest.raises(NotFound, match=r"events: partition 3 does not exist \(it has 3\)"):
+    with pytest.raises(
+        NotFound, match=r"events: partition 3 does not exist \(number of partitions: 3\)"
+    ):
         topic_stream(root, startingOffsets='{"3": 1}').initialOffset()
     with pytest.raises(BadConfig, match="endingOffsets is only for a batch read"):
         topic_stream(root, endingOffsets="latest")

@@ -136,7 +136,7 @@ def test_partitions_can_be_kept_only_if_they_are_there(backend: Backend, tmp_pat
     with pytest.raises(InputError, match="no column partition"):
         import_topic(nobody, FilesLocation(folder=str(tmp_path / "one.parquet")), to)
     fill_special(tmp_path / "root", "orders", partitions=1, count=1)
-    with pytest.raises(InputError, match="compression must be one of"):
+    with pytest.raises(InputError, match="compression of an export must be one of"):
         export_topic(
             nobody, backend, "orders", FilesLocation(folder=str(tmp_path / "x")), compression="rar"
         )

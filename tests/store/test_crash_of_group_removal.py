@@ -113,7 +113,7 @@ def test_a_removal_that_cannot_be_read_stops_nothing(caplog: pytest.LogCaptureFi
     replace_atomically(world.disk, path, b"{")
     store = opened(world)
     assert store.topics.group_names("orders") == ["billing"]
-    assert "orders-0_billing.removal: damaged" in caplog.text
+    assert "orders-0_billing.removal: the removal file is damaged" in caplog.text
     assert store.topic("orders").group("billing").lag() == {0: 1}
     store.topics.delete_group("orders", "billing")
     assert not world.disk.exists(path)

@@ -132,7 +132,7 @@ def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
         flip(snapshot, offset)
     snapshot.unlink()
     [problem] = problems(root)
-    assert "the snapshot of the delta log's generation is missing" in problem
+    assert "the delta log continues a newer snapshot, which is missing" in problem
 
 
 def make_snapshot(root: Path, paths: GroupPaths) -> None:
@@ -195,12 +195,12 @@ def test_a_damaged_missing_or_foreign_key_of_secrets_is_found(root: Path, tmp_pa
     assert "is truncated" in problem
     path.unlink()
     [problem] = of_secrets(verify_store(root))
-    assert "the file is missing, and access keys need it" in problem
+    assert "the secret key file is missing" in problem
     with Store.open(tmp_path / "other") as other:
         other.keys.create()
     shutil.copy(tmp_path / "other" / "secret.key", path)
     [problem] = of_secrets(verify_store(root))
-    assert "not the key that encrypted" in problem
+    assert "was encrypted with another key" in problem
     path.write_bytes(whole)
     assert verify_store(root).is_good
 

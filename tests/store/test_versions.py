@@ -14,6 +14,8 @@ import pytest
 from lakebed.aof import format as aof
 from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.aof.manifest import format as manifest
+from lakebed.base import damage_ledger
+from lakebed.base.damage_ledger import Ledger, encode_ledger
 from lakebed.base.errors import UnknownVersion
 from lakebed.base.layout import Layout
 from lakebed.keratin import format as keratin
@@ -49,6 +51,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.topic("events").commit_batches("query", 1, {0: [batch(b"one")]})
     # Kinds that are there only while something is under way.
     shutil.copy(GOLDEN / "keratin/v1/commit.bin", root / "topics/events/1/commit.bin")
+    (root / damage_ledger.FILE_NAME).write_bytes(encode_ledger(Ledger()))
     return root
 
 
@@ -104,6 +107,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "groups/*.delta": bump(stroma.DELTA_HEADER),
     "objects/segments/*.seg": bump(seglake.SEGMENT_HEADER),
     "secret.key": bump(seglake.SECRET_KEY_FILE),
+    "damage.json": bump_document,
     "meta.db": bump_metadata,
 }
 

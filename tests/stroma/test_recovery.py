@@ -142,7 +142,7 @@ def test_marks_of_folds_that_were_never_finished_change_nothing(world: World) ->
 
 def test_a_delta_whose_snapshot_is_missing_is_refused(world: World) -> None:
     write(world, delta=delta_bytes(ACKS, generation=2))
-    with pytest.raises(Corrupt, match="snapshot of the delta log's generation is missing"):
+    with pytest.raises(Corrupt, match="delta log continues a newer snapshot, which is missing"):
         Opened(world)
     write(world, snapshot=encode_snapshot(Snapshot(generation=1), NAME))
     with pytest.raises(Corrupt, match="expected 1, found 2"):
@@ -371,5 +371,5 @@ def test_a_delta_of_another_incarnation_is_refused(world: World) -> None:
     snapshot = encode_snapshot(Snapshot(generation=3, incarnation=7, acked_until=2), NAME)
     delta = encode_header(generation=3, created_ts_ms=T, incarnation=8)
     write(world, snapshot=snapshot, delta=delta)
-    with pytest.raises(Corrupt, match="another group of this name"):
+    with pytest.raises(Corrupt, match="a different group with the same name"):
         Opened(world, FakeSource(20), CONFIG)

@@ -85,7 +85,7 @@ def test_messages_out_of_order_are_corrupt(snapshot: Snapshot) -> None:
 
 
 def test_an_offset_that_cannot_be_is_corrupt() -> None:
-    with pytest.raises(Corrupt, match="an offset is out of range"):
+    with pytest.raises(Corrupt, match="an offset in the snapshot is out of range"):
         state_of(replace(SNAPSHOT, known_offsets=words(105, U64_MAX)), CONFIG, now_ms=T)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from lakebed.stroma import epochs, lease_transitions, settlement_transitions
 from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.events import Event
 from lakebed.stroma.format import U32_MAX
 from lakebed.stroma.key_order import KeyOrder
@@ -48,6 +49,23 @@ def test_a_million_messages_are_a_few_runs() -> None:
     assert len(list(state.runs)) <= 2
     applied(state, settlement_transitions.ack(state, [(0, MANY)], epoch=epoch))
     assert state.base == MANY
+
+
+def test_a_stale_lease_names_every_range_that_the_caller_does_not_hold() -> None:
+    state = GroupState(CONFIG)
+    epoch = leased(state, 20)
+    applied(state, settlement_transitions.ack(state, [(0, 10)], epoch=epoch))
+    ranges = [
+        (0, 1),
+        (3, 4),
+        (9, 12),
+        (state.end - 1, state.end + 2),
+        (state.end + 5, state.end + 9),
+    ]
+    with pytest.raises(StaleLease) as refused:
+        settlement_transitions.nack(state, ranges, epoch=epoch, delay_ms=0, now_ms=NOW_MS)
+    outside = [(0, 1), (3, 4), (9, 10), (state.end, state.end + 2), (state.end + 5, state.end + 9)]
+    assert list(refused.value.ranges) == outside
 
 
 def test_acks_with_a_gap_at_every_second_message_are_kept_in_small_buckets() -> None:

@@ -111,7 +111,8 @@ class ReadableGroup(Protocol):
     def name(self) -> str: ...
 
     async def lag(self) -> dict[int, int]:
-        """Returns the number of messages that are not acknowledged yet, by partition."""
+        """Returns the number of messages that are not settled (acknowledged or dead-lettered), by
+        partition."""
 
     async def describe(self) -> dict[int, GroupPartition]:
         """Returns the state of the group in each partition."""

@@ -1,14 +1,16 @@
 """Appends records: encodes them, assigns their ids and queues them for the next flush.
 
-An append without a timeout never waits and does no I/O: it raises `WouldBlock`, which names what
-the caller would have to wait for. Records that do not fit in the active segment go to the next
-segment, once the segment before the active one is sealed.
+An append without a timeout never waits and does no I/O: if it would have to wait, it raises
+`WouldBlock`, which names the reason. Records that do not fit in the active segment go to the next
+one, which can be started only after the segment before the active one is sealed.
 
 Invariants:
 
-- ids are assigned in queue order, both under the log's mutex, and no id is assigned twice;
-- every queued record is counted: everything that bad arguments could make fail happens before the
-  record is queued, and an append that is interrupted between the two steps poisons the log;
+- records are queued and get their ids in the same order, in one critical section of the log's
+  mutex, and no id is assigned twice;
+- every queued record is counted in its segment: arguments are checked before the record is queued,
+  and if an append is interrupted after queueing and before counting, the log accepts no more
+  writes;
 - a batch may be split over several segments and flushes, but its records stay in order.
 """
 
@@ -62,7 +64,7 @@ class Appender:
     def append(
         self, payloads: Sequence[Buffer], *, ext_ids: Numbers, timestamps: Numbers | None
     ) -> Sequence[RecordId]:
-        """See `Aof.append_records`."""
+        """Appends records without waiting, and returns their ids; see `Aof.append_records`."""
         if not payloads:
             return ()
         started_ns = self._clock.monotonic_ns()
@@ -90,7 +92,7 @@ class Appender:
     def append_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int, timestamp: int | None
     ) -> RecordId:
-        """See `Aof.append_record_with_timeout`."""
+        """Appends one record, waiting if necessary; see `Aof.append_record_with_timeout`."""
         started_ns = self._clock.monotonic_ns()
         deadline_ns = self._waiter.deadline_ns(timeout)
         while True:
@@ -106,7 +108,7 @@ class Appender:
                 return record_id
 
     def wait_for_segment(self, timeout: float | None) -> None:
-        """See `Aof.wait_for_writable_segment`."""
+        """Waits until a record can be appended; see `Aof.wait_for_writable_segment`."""
         state = self._state
         deadline_ns = self._waiter.deadline_ns(timeout)
         while True:
@@ -117,14 +119,16 @@ class Appender:
                 if state.error is None and (has_room or self._transitions.is_asking_useful):
                     return
             if not self._waiter.wait(BackpressureKind.ROLLOVER, next_change, deadline_ns):
-                raise WouldBlock(BackpressureKind.ADMISSION, f"{state.name}: no writable segment")
+                raise WouldBlock(
+                    BackpressureKind.ADMISSION, f"{state.name}: the log has no writable segment"
+                )
 
     def _append_some(
         self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
     ) -> RecordIds:
-        """Appends as many records as fit in the active segment, rolling to the next one if none do.
+        """Appends as many records as fit in the active segment, and returns their ids.
 
-        Called with the mutex held.
+        If none fit, first rolls over to the next segment. The caller must hold the log's mutex.
         """
         state = self._state
         state.check_writable()
@@ -138,7 +142,7 @@ class Appender:
             self._transitions.roll()
             batch = self._encode(payloads, timestamps, ext_ids)
         segment = state.chain.active
-        # Everything that bad arguments could make fail happens before the chunk is queued.
+        # These steps fail if the arguments are bad, so they come before the chunk is queued.
         first = FirstRecord(timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
         max_timestamp = largest(timestamps, len(batch.offsets))
         chunk = segment.chunk(batch, first)
@@ -163,7 +167,10 @@ class Appender:
     def _encode(
         self, payloads: Sequence[Buffer], timestamps: Numbers, ext_ids: Numbers
     ) -> AofBatch:
-        """Encodes at most what one flush takes, so that no batch is too large for the queue."""
+        """Encodes the leading payloads that fit in the active segment, up to `flush_bytes` bytes.
+
+        A first payload larger than `flush_bytes` is encoded alone.
+        """
         segment, limit = self._state.chain.active, self._flush_bytes
         batch = segment.encode(payloads, timestamps=timestamps, ext_ids=ext_ids, limit=limit)
         if len(batch.offsets) or segment.room <= limit:
@@ -172,9 +179,10 @@ class Appender:
         return segment.encode(first, timestamps=_at(timestamps, 0), ext_ids=_at(ext_ids, 0))
 
     def _stamp(self) -> int:
-        """Returns the current time, or the last timestamp if the clock was set back slightly since.
+        """Returns the current time as the timestamp of the next records.
 
-        Called with the mutex held.
+        If the clock was set back slightly since the last append, returns the last timestamp
+        instead. The caller must hold the log's mutex.
         """
         state, now_ns = self._state, self._clock.wall_ns()
         if not now_ns < state.last_timestamp <= now_ns + SET_BACK_NS_MAX:
@@ -185,7 +193,7 @@ class Appender:
         size = memoryview(payload).nbytes
         if not fits_empty_segment(size, self._segment_bytes):
             limit = payload_bytes_max(self._segment_bytes)
-            raise TooLarge(f"{self._state.name}: the payload", size=size, limit=limit)
+            raise TooLarge(f"{self._state.name}: the payload size in bytes", size=size, limit=limit)
 
 
 def _from_index(numbers: Numbers, start: int) -> Numbers:

@@ -1,8 +1,8 @@
 """A read-only log view of the segments that retention moved to `archive/`.
 
-Archived file names have no base offset: it is in the segment headers. The archive's owner may
-delete segments, oldest first. A segment that is missing between two others is a gap, which readers
-report as in any log.
+An archived segment's base offset is read from its header, because the file name does not contain
+it. An operator may delete archived segments, oldest first. If a segment between two others is
+missing, readers report a gap, as in any log.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ArchivedLog:
         self._segments = list_archived(disk, paths)
 
     def hold(self, reader: PositionedReader) -> None:
-        """Does nothing: retention removes no archived segment."""
+        """Does nothing: retention never removes archived segments, so none must be protected."""
 
     def on_used(self, info: SegmentInfo) -> None:
         """Does nothing: archived segments are not moved between tiers."""
@@ -48,12 +48,12 @@ class ArchivedLog:
         return self._segments
 
     def refresh(self) -> None:
-        """Does nothing: the listing is fixed when the object is created."""
+        """Does nothing: the archive is listed only once, when this object is created."""
 
     def durable_end(self) -> RecordId:
-        """Returns the end of the last segment.
+        """Returns the position after the last record of the last segment.
 
-        If that segment's footer is damaged, returns the end of its space for records.
+        If that segment's footer is damaged, returns the position where the footer begins.
         """
         if not self._segments:
             return RecordId(0)
@@ -67,14 +67,17 @@ class ArchivedLog:
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:  # noqa: ARG002
         if self.durable_end() > position:
             return True
-        raise Closed(f"{self._name}: the archive has no more records, and none are added to it")
+        raise Closed(f"{self._name}: the end of the archive is reached, and no records are added")
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
         return lambda: None
 
 
 def list_archived(disk: Disk, paths: LogPaths) -> tuple[SegmentInfo, ...]:
-    """Returns the archived segments, oldest first; files with other names are ignored."""
+    """Returns the archived segments, oldest first.
+
+    Files that are not named like archived segments are ignored.
+    """
     names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
     segments: list[SegmentInfo] = []
     for name in filter(None, map(ArchivedName.parse, names)):
@@ -82,7 +85,7 @@ def list_archived(disk: Disk, paths: LogPaths) -> tuple[SegmentInfo, ...]:
             continue
         info = _segment_info(disk, paths.archived(name), name)
         if segments and segments[-1].segment_id == info.segment_id:
-            raise Corrupt("another file has the same segment number", path=info.path)
+            raise Corrupt("another archived file has the same segment number", path=info.path)
         segments.append(info)
     return tuple(segments)
 
@@ -93,7 +96,7 @@ def segment_name(info: SegmentInfo) -> SegmentName:
 
 
 def _segment_info(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
-    """Reads the header and footer without checking the records: reading them finds damage."""
+    """Describes an archived segment from its header and footer. Its records are not checked."""
     with disk.open(path) as file:
         start = file.pread(0, SEGMENT_HEADER.size)
         header = SEGMENT_HEADER.unpack(start.ljust(SEGMENT_HEADER.size, b"\0"))

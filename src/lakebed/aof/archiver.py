@@ -1,9 +1,10 @@
-"""Makes segments ready for `archive/` before retention removes them from the log.
+"""Makes sure that a segment can be archived intact before retention removes it from the log.
 
-A segment that is only in Tier 0 is moved to the archive as it is, by `retention_worker`. A segment
-that also has copies in colder tiers loses them when it is retired, so its Tier 0 file is first read
-to the end and verified. If that file is damaged or missing, the segment is restored into the
-archive from the warmest good copy. While no copy is good, the segment stays in the log.
+A segment that is only in Tier 0 needs no preparation: `retention_worker` moves its file to
+`archive/`. If a segment also has copies in colder tiers, those copies are deleted when it is
+retired, so its Tier 0 file is first read to the end and verified. If that file is damaged or
+missing, the segment is restored into the archive from the warmest intact copy. If no copy is
+intact, the segment stays in the log.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _COLDER = Residency.TIER1 | Residency.TIER2
 class Archiver:
     """Prepares the segments of one log for archiving.
 
-    Retention requests segments from the maintenance task; the tier upkeep task runs `step`.
+    The maintenance task, which runs retention, calls `request`; the tier upkeep task calls `step`.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Archiver:
         *,
         on_ready: Callable[[], None],
     ) -> None:
-        """`on_ready` makes retention run again."""
+        """`on_ready` is called after each prepared segment, so that retention runs again."""
         self._disk = context.disk
         self._state = context.state
         self._recorder = recorder
@@ -49,15 +50,15 @@ class Archiver:
 
     @property
     def is_owed(self) -> bool:
-        """Whether there is work for `step`."""
+        """Whether segments were requested that `step` has not prepared yet."""
         with self._mutex:
             return bool(self._requested)
 
     def is_ready(self, info: SegmentInfo) -> bool:
         """Returns whether retention may remove the segment from the log.
 
-        It may if the archive already has the segment, or if its Tier 0 file is intact and can be
-        moved to the archive.
+        It may if the segment was restored into the archive, or if its Tier 0 file can be moved to
+        the archive: the file was verified, or no colder tier has a copy.
         """
         with self._mutex:
             is_archived = info.segment_id in self._archived
@@ -69,21 +70,22 @@ class Archiver:
             self._requested[segment_id] = None
 
     def is_kept(self, segment_id: int) -> bool:
-        """Whether the archive has it already."""
+        """Returns whether `step` has restored the segment into the archive."""
         with self._mutex:
             return segment_id in self._archived
 
     def forget(self, segment_id: int) -> None:
-        """The segment has left the log, and the disk."""
+        """Drops everything known about a segment that was removed from the log and the disk."""
         with self._mutex:
             self._requested.pop(segment_id, None)
             self._whole.discard(segment_id)
             self._archived.pop(segment_id, None)
 
     def step(self) -> None:
-        """Prepares the requested segments in order.
+        """Prepares the requested segments, in the order of their requests.
 
-        If one fails, its error is raised and it stays requested.
+        If a segment cannot be prepared, raises the error; that segment and those after it stay
+        requested.
         """
         with self._mutex:
             requested = list(self._requested)
@@ -108,7 +110,7 @@ class Archiver:
             self._archived[segment_id] = name
 
     def _is_whole(self, info: SegmentInfo) -> bool:
-        """Returns whether the segment's Tier 0 file exists and verifies to the last byte."""
+        """Returns whether the segment's Tier 0 file exists and is undamaged; reads all of it."""
         if info.tier:
             return False
         try:

@@ -19,10 +19,10 @@ from lakebed.base.clock import Clock
 
 
 class SegmentChain:
-    """The segments of one log. At most two are not finalised: `active`, and one in `to_seal`.
+    """The segments of one log. Normally at most two are unsealed: `active`, and one in `to_seal`.
 
-    After a crash, recovery may hand over two segments that need a footer; both are sealed before
-    the next rollover.
+    After a crash, recovery may put two segments in `to_seal`; both are sealed before the next
+    rollover.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class SegmentChain:
         self.state = after(self.state, Signal.FAIL)
 
     def roll(self) -> Segment:
-        """Moves the active segment to `to_seal`, starts the next one, and returns the full one.
+        """Moves the active segment to `to_seal` and starts the next; returns the one that it moved.
 
-        If no rollover was requested, runs the whole handshake at once.
+        If no rollover was requested, this also requests and acknowledges it.
         """
         if self.may_roll:
             self.request_rollover()
@@ -100,17 +100,18 @@ class SegmentChain:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether nothing was written after the sealed segments."""
+        """Whether no unsealed segment has a record."""
         return not self.to_seal and not self.active.record_count
 
     def follow(self, last: SegmentInfo, *, record_count: int) -> None:
         """Makes the active segment continue after `last`, a segment that is only in colder tiers.
 
-        Called when no local file shows where the log ends.
+        Used when the newest segment has no local file. `record_count` is the number of records in
+        the log up to the end of `last`.
         """
         assert self.is_at_start, "records were written already"
         assert last.end is not None, "the end of a segment in a colder tier is known"
-        if self.active.is_on_disk:  # activated before a crash, without a record
+        if self.active.is_on_disk:  # its file was created before a crash, and has no record
             self.active.base_record_count = record_count
             return
         segment_id = max(self.active.name.segment_id, last.segment_id + 1)
@@ -119,13 +120,13 @@ class SegmentChain:
         self._readable = None
 
     def find(self, segment_id: int) -> SegmentInfo | None:
-        """Returns the sealed segment with that id, in whichever tier it is, or None."""
+        """Returns the sealed segment with that id, from any tier, or None if the log has none."""
         index = bisect_left(self.sealed, segment_id, key=lambda sealed: sealed.segment_id)
         info = self.sealed[index] if index < len(self.sealed) else None
         return info if info is not None and info.segment_id == segment_id else None
 
     def place(self, info: SegmentInfo) -> None:
-        """Records where a sealed segment is now read from, adding the segment if it is missing."""
+        """Adds a sealed segment, or replaces its entry, for example because its tier changed."""
         index = bisect_left(self.sealed, info.segment_id, key=lambda sealed: sealed.segment_id)
         is_listed = index < len(self.sealed) and self.sealed[index].segment_id == info.segment_id
         self.sealed[index : index + is_listed] = [info]
@@ -152,7 +153,7 @@ class SegmentChain:
     def readable(self) -> tuple[SegmentInfo, ...]:
         """Returns all segments with durable records, oldest first.
 
-        The tuple is cached until the segments change, so a call is cheap however many there are.
+        The tuple is cached until the segments change, so calls are cheap in logs of any size.
         """
         if self._readable is None:
             unsealed = [

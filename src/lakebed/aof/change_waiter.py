@@ -1,7 +1,8 @@
 """Waits until a log changes: until it has space, a segment is sealed, or a record is durable.
 
-Take `next_change` first, then check the condition, then wait: no change in between is missed. A
-caller that waits for a flush leads that flush, so a single thread does not depend on another one.
+To miss no change, callers call `next_change` first, then check their condition, and then call
+`wait`. A caller that waits for a flush runs it in its own thread if none is running, so a program
+with a single thread does not wait forever.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class ChangeWaiter:
         return self._notifier.next_change()
 
     def wait(self, kind: BackpressureKind, next_change: Event, deadline_ns: int | None) -> bool:
-        """Waits for the change; returns False if the deadline passes first."""
+        """Waits until `next_change` is set, or for kind flush until a flush ends.
+
+        Returns False if the deadline passes first.
+        """
         seconds = None
         if deadline_ns is not None:
             seconds = (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S

@@ -1,4 +1,4 @@
-"""The settings of a log: section `[aof]` and its parts."""
+"""The settings of a log: section `[aof]` of the configuration file, and its subsections."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class FlushConfig:
     flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
     """Flush when this many bytes are queued."""
     flush_ms: int = bounded(5, minimum=0, maximum=60_000)
-    """Flush this long after an append without a waiting caller."""
+    """Flush at most this many milliseconds after an append, even if no caller waits for it."""
     max_unflushed_bytes: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
     """Refuse appends while this many bytes are not durable."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Disk space that appends leave free."""
+    """Refuse appends that would leave less free disk space than this, in bytes."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -36,7 +36,7 @@ class FlushConfig:
             )
 
     def commit_config(self) -> CommitConfig:
-        """Returns the same limits as the settings of the commit barrier."""
+        """Converts these settings to those of the commit barrier, which runs the flushes."""
         return CommitConfig(
             batch_bytes_max=self.flush_bytes,
             batch_count_max=1_000_000,
@@ -49,17 +49,18 @@ class FlushConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionConfig:
-    """Sets which sealed segments are removed: the oldest, while any limit is exceeded. 0: no limit.
+    """Limits the age, size and number of sealed segments; a limit of 0 means no limit.
 
-    They are moved to `archive/` or deleted. The last sealed segment always stays.
+    While a limit is exceeded, the oldest segments are deleted or moved to `archive/`. The newest
+    sealed segment is never removed.
     """
 
     age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)
-    """Remove segments sealed longer ago than this; 0: no limit."""
+    """Remove segments that were sealed more than this many milliseconds ago; 0: no limit."""
     bytes_max: int = bounded(0, minimum=0, maximum=1 << 60)
-    """Remove segments while the sealed ones have more bytes than this; 0: no limit."""
+    """Remove the oldest segments while the sealed ones exceed this many bytes; 0: no limit."""
     count_max: int = bounded(0, minimum=0, maximum=1_000_000)
-    """Remove segments while there are more sealed ones than this; 0: no limit."""
+    """Remove the oldest segments while there are more sealed segments than this; 0: no limit."""
     archive: bool = False
     """Move removed segments to `archive/` instead of deleting them."""
 
@@ -69,10 +70,10 @@ class RetentionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerConfig:
-    """Configures what all logs of a root share."""
+    """The settings that all logs of a store share."""
 
     spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Maximum size of the files created ahead of need, for all logs together; 0: none."""
+    """Maximum bytes of segment files created ahead of need, for all logs together; 0: none."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -80,16 +81,16 @@ class ManagerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AofConfig:
-    """Configures one log."""
+    """The settings of one log."""
 
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
-    """Size of a segment, a power of two. A record must fit into it."""
+    """Size of a segment file in bytes, a power of two. A record must fit in one segment."""
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
-    """Number of segments created ahead of need."""
+    """Number of segment files created ahead of need."""
     zero_fill_spares: bool = True
-    """Zero-fill the segments created ahead of need while a busy log pauses."""
+    """Zero-fill the segment files created ahead of need, in pauses of a busy log."""
     enable_sparse_index: bool = False
-    """Create an index file for each sealed segment."""
+    """Create an index file for each sealed segment, which speeds up searches by time."""
     flush: FlushConfig = field(default_factory=FlushConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     manifest: ManifestConfig = field(default_factory=ManifestConfig)

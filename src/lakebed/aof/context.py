@@ -17,7 +17,7 @@ from lakebed.base.runner import Runner
 
 
 class LogContext(NamedTuple):
-    """What each part of an open log is constructed with. `state` holds the log's mutex."""
+    """The objects that every part of an open log needs. `state` holds the log's mutex."""
 
     disk: Disk
     paths: LogPaths
@@ -39,7 +39,7 @@ def log_context(
     runner: Runner,
     counters: Counters,
 ) -> LogContext:
-    """Returns the context of a log that was just recovered."""
+    """Creates the context of a log that was just recovered."""
     return LogContext(
         disk=disk,
         paths=paths,

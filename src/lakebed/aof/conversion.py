@@ -1,16 +1,18 @@
 """Converts one sealed segment from the runtime layout to the interchange layout, or back.
 
-Record ids survive both ways. A record's logical offset is the segment's base offset plus the
-record's offset in the runtime file, and the target file has the name of a runtime segment, which
-contains the base offset. What the other layout cannot hold is lost, and only if `lossy` allows it:
+Record ids stay the same in both directions: a record's logical offset is the segment's base offset
+plus the record's offset in the runtime file, and the base offset is in the name of either file.
+Some fields are lost because the target layout does not have them. `lossy` must be set to convert
+such a segment:
 
-- to interchange: the nanoseconds below the millisecond and the records' ext_ids; from the header
-  and footer, the base record count, the sealing time, the watermark and the flush failure;
-- to runtime: the records' flags. A compacted segment cannot be converted: its gaps would read as
-  the end of the log.
+- to interchange, the records lose their ext_ids and the part of their timestamps below a
+  millisecond, and the segment loses its base record count, sealing time, watermark and
+  flush-failure flag;
+- to runtime, the records lose their flags. A compacted segment cannot be converted to runtime,
+  because a gap between its records would look like the end of the log.
 
-Damaged or unsealed input is refused; the error names the damaged place. The target file appears
-complete or not at all, and never replaces a file.
+Damaged or unsealed input is refused with an error that gives the offset of the damage. The target
+file appears complete or not at all, and never replaces a file.
 """
 
 from __future__ import annotations
@@ -59,7 +61,10 @@ _BATCH_BYTES = 4 * MIB  # a batch ends earlier when its payloads reach this
 def to_interchange(
     disk: Disk, source: PathLike, target_folder: PathLike, *, stream_id: int, lossy: bool = False
 ) -> str:
-    """Exports a sealed runtime segment and returns the path of the new file, which is durable."""
+    """Converts a sealed runtime segment to the interchange layout.
+
+    Returns the path of the new file, which is durable.
+    """
     _check_range("stream_id", stream_id, _U64_MAX)
     data, inspection = _load(disk, source, SegmentLayout.RUNTIME)
     header, footer = inspection.header, inspection.footer
@@ -94,14 +99,18 @@ def to_runtime(
     sealed_at: int | None = None,
     lossy: bool = False,
 ) -> str:
-    """Imports a sealed interchange segment and returns the path of the new file, which is durable.
+    """Converts a sealed interchange segment to the runtime layout.
 
-    The keyword arguments supply what the interchange layout does not hold; `sealed_at` defaults to
-    the newest record's time. The file's length is rounded up to a power of two.
+    Returns the path of the new file, which is durable. The keyword arguments give fields that the
+    interchange layout does not have; `sealed_at` defaults to the newest record's time. The new
+    file's length is rounded up to a power of two.
     """
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     if name is None:
-        raise BadName(f"{os.fspath(source)}: not a segment file name, which gives the base offset")
+        raise BadName(
+            f"{os.fspath(source)}: the file must have a segment's name, because the name contains "
+            "the base offset"
+        )
     _check_range("base_record_count", base_record_count, _U64_MAX)
     _check_range("coordinator_watermark", coordinator_watermark, _U64_MAX)
     _check_range("created_at", name.created_at, _I64_MAX)
@@ -135,7 +144,10 @@ def _check_range(what: str, value: int, maximum: int) -> None:
 
 
 def _load(disk: Disk, source: PathLike, layout: SegmentLayout) -> tuple[memoryview, Inspection]:
-    """Returns the bytes and the inspection of an undamaged, sealed segment of that layout."""
+    """Returns the bytes of a segment file and the result of inspecting it.
+
+    Raises if the segment is damaged, not sealed, or not of that layout.
+    """
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     with disk.open(source) as file:
         data = memoryview(file.pread(0, file.size()))
@@ -147,7 +159,9 @@ def _load(disk: Disk, source: PathLike, layout: SegmentLayout) -> tuple[memoryvi
             f"this conversion reads the {layout.value} layout"
         )
     if not inspection.is_sealed:
-        raise InputError(f"{os.fspath(source)}: the segment is not sealed")
+        raise InputError(
+            f"{os.fspath(source)}: the segment is not sealed; only sealed segments can be converted"
+        )
     return data, inspection
 
 
@@ -175,7 +189,7 @@ def _refuse_losses(source: PathLike, losses: Iterable[str]) -> None:
 
 
 class _Plan(NamedTuple):
-    """Where the records of an interchange segment will be in the runtime file."""
+    """Totals over the records of an interchange segment, needed to write the runtime file."""
 
     end: int = RECORDS_START
     record_count: int = 0
@@ -203,9 +217,9 @@ def _plan(data: memoryview, end: int, name: SegmentName, source: PathLike) -> _P
     if not plan.record_count:
         raise InputError(f"{os.fspath(source)}: the segment is empty, there is nothing to convert")
     if name.segment_id > SEGMENT_INDEX_MAX:
-        raise TooLarge("the segment's number", size=name.segment_id, limit=SEGMENT_INDEX_MAX)
+        raise TooLarge("the segment number", size=name.segment_id, limit=SEGMENT_INDEX_MAX)
     if _power_of_two(plan.end + FOOTER_BYTES) > SEGMENT_OFFSET_MAX:
-        raise TooLarge("the segment in bytes", size=plan.end, limit=SEGMENT_OFFSET_MAX)
+        raise TooLarge("the segment's size in bytes", size=plan.end, limit=SEGMENT_OFFSET_MAX)
     return plan
 
 
@@ -227,7 +241,7 @@ def _runtime_header(
 
 
 def _runtime_footer(header: SegmentHeader, plan: _Plan) -> SegmentFooter:
-    """Returns the footer without its timestamps and the payload checksum, which come later."""
+    """Returns the footer; the caller sets its timestamps, watermark and payload checksum."""
     return SegmentFooter(
         magic=FOOTER_MAGIC,
         version=FOOTER_VERSION,
@@ -286,7 +300,7 @@ def _runtime_records(data: memoryview, end: int, base_offset: int) -> Iterator[I
 def _write_runtime(
     file: File, header: SegmentHeader, records: Iterator[InterchangeRecord], footer: SegmentFooter
 ) -> None:
-    """Writes header, records and, last, the footer with the checksum of the records."""
+    """Writes the header, the records and then the footer with the checksum of the records."""
     file.truncate(header.max_size)
     file.pwrite(0, SEGMENT_HEADER.pack(header))
     offset, crc64 = RECORDS_START, 0

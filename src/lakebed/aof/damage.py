@@ -1,4 +1,4 @@
-"""How readers of a log describe and handle damage where records should be."""
+"""How readers of a log report and skip damaged bytes where records should be."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakebed.kernels import Stop
 
 
 class SkippedRange(NamedTuple):
-    """Bytes `[start, end)` of a file that were not read, and why.
+    """Bytes `[start, end)` of a segment file that a reader skipped; `error` is the reason.
 
-    A range before the first record or after the last one is a header or a footer: no record is
-    missing. An empty range at 0 stands for segments that are missing before this one.
+    If the range is the file's header or footer, no record is missing. An empty range at 0 means
+    that segments before this file are missing.
     """
 
     segment_id: int

@@ -1,7 +1,7 @@
-"""The durability cursor file: JSON that shows how far a log is appended and how far it is durable.
+"""The durability cursor: a JSON file with the end of a log's appended and of its durable records.
 
-It is for people and tools only. It is written from time to time, never between a write and its
-acknowledgement, and recovery does not read it.
+It is for people and tools only: recovery does not read it. It is rewritten every few seconds while
+the log grows, and no append or flush waits for it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ class DurabilityCursor:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether no rewrite is scheduled: after the log grows, `step` must be called."""
+        """Whether the file is up to date, as far as the last call of `step` or `write` showed.
+
+        If True, `step` must be called again after the log grows.
+        """
         return self._is_fresh
 
     def step(self, *, requested: RecordId, durable: RecordId) -> int | None:
-        """Writes the file if it is due.
+        """Writes the file if it is outdated and the last write was long enough ago.
 
-        Returns the nanoseconds until it is due, or None if the file is up to date.
+        Returns the nanoseconds until the next write is due, or None if the file is up to date.
         """
         if durable == self._written:
             self._is_fresh = True
@@ -51,7 +54,7 @@ class DurabilityCursor:
         return None
 
     def write(self, *, requested: RecordId, durable: RecordId) -> None:
-        """Replaces the file. A failure is only logged."""
+        """Replaces the file with these two positions. If that fails, only logs the error."""
         self._written = durable
         self._is_fresh = True
         self._due_ns = self._clock.monotonic_ns() + PERIOD_NS

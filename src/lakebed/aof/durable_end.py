@@ -1,7 +1,7 @@
-"""The `durable_end` file: how far readers in other processes may read.
+"""The `durable_end` file of a log: the position up to which other processes may read.
 
-It is overwritten after each sync. After a power loss it may give an earlier end than the real
-durable end, never a later one.
+The writer overwrites it after each sync of the log. After a power loss it may give a position
+before the real durable end, but never after it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from lakebed.base.files.notice import Notice, read_notice
 
 
 def load(disk: Disk, path: str) -> DurableEnd | None:
-    """Returns the file's content, or None if it is missing or damaged: the file is only a hint."""
+    """Returns the content of the `durable_end` file, or None if it is missing or damaged.
+
+    No error is raised for damage, because a log can be read without this file.
+    """
     decode = partial(decode_durable_end, path=path)
     return read_notice(disk, path, size=FILE_BYTES_MAX, decode=decode)
 
 
 class DurableEndFile:
-    """The writer's handle on the file."""
+    """Writes the `durable_end` file of one log that is open for writing."""
 
     def __init__(self, disk: Disk, path: str, *, writer_epoch: int) -> None:
         self._notice = Notice(disk, path)
@@ -29,7 +32,7 @@ class DurableEndFile:
         self._boot_id = disk.boot_id()
 
     def start(self, *, segment_id: int, offset: int, coordinator_watermark: int) -> None:
-        """Durably replaces what an earlier writer left."""
+        """Replaces the file that an earlier writer left, and syncs it."""
         self._notice.start(self._encode(segment_id, offset, coordinator_watermark))
 
     def publish(self, *, segment_id: int, offset: int, coordinator_watermark: int) -> None:

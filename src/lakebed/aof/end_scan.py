@@ -1,6 +1,7 @@
-"""Finds the end of a log that no writer published: after the last record before a bad one.
+"""Finds the end of a log by scanning its last segments, if the `durable_end` file cannot be used.
 
-Sealed segments are trusted and not scanned. Nothing is repaired.
+The log ends before its first bad record. Sealed segments are trusted and not scanned. Nothing is
+repaired.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _BEYOND_ALL = RecordId.from_parts((1 << 32) - 1, 0)
 def scan_end(
     disk: Disk, segments: Sequence[SegmentInfo], *, confirmed: RecordId | None
 ) -> RecordId:
-    """Returns the position of the first bad record.
+    """Returns the end of the log: the position after the last good record.
 
     `confirmed` is a position up to which the log is known to be durable; records before it are not
     scanned.
@@ -55,7 +56,10 @@ def scan_end(
 
 
 def _last_end(disk: Disk, info: SegmentInfo) -> int:
-    """Returns the end of the last good record of a sealed segment with no recorded end."""
+    """Returns where the last good record of a sealed segment ends, by reading the segment.
+
+    Used if the segment's footer does not give the end.
+    """
     reader = open_segment(disk, info)
     try:
         end = _walk(reader, RECORDS_START)
@@ -77,7 +81,7 @@ def _first_bad(disk: Disk, info: SegmentInfo, start: int) -> int:
 
 
 def _has_header(disk: Disk, info: SegmentInfo) -> bool:
-    """Returns whether the segment has its header, and thus at least one record."""
+    """Returns whether the segment has a valid header; without one it has no records."""
     with disk.open(info.path) as file:
         try:
             data = file.pread(0, SEGMENT_HEADER.size)

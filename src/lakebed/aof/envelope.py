@@ -1,7 +1,7 @@
 """Checks the header and the footer of a runtime segment.
 
-A header has no checksum of its own, so it is compared with the file's name and length. A footer has
-a checksum, and must name the segment that it is in.
+A header has no checksum, so its fields are compared with the file's name and length. A footer has a
+checksum, and must contain the number of its own segment.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def check_size(info: SegmentInfo, *, size: int) -> None:
 
 
 def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader | None:
-    """Returns the header, or None if it is still all zero.
+    """Returns the header, or None if its bytes are all zero because no record was written yet.
 
-    Raises `Corrupt` if it does not match the file's name and length.
+    Raises `Corrupt` if the header does not match the file's name and length.
     """
     if not any(data):
         return None
@@ -71,9 +71,9 @@ def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader
 
 
 def check_footer(slot: Buffer, info: SegmentInfo, *, size: int) -> SegmentFooter | None:
-    """Returns the footer, or None if it is still all zero.
+    """Returns the footer, or None if its bytes are all zero because the segment is not sealed.
 
-    Raises `Corrupt` if it is damaged or belongs to another segment.
+    Raises `Corrupt` if the footer is damaged or belongs to another segment.
     """
     offset = size - FOOTER_BYTES
     try:

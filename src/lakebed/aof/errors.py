@@ -10,7 +10,7 @@ from lakebed.base.errors import Busy, OutcomeUnknown
 
 
 class BackpressureKind(Enum):
-    """What a refused append or read has to wait for."""
+    """What the log must do before a refused append or read can succeed."""
 
     ADMISSION = "admission"  # a writable segment is available
     ROLLOVER = "rollover"  # the segment before the active one is sealed
@@ -26,7 +26,11 @@ kinds are raised to the caller."""
 
 
 class WouldBlock(Busy):
-    """Nothing was appended, except `record_ids`: the first records of a batch."""
+    """An append was refused because it would have to wait; `kind` is what it would wait for.
+
+    If a batch was appended in part, `record_ids` are the ids of its first records, which are
+    appended; otherwise `record_ids` is empty and nothing was appended.
+    """
 
     def __init__(
         self, kind: BackpressureKind, why: str, *, record_ids: Sequence[RecordId] = ()
@@ -39,7 +43,8 @@ class WouldBlock(Busy):
 class NotDurableYet(OutcomeUnknown):
     """The records are appended and queued but not durable yet.
 
-    Appending them again could store them twice: flush up to the last of `record_ids` instead.
+    Do not append them again, because they could then be stored twice: flush up to the last of
+    `record_ids` instead.
     """
 
     def __init__(self, why: str, *, record_ids: Sequence[RecordId] = ()) -> None:

@@ -1,8 +1,8 @@
 """Makes a log's appended bytes durable, and handles flushes that fail.
 
 Chunks are queued in the order of their ids. When the disk is full, the flush is retried with
-growing delays and appends are refused meanwhile. A failed sync ends writing to the log until it is
-opened again.
+growing delays, and appends are refused until it succeeds. After a failed sync, the log accepts no
+writes until it is opened again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class Flusher:
-    """Flushes one log. The log's mutex guards what is queued; it is never held during I/O."""
+    """Flushes the appended records of one log to disk. The log's mutex is not held during I/O."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Flusher:
         return self._state.failure or self._barrier.failure
 
     def start(self) -> None:
-        """Publishes the durable end. Called once, before anything else."""
+        """Publishes the durable end to other processes. Must be called once, before any append."""
         state = self._state
         self._end_file.start(
             segment_id=state.durable.segment_index,
@@ -86,11 +86,14 @@ class Flusher:
         )
 
     def submit(self, chunk: Chunk) -> None:
-        """Queues a chunk; raises `Busy` if the queue is full. Called with the mutex held."""
+        """Queues a chunk; raises `Busy` if the queue is full. The caller must hold the mutex."""
         self._ticket = self._barrier.submit(chunk, size=chunk.size, timeout=0)
 
     def flush(self, record_id: RecordId | None, timeout: float | None) -> None:
-        """Waits until that record, or everything appended so far, is durable. See `Aof.flush`."""
+        """Waits until the record is durable; without an id, until all appended records are durable.
+
+        Raises the same errors as `Aof.flush`.
+        """
         state = self._state
         with state.mutex:
             if record_id is not None and record_id >= state.appended_end():
@@ -102,7 +105,7 @@ class Flusher:
         self.flush_queued(timeout)
 
     def flush_queued(self, timeout: float | None) -> None:
-        """Waits until everything queued so far is durable, or raises the error of its flush."""
+        """Waits until everything queued so far is durable; raises the error if the flush fails."""
         with self._state.mutex:
             ticket = None if self._state.error is not None else self._ticket
         started_ns = self._clock.monotonic_ns()
@@ -114,12 +117,12 @@ class Flusher:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the last flush failed, and `step` is going to try again."""
+        """Whether the last flush failed and the time for its retry has not come yet."""
         is_later = self._retry_at_ns > self._clock.monotonic_ns()
         return self._state.error is not None and is_later
 
     def step(self) -> int | None:
-        """Commits what is due and retries what failed.
+        """Flushes the queued chunks that are due, and retries a failed flush.
 
         Returns the nanoseconds until the next step, or None if none is needed.
         """
@@ -134,7 +137,7 @@ class Flusher:
         return self._barrier.step()
 
     def close(self) -> None:
-        """Commits what is queued and closes the files. The files stay consistent if this fails."""
+        """Flushes the queued chunks and closes the files. If this fails, they stay consistent."""
         self._barrier.close()
         if self._state.error is not None:
             with contextlib.suppress(LakebedError):
@@ -144,7 +147,10 @@ class Flusher:
         self._sink.close()
 
     def _empty_chunk(self) -> Chunk:
-        """Returns a chunk without bytes: committing it makes the sink write what it still holds."""
+        """Returns a chunk without bytes.
+
+        Committing it makes the sink write the chunks that it could not write before.
+        """
         with self._state.mutex:
             return Chunk(self._state.chain.active, 0, b"", None, 0)
 
@@ -156,7 +162,10 @@ class Flusher:
         )
 
     def _on_durable(self, segment: Segment, end: int) -> None:
-        """Called by the leader after the segment's bytes up to `end` were synced."""
+        """Moves the durable end, publishes it and wakes waiters.
+
+        The committing thread calls this after it has synced the segment's bytes up to `end`.
+        """
         self._metrics.flush_operations.add()
         self._metrics.durable_bytes.add(end - segment.durable)
         state = self._state
@@ -173,7 +182,10 @@ class Flusher:
             self._wake()  # `step` sleeps until the retry; chunks were queued meanwhile
 
     def _on_failure(self, segment: Segment, error: LakebedError) -> None:
-        """Called by the leader when a batch failed; nothing of it was acknowledged."""
+        """Schedules a retry after a temporary error; after a disk error, ends writing to the log.
+
+        The committing thread calls this when it could not write a batch to the segment.
+        """
         self._metrics.flush_failures.add()
         self._failed.note(log=self._state.name, error=error)
         with self._state.mutex:
@@ -182,6 +194,6 @@ class Flusher:
                 self._state.error = error
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
             elif isinstance(error, DiskError):
-                self._state.failure, self._state.error = error, None  # it is not tried again
+                self._state.failure, self._state.error = error, None  # the flush is not retried
         self._on_change()
         self._wake()

@@ -27,7 +27,10 @@ class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
 
 
 class Follower(RecordIterator, FollowerBase[Record, RecordBatch, RecordId]):
-    """Returns records from `start`, or from the oldest. Retention keeps those not read yet."""
+    """Iterates over a log's records from `start`, or from the oldest, and waits for new ones.
+
+    In the writer's process, retention keeps the records that this follower has not read yet.
+    """
 
     def __init__(
         self, view: LogView, start: RecordId | None = None, *, batch_bytes_max: int = BATCH_BYTES

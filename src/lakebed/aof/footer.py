@@ -21,10 +21,11 @@ def encode_footer(footer: SegmentFooter) -> bytes:
 
 
 def decode_footer(slot: Buffer) -> SegmentFooter | None:
-    """Returns the footer in the last bytes of a file, or None if they are all zero: not sealed.
+    """Decodes the footer from the last bytes of a segment file.
 
-    Raises `Torn` if the bytes are too few, and `Corrupt` if they are not a footer. The version is
-    trusted only if the checksum matches; `UnknownVersion` is raised then.
+    Returns None if they are all zero, because the segment is not sealed. Raises `Torn` if there are
+    too few bytes, `Corrupt` if they are not a footer or its checksum is wrong, and `UnknownVersion`
+    if the checksum is right but the version is not supported.
     """
     footer = SEGMENT_FOOTER.unpack(slot)
     content = bytearray(slot[:FOOTER_BYTES])

@@ -2,11 +2,11 @@
 
     segment  := header record* zero* footer      header at 0, footer in the last 96 bytes
     record   := AOF_RECORD payload zero*         on 8-byte boundaries, see `kernels.format`
-    header   := SEGMENT_HEADER | zero[64]        all zero: activated, no record yet
-    footer   := SEGMENT_FOOTER | zero[96]        all zero: not sealed
+    header   := SEGMENT_HEADER | zero[64]        all zero if the segment has no record yet
+    footer   := SEGMENT_FOOTER | zero[96]        all zero if the segment is not sealed
 
-A segment has its full length from the start. `current.sealed` and `durable_end` hold one record
-each.
+A segment file has its full length from its creation. The file `current.sealed` is one
+SEALED_POINTER, and the file `durable_end` is one DURABLE_END.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["AOF_ALIGNMENT", "AOF_RECORD", "AofRecordHeader"]
 
 
 class SegmentHeader(NamedTuple):
-    """The start of a runtime segment; written with its first record."""
+    """The first 64 bytes of a runtime segment, written together with its first record."""
 
     magic: u32  # 0x414F4632, "AOF2"
     version: u16  # 2
@@ -55,7 +55,7 @@ class SegmentFooter(NamedTuple):
 
 
 class SealedPointer(NamedTuple):
-    """The file `current.sealed`: the last segment whose seal was acknowledged."""
+    """The content of the file `current.sealed`: the last segment whose footer is durable."""
 
     magic: u32  # 0x43505332, "CPS2"
     version: u16  # 1
@@ -67,16 +67,17 @@ class SealedPointer(NamedTuple):
 
 
 class DurableEnd(NamedTuple):
-    """The file `durable_end`: how far readers in other processes may read.
+    """The content of the file `durable_end`: the position up to which other processes may read.
 
-    Written after each sync and not synced itself. With another boot id it is only a lower bound.
+    The writer overwrites the file after each sync of the log, without syncing the file itself. If
+    the machine has restarted since (`boot_id` differs), the real durable end may be later.
     """
 
     magic: u32  # 0x41454E44, "AEND"
     version: u16  # 1
     reserved: u16  # 0
-    boot_id: Annotated[bytes, Raw(16)]  # of the machine's boot in which it was written
-    writer_epoch: u64  # how often the log was opened for writing
+    boot_id: Annotated[bytes, Raw(16)]  # identifies the machine's boot in which it was written
+    writer_epoch: u64  # how many times the log was opened for writing
     segment_id: u64  # the segment that was written last
     offset: u64  # the durable end in that segment's file
     coordinator_watermark: u64  # the caller's watermark at that time
@@ -84,7 +85,7 @@ class DurableEnd(NamedTuple):
 
 
 class SparseIndexHeader(NamedTuple):
-    """The start of a segment's optional `.idx` file; the entries follow."""
+    """The header of a segment's optional `.idx` file; the entries follow it."""
 
     magic: u32  # 0x41494458, "AIDX"
     version: u16  # 1
@@ -96,7 +97,7 @@ class SparseIndexHeader(NamedTuple):
 
 
 class SparseIndexEntry(NamedTuple):
-    """One offset in the segment where a record begins."""
+    """An entry of a segment's `.idx` file: where a record begins, and how old those before are."""
 
     offset: u64  # file offset in the segment
     timestamp_before: u64  # the largest timestamp before that offset, ns
@@ -126,15 +127,19 @@ FOOTER_BYTES = SEGMENT_FOOTER.size
 
 
 def record_bytes(payload_bytes: int) -> int:
-    """Returns the size of a record in a segment, including padding."""
+    """Returns the size in bytes of a record in a segment, including its header and padding."""
     return -(-(AOF_RECORD.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT
 
 
 def records_end_max(segment_bytes: int) -> int:
-    """Returns where the space for records ends in a segment of that length."""
+    """Returns the offset in a segment file of that length where records end at the latest."""
     return segment_bytes - FOOTER_BYTES
 
 
 def next_base_offset(base_offset: int, durable_bytes: int) -> int:
-    """Returns the base offset of the segment after one that ends at `durable_bytes`."""
+    """Returns the base offset of the segment that follows the given one.
+
+    The given segment begins at `base_offset` in the log, and its records end at file offset
+    `durable_bytes`.
+    """
     return base_offset + durable_bytes + FOOTER_BYTES

@@ -1,6 +1,6 @@
 """Tracks the readers in this process, so that retention keeps what they have not read yet.
 
-Readers are referenced weakly: one that is closed or garbage-collected holds nothing back.
+Readers are referenced weakly: a reader that is closed or garbage-collected no longer counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PositionedReader(Protocol):
 
 
 class Holds:
-    """The readers of one log. Thread-safe."""
+    """The readers whose unread records retention must keep, for one log. Thread-safe."""
 
     def __init__(self, mutex: Mutex) -> None:
         self._mutex = mutex
@@ -36,7 +36,7 @@ class Holds:
             self._readers.pop(id(reader), None)
 
     def lowest_segment(self) -> int | None:
-        """Returns the number of the oldest segment that a reader still needs, or None."""
+        """Returns the number of the oldest segment that a reader needs; None without readers."""
         with self._mutex:
             readers = [reader for ref in self._readers.values() if (reader := ref())]
             alive = {id(reader): reader for reader in readers if not reader.is_closed}

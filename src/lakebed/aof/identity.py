@@ -1,12 +1,12 @@
-"""`log.json`: the permanent identity of a log, whatever its folder is called.
+"""`log.json`: the permanent identity of a log, which does not depend on its folder's name.
 
     {"format": "lakebed log", "version": 1, "stream_id": "00f1…", "manifest_log": true,
      "tier2": "s3://bucket/prefix"}
 
-The file is written when the log is created, before its first segment. The stream id is random. It
-names the manifest log's folder and everything that the log stores elsewhere. `tier2` is the address
-of the log's Tier 2 and does not follow later changes of the configuration. `tier2_before` is the
-previous address while a migration has left objects there.
+The file is written when the log is created, before its first segment. The stream id is random, and
+is part of the name of the manifest log's folder and of the keys of the log's objects. `tier2` is
+the address of the log's Tier 2; later changes of the configuration do not change it. `tier2_before`
+is present only while a migration has left objects at that previous address.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LogIdentity:
 def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
     """Reads `log.json`. Raises `NotFound` if the log has no such file.
 
-    Logs last written by a version without `log.json` have none.
+    A log has none if it was last written by a version that did not create this file.
     """
     path = paths.identity
     data = read_file(disk, path, size_max=MIB)
@@ -56,7 +56,10 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
         version = document["version"]
         if isinstance(version, int) and version > VERSION:
             raise UnknownVersion(
-                "a newer version wrote this log", path=path, expected=VERSION, found=version
+                "the log was written by a newer version of Lakebed: use that version to open it",
+                path=path,
+                expected=VERSION,
+                found=version,
             )
         stream_id = parse_stream_name(document["stream_id"])
         manifest_log, tier2 = document["manifest_log"], document.get("tier2", OWN_FOLDER)
@@ -73,7 +76,11 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
 
 
 def find_identity(disk: Disk, paths: LogPaths, *, tier2: str) -> LogIdentity:
-    """As `load_identity`, but if the file is lost, takes the stream id from the manifest folder."""
+    """Reads `log.json`; if the file is missing, takes the stream id from the manifest log's folder.
+
+    Raises `NotFound` if the file is missing and there is not exactly one such folder. `tier2` is
+    used as the log's address then.
+    """
     try:
         return load_identity(disk, paths)
     except NotFound:
@@ -86,9 +93,11 @@ def find_identity(disk: Disk, paths: LogPaths, *, tier2: str) -> LogIdentity:
 def ensure_identity(
     disk: Disk, paths: LogPaths, *, random: Random, manifest_log: bool, tier2: str
 ) -> tuple[LogIdentity, LogIdentity | None]:
-    """Returns the log's identity from now on, and the one before; creates one if there is none.
+    """Returns the log's identity, and the identity that `log.json` held before, if there was one.
 
-    A lost file is recreated from the manifest log's folder, if there is exactly one.
+    Writes `log.json` if it is missing or if `manifest_log` changed. For a missing file, takes the
+    stream id from the name of the manifest log's folder if there is exactly one, and otherwise
+    chooses a new one.
     """
     try:
         before = load_identity(disk, paths)
@@ -105,7 +114,7 @@ def ensure_identity(
 
 
 def replace_identity(disk: Disk, paths: LogPaths, identity: LogIdentity) -> None:
-    """Replaces the file durably. If this fails, the file has the old or the new content."""
+    """Durably replaces `log.json`. If this fails, the file has the old or the new content."""
     document = {
         "format": FORMAT,
         "version": VERSION,

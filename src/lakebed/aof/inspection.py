@@ -16,19 +16,19 @@ __all__ = ["Inspection", "SegmentLayout", "Verdict"]
 
 
 class SegmentLayout(Enum):
-    """The layout of a file, determined by its magic."""
+    """The layout of a segment file, recognised by its magic or, if that is damaged, its records."""
 
     RUNTIME = "runtime"
     INTERCHANGE = "interchange"
-    EMPTY = "empty"  # no bytes or only zeros: activated, without a record
+    EMPTY = "empty"  # no bytes or only zeros: no record was written yet
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """The result for one segment file.
+    """The result of inspecting one segment file.
 
-    `end`, `record_count` and the timestamps cover the records before the first damage.
+    `end`, `record_count` and the timestamps cover only the records before the first damage.
     """
 
     layout: SegmentLayout
@@ -50,12 +50,12 @@ class Inspection:
     notes: tuple[str, ...]  # oddities that no rule forbids
 
     def first_damage(self) -> Damage | None:
-        """Returns the damage with the lowest offset in the file."""
+        """Returns the `Damage` with the lowest offset in the file, or None if there is none."""
         damages = [*self.damages, *self.problems, *([self.tail] if self.tail else [])]
         return min(damages, default=None)
 
     def require_whole(self, path: PathLike) -> None:
-        """Raises `Torn` or `Corrupt` with the first bad place, unless the file is undamaged."""
+        """Raises `Torn` or `Corrupt`, with the offset of the first damage, if there is any."""
         damage = self.first_damage()
         if self.verdict is Verdict.WHOLE:
             return

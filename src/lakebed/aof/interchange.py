@@ -22,7 +22,7 @@ from lakebed.kernels import crc64nvme, fold64
 
 
 class InterchangeHeader(NamedTuple):
-    """The start of an interchange segment."""
+    """The header at the start of an interchange segment."""
 
     magic: u64  # 0x414F46325345474D, "AOF2SEGM"
     version: Annotated[u32, PadAfter(4)]  # 2
@@ -33,7 +33,7 @@ class InterchangeHeader(NamedTuple):
 
 
 class InterchangeRecordHeader(NamedTuple):
-    """Precedes every record of an interchange segment; the payload follows."""
+    """The header of every record in an interchange segment; the payload follows it."""
 
     payload_len: u32  # payload bytes, never 0
     record_crc32: u32  # crc64-nvme of the payload, upper half XOR lower half
@@ -76,7 +76,7 @@ INTERCHANGE_VERSION = 2
 
 
 class InterchangeRecord(NamedTuple):
-    """A record to write, or one that was read, whose payload is then a view into the file."""
+    """A record to encode, or a decoded record, whose payload is a view of the file's bytes."""
 
     payload: Buffer
     logical_offset: int
@@ -102,19 +102,20 @@ class InterchangeEncoder:
         self._next_logical_offset = 0
 
     def header(self) -> bytes:
-        """Returns the header's bytes. Call it first, and once."""
+        """Returns the header's bytes. Must be called once, before `records` and `footer`."""
         return self._account(INTERCHANGE_HEADER.pack(self._header))
 
     def records(self, records: Iterable[InterchangeRecord]) -> bytes:
         """Returns the bytes of the next records.
 
-        Their logical offsets must rise, and their payloads must not be empty.
+        Raises `InputError` if their logical offsets do not rise or a payload is empty.
         """
         data = bytearray()
         for record in records:
             if record.logical_offset < self._next_logical_offset:
                 raise InputError(
-                    f"logical offset {record.logical_offset} is not greater than the one before"
+                    f"a record's logical offset, {record.logical_offset}, is not greater than that "
+                    "of the record before it"
                 )
             if not len(record.payload):
                 raise InputError("a record's payload is empty; it must have at least one byte")
@@ -126,7 +127,7 @@ class InterchangeEncoder:
         return self._account(bytes(data))
 
     def footer(self, *, ext_id: int, flags: int = FooterFlags.SEALED) -> bytes:
-        """Returns the footer's bytes. Call it last."""
+        """Returns the footer's bytes. Must be called after all records were encoded."""
         return INTERCHANGE_FOOTER.pack(
             InterchangeFooter(
                 record_count=self._record_count,
@@ -144,14 +145,14 @@ class InterchangeEncoder:
 
 
 def interchange_record_bytes(payload_bytes: int) -> int:
-    """Returns the size of a record in an interchange segment, including padding."""
+    """Returns the size in bytes of a record, including its header and padding."""
     return -(-(INTERCHANGE_RECORD.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT
 
 
 def decode_interchange_header(data: Buffer) -> InterchangeHeader:
     """Returns the header of a file that has the interchange magic.
 
-    Raises `UnknownVersion` if the file has another version.
+    Raises `UnknownVersion` if the header has an unsupported version.
     """
     header = INTERCHANGE_HEADER.unpack(data)
     if header.version != INTERCHANGE_VERSION:
@@ -164,7 +165,7 @@ def decode_interchange_header(data: Buffer) -> InterchangeHeader:
 
 
 def decode_interchange_footer(data: Buffer) -> InterchangeFooter | None:
-    """Returns the footer at the end of a whole file, or None if the bytes there are not one."""
+    """Returns the footer at the end of a file's bytes, or None if there is no footer."""
     start = len(data) - INTERCHANGE_FOOTER.size
     if start < INTERCHANGE_HEADER.size or start % AOF_ALIGNMENT:
         return None

@@ -1,5 +1,7 @@
-"""Collects what an interchange segment contains, and what in it contradicts itself or the file
-name."""
+"""Collects what an interchange segment contains, and every inconsistency in it.
+
+Header, records, footer and file name are compared with each other.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ _NS_PER_MS = 1_000_000
 
 
 def interchange_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
-    """Checks the header against the name, the records, and the footer against both."""
+    """Checks a whole file and returns what it contains and what is wrong with it.
+
+    The header is compared with the file's name, if that is given; every record's checksum is
+    checked; and the footer is compared with the records.
+    """
     header = INTERCHANGE_HEADER.unpack(view)
     if header.magic == INTERCHANGE_MAGIC:
         header = decode_interchange_header(view)
@@ -81,7 +87,10 @@ def _interchange_footer_problems(
 
 
 def _with_tail(records: Survey, file_bytes: int) -> Survey:
-    """Adds the missing footer as a torn tail, even if the last record ends the file."""
+    """Returns the survey of a file without a footer, in which the end of the file counts as torn.
+
+    A good record may end exactly at the end of the file; the tail is then zero bytes long.
+    """
     if records.tail is not None:
         return records
     end = records.good_ranges[-1].end if records.good_ranges else INTERCHANGE_HEADER.size

@@ -1,14 +1,15 @@
 """A segment in the interchange layout, open for reading.
 
-Positions are segment offsets, as everywhere else: the offsets that records have in a runtime
-segment and that their ids contain. They rise from record to record but are not offsets in this
-file, and they have gaps where compaction left records out. Damage is reported by position, too.
+Positions are the segment offsets that record ids contain: the offsets that the records have in a
+runtime segment. They rise from record to record, but they are not offsets in this file, and they
+have gaps where compaction left records out.
 
-Opening a segment walks all its records once, in Python, and keeps the places of the good ones (16
-bytes each). It is meant for tools, imports and compacted segments, not for speed.
+Opening a segment reads all its records once, in Python, and stores the position and file offset of
+each good record (16 bytes per record). This is for tools, imports and compacted segments, and is
+slow compared with reading a runtime segment.
 
 A record's time is stored in milliseconds and returned in nanoseconds. Records have no ext_id of
-their own and get the segment's. Their flags are not returned.
+their own and are returned with the segment's. Their flags are not returned.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def is_interchange(head: memoryview) -> bool:
 
 
 class InterchangeSegment:
-    """A segment whose whole file is in memory."""
+    """An interchange segment, open for reading. Its whole file is held in memory."""
 
     has_gaps = True
     records_end: int | None = None  # unknown: compaction may have left out the last record
@@ -102,7 +103,7 @@ class InterchangeSegment:
         return self._positions[index]
 
     def close(self) -> None:
-        """Drops the buffer. Views that readers hold keep its bytes alive."""
+        """Releases the file's bytes; batches that were returned stay valid."""
         self._buffer = memoryview(b"")
 
     def _index(self, limit: int) -> None:
@@ -120,7 +121,10 @@ class InterchangeSegment:
             offset += size
 
     def _record_at(self, offset: int, limit: int, position_min: int) -> tuple[int, int]:
-        """Returns position and size of the record at `offset`; the size is 0 if it is not good."""
+        """Returns the position and size of the record at that file offset.
+
+        The size is 0 if the record is damaged or its position is less than `position_min`.
+        """
         header: InterchangeRecordHeader = INTERCHANGE_RECORD.unpack(self._buffer, offset)
         size = interchange_record_bytes(header.payload_len)
         position = header.logical_offset - self._info.base_offset

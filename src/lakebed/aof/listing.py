@@ -1,7 +1,7 @@
 """Lists the segments of a log by reading its folder, without changing anything.
 
-Spares, temporary files, index files and the sealed pointer are passed over. Other names that are
-not segment names are counted.
+Spares, temporary files, index files and the sealed pointer are left out. Files with any other name
+that is not a segment's are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakebed.base.files.protocol import TEMPORARY_SUFFIX
 
 
 class SegmentListing(NamedTuple):
-    """The segments, oldest first, and the number of unknown names."""
+    """The segments in a log's folder, oldest first, and the number of unexpected files there."""
 
     segments: tuple[SegmentInfo, ...]
     ignored_count: int
@@ -33,7 +33,11 @@ class SegmentListing(NamedTuple):
 def list_segments(
     disk: Disk, paths: LogPaths, *, known: Mapping[str, SegmentInfo]
 ) -> SegmentListing:
-    """Lists the folder now. Segments that `known` has as sealed are not opened again."""
+    """Lists the segments folder as it is now.
+
+    `known` has the segments of an earlier listing, by path; those that were sealed then are not
+    opened again.
+    """
     segments: list[SegmentInfo] = []
     ignored_count = 0
     for name in disk.names(paths.segments):
@@ -57,7 +61,7 @@ def _is_other(name: str, paths: LogPaths) -> bool:
 
 
 def _segment_info(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
-    """Returns None if the file was removed after it was listed."""
+    """Describes a segment from its file, or returns None if the file was removed meanwhile."""
     info = SegmentInfo(*name, path=paths.segment(name), is_sealed=False, end=None)
     try:
         with disk.open(info.path) as file:

@@ -1,18 +1,18 @@
 """One log, open for writing: the API for appending, flushing, sealing and reading.
 
 Appending encodes records, assigns their ids and queues them; it never waits and does no I/O. The
-barrier writes and syncs them, led by a thread that waits for a flush or by the manager's flush
-step. Readers see only durable records.
+queued records are written and synced together (group commit), by a thread that waits for a flush or
+by the manager's flush task. Readers see only durable records.
 
 Invariants:
 
-- ids are assigned in order and never twice; the durable records are a prefix of the appended ones;
-- at most two segments are not finalised: the active one and the one before it;
-- after a failed sync the log takes no appends until it is opened again.
+- ids are assigned in order and never twice; records become durable in the order of their ids;
+- normally at most two segments are not sealed: the active one and the one before it;
+- after a failed sync the log accepts no appends until it is opened again.
 
-The parts that do the work share a `LogState` and its mutex: `appender`, `flusher`, `sealer`,
-`retention_worker`, `spare_preparer`, `manifest_recorder` (the manifest log), and `transitions`,
-which alone changes the chain of segments.
+The modules that do the work share a `LogState` and its mutex: `appender`, `flusher`, `sealer`,
+`retention_worker`, `spare_preparer`, `manifest_recorder` (the manifest log), and `transitions`, the
+only module that changes the list of segments.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ class Aof:
         coordinator: Coordinator,
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
-        """`end_steps` returns once no step of this log is running. `on_closed` is called when the
-        log will write nothing more. `on_lost` records the losses that opening finds."""
+        """`end_steps` waits until no background step of this log is running. `on_closed` is called
+        when the log will write nothing more. `on_lost` records lost segments that are found when
+        the log is opened."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )
@@ -154,9 +155,9 @@ class Aof:
         self._reader = LogReader(self)
 
     def start(self) -> None:
-        """Publishes the durable end and opens the manifest log.
+        """Publishes the durable end, opens the manifest log and starts work on the tiers.
 
-        Called once, before anything else.
+        Must be called once, before any other method.
         """
         self._spares.remove_leftovers()
         remove_temporaries(self.disk, self._paths.archive)
@@ -176,7 +177,7 @@ class Aof:
     ) -> RecordId:
         """Appends one record and returns its id. The record is durable after a flush.
 
-        Never waits: raises `WouldBlock`, which names what the append would have to wait for.
+        Never waits: if the append would have to wait, raises `WouldBlock`, which names the reason.
         """
         return self._appender.append([payload], ext_ids=ext_id, timestamps=timestamp)[0]
 
@@ -189,21 +190,24 @@ class Aof:
     ) -> Sequence[RecordId]:
         """Appends many records and returns their ids.
 
-        If `WouldBlock` is raised, its `record_ids` are those of the records appended before it.
+        If the append would have to wait, raises `WouldBlock`; its `record_ids` are the ids of the
+        first records, which were appended.
         """
         return self._appender.append(payloads, ext_ids=ext_ids, timestamps=timestamps)
 
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """As `append_record`, but waits up to `timeout` seconds instead of raising `WouldBlock` at
-        once."""
+        """Appends one record and returns its id, waiting up to `timeout` seconds if necessary.
+
+        Raises `WouldBlock` if the append would have to wait longer.
+        """
         return self._appender.append_with_timeout(
             payload, timeout, ext_id=ext_id, timestamp=timestamp
         )
 
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
-        """Waits until an append would find a writable segment.
+        """Waits until the log has a segment that a record can be appended to.
 
         Raises `WouldBlock` of kind admission if there is none after `timeout` seconds.
         """
@@ -212,18 +216,18 @@ class Aof:
     # Flushing and sealing.
 
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
-        """Waits until that record, or everything appended so far, is durable.
+        """Waits until the record is durable; without an id, until all appended records are durable.
 
-        Raises the flush's error if it fails. After a `RetryError` (the disk is full) or an
+        Raises the error if the flush fails. After a `RetryError` (the disk is full) or an
         `OutcomeUnknown` (the timeout passed) the records are still queued and become durable when
         possible: call this again, and do not append them again.
         """
         self._flusher.flush(record_id, timeout)
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
-        """Seals the active segment and returns once that is durable.
+        """Seals the active segment and returns it once its footer is durable.
 
-        Returns None if the segment has no record: there is nothing to seal.
+        Returns None if the active segment has no records, so that there is nothing to seal.
         """
         return self._sealer.seal_current(timeout)
 
@@ -232,8 +236,10 @@ class Aof:
         return self._state.coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
-        """Raises the watermark, which the next seal stores and recovery restores. It never
-        decreases."""
+        """Raises the caller's watermark; a value below the current one is ignored.
+
+        The watermark is stored when a segment is sealed, and restored when the log is opened.
+        """
         if not 0 <= watermark < 1 << 64:
             raise InputError(f"the watermark is {watermark}; it must be from 0 to 2**64 - 1")
         with self._state.mutex:
@@ -260,13 +266,13 @@ class Aof:
 
     @property
     def tiers(self) -> LogTiers:
-        """Shows where the log's segments are, and moves them."""
+        """The API that shows in which tiers the log's segments are, and that moves them."""
         assert self._tiers is not None, "the log is not started"
         return self._tiers
 
     @property
     def tier_upkeep(self) -> LogUpkeep:
-        """The pending work on the log's tiers."""
+        """The background work on the log's tiers: deletes of objects, and archiving."""
         assert self._tier_upkeep is not None, "the log is not started"
         return self._tier_upkeep
 
@@ -282,7 +288,7 @@ class Aof:
         segments are only in colder tiers, because only the manifest log records those.
         """
         if not enabled:
-            self._recorder.stop()  # first: without it nothing is evicted
+            self._recorder.stop()  # first, so that nothing is evicted during the check
         try:
             self._recorder.start(enabled=enabled)
         except BadConfig:
@@ -292,11 +298,14 @@ class Aof:
     # Reading: see `LogReader`.
 
     def get(self, record_id: RecordId) -> Record:
-        """Returns the record with that id."""
+        """Returns the record with that id; raises `NotFound` if there is no such durable record."""
         return self._reader.get(record_id)
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """Yields the durable records of `[start, end)`, oldest first."""
+        """Yields the durable records of `[start, end)`, oldest first.
+
+        By default, yields all records from the oldest to the current durable end.
+        """
         return self._reader.read(start, end)
 
     def read_batches(
@@ -306,19 +315,28 @@ class Aof:
         *,
         batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """Yields the same records in columnar batches, which is much faster."""
+        """Yields the durable records of `[start, end)` in columnar batches, oldest first.
+
+        This is much faster than `read`, which yields the same records one by one.
+        """
         return self._reader.read_batches(start, end, batch_bytes_max=batch_bytes_max)
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """Yields the durable records before `start`, newest first."""
+        """Yields the durable records before `start`, or all of them by default, newest first."""
         return self._reader.read_backward(start)
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Returns the position of the first record with that timestamp or a later one."""
+        """Returns the position of the first record with that timestamp or a later one.
+
+        Returns the durable end if there is no such record.
+        """
         return self._reader.seek_timestamp(timestamp_ns)
 
     def follow(self, start: RecordId | None = None) -> Follower:
-        """Returns records from `start`, or from the oldest, and waits for new ones."""
+        """Returns an iterator over the records from `start`, or from the oldest.
+
+        The iterator waits for new records, until it is closed.
+        """
         follower = Follower(self, start)
         if self._tiering is not None and start is not None:
             self._tiering.on_followed(start.segment_index)
@@ -339,13 +357,15 @@ class Aof:
 
     @property
     def failure(self) -> LakebedError | None:
-        """The error that ended writing until the log is opened again, or None."""
+        """The error after which the log accepts no writes until it is opened again, or None."""
         return self._flusher.failure
 
     @property
     def upkeep_failure(self) -> Exception | None:
-        """The error with which sealing, retention or other background work currently fails, or
-        None."""
+        """The error that the last run of sealing, retention or other maintenance raised, or None.
+
+        The failed work is retried.
+        """
         return self._upkeep.error
 
     def hold(self, reader: PositionedReader) -> None:
@@ -365,7 +385,7 @@ class Aof:
             return self._state.chain.readable()
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns the durable end and the segments, which include it."""
+        """Returns the segments, oldest first, and the durable end, which is in one of them."""
         durable_end = (
             self.durable_end()
         )  # read first, so that the segments listed afterwards include it
@@ -386,23 +406,26 @@ class Aof:
                 return False
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` at each change, from any thread.
+        """Calls `callback` after each change of the log, for example when records become durable.
 
-        The returned function unregisters it.
+        The call may come from any thread. The returned function unregisters the callback.
         """
         return self._notifier.listen(callback)
 
     # The manager's two tasks.
 
     def flush_step(self) -> int | None:
-        """Commits what is due. Returns the nanoseconds until the next step, or None."""
+        """Flushes the queued records that are due.
+
+        Returns the nanoseconds until this must be called again, or None if it need not be.
+        """
         return None if self._state.is_closed else self._flusher.step()
 
     def maintenance_step(self) -> int | None:
-        """Seals, retires, writes the cursor and prepares spares.
+        """Runs the log's maintenance: sealing, retention, the cursor file, spares, manifest log.
 
-        Returns the nanoseconds until the next step, or None. If one kind of work fails, the others
-        still run; the failure is reported and retried.
+        Returns the nanoseconds until this must be called again, or None if it need not be. If one
+        kind of work fails, the others still run; the failure is reported and the work retried.
         """
         if self._state.is_closed:
             return None
@@ -450,8 +473,8 @@ class Aof:
     def close(self) -> None:
         """Flushes everything, wakes all waiters and closes the files. Idempotent.
 
-        Waits for background work on the files: when this returns, they can be opened again. If
-        appended records could not be made durable, raises that error at the end.
+        Waits until no background work uses the files, so the log can be opened again afterwards.
+        If appended records could not be made durable, raises the reason after closing the files.
         """
         state = self._state
         with state.mutex:
@@ -482,14 +505,14 @@ class Aof:
                 )
 
     def _on_flush(self) -> None:
-        """Called by the barrier's leader after a flush succeeded or failed."""
+        """Wakes waiters, and maintenance if it has work, after a flush succeeded or failed."""
         self._notifier.notify()
         is_spare_due = self._spare_preparer.is_newly_due()
         if is_spare_due or self._state.chain.to_seal or self._cursor.is_fresh:
             self._wake_maintenance()
 
     def _is_needed(self, segment_id: int) -> bool:
-        """Returns whether a pin or a reader in this process needs the segment."""
+        """Returns whether retention must keep the segment for a pin or a reader in this process."""
         lowest = self._holds.lowest_segment()
         return self._is_pinned(segment_id) or (lowest is not None and lowest <= segment_id)
 

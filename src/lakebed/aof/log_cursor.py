@@ -1,7 +1,8 @@
-"""A read position in a log that advances batch by batch, as followers use it. It never waits.
+"""A read position in a log that advances batch by batch. Followers use it; it never waits.
 
-Invariants: `position` is the end of the last record taken, so a new cursor started there continues
-without a gap or a repetition. A segment that was read to its end may be removed.
+Invariants: `position` is the end of the last record returned, so a new cursor started there neither
+skips nor repeats a record. Retention may remove a segment that was read to its end: the cursor then
+continues in the next segment.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from lakebed.base.errors import NotFound
 
 
 class LogCursor:
-    """A position in one log. Used by one thread at a time, except `close`."""
+    """A read position in one log.
+
+    Only one thread may use it at a time, but any thread may call `close`.
+    """
 
     def __init__(
         self, view: LogView, start: RecordId | None, *, batch_bytes_max: int, handles_max: int = 2
@@ -26,7 +30,8 @@ class LogCursor:
         self._view = view
         self._reader = LogReader(view, handles_max=handles_max, window_bytes=batch_bytes_max)
         self._position = RecordId(0) if start is None else RecordId(start)
-        # Of the segment that contains `_position`, to find the next one if retention removes it.
+        # The base offset of the segment that contains `_position`. If retention removes that
+        # segment, it identifies the next one.
         self._base_offset: int | None = None
         self._batches: Iterator[RecordBatch] = iter(())
 
@@ -35,10 +40,10 @@ class LogCursor:
         return self._position
 
     def take(self) -> RecordBatch | None:
-        """Returns the next durable records, or None if there are none beyond `position`.
+        """Returns the next durable records, or None if there are none after `position`.
 
-        Raises `NotFound` if retention removed records that were not taken, and `Closed` if the log
-        is closed.
+        Raises `NotFound` if retention removed records that were not returned yet, and `Closed` if
+        the log is closed.
         """
         try:
             return self._next()
@@ -58,7 +63,7 @@ class LogCursor:
             self._batches = self._reader.read_batches(self._position, end)
             batch = next(self._batches, None)
             if batch is None:
-                # Only segment boundaries are in between: both positions are the same place.
+                # No record is between the two positions, only the boundary of two segments.
                 self._move_to(end)
         if batch is not None:
             self._position = batch.end
@@ -66,7 +71,7 @@ class LogCursor:
         return batch
 
     def _step_over_removed(self) -> None:
-        """Continues with the next segment if the current one was removed after it was read."""
+        """Moves to the next segment if retention removed the current one after it was read."""
         segments = self._view.segments()
         if not segments or self._base_offset is None:
             return
@@ -77,7 +82,10 @@ class LogCursor:
             self._move_to(RecordId.from_parts(first.segment_id, RECORDS_START))
 
     def _move_to(self, position: RecordId) -> None:
-        """Changes to another position for the same place in the log, such as a segment's start."""
+        """Sets `position` without reading, for example to the start of the next segment.
+
+        No record may be between the old and the new position.
+        """
         self._position = position
         try:
             segments = self._view.segments()

@@ -5,9 +5,10 @@
         record_id = log.append_record(b"...", ext_id=7)
         log.flush(record_id)
 
-The manager holds the root's lock: one process writes. Two tasks on its runner serve all logs: one
-commits what is due, the other seals full segments and prepares new ones. A log whose step fails
-does not stop the others: it is retried with growing delays, and `failures` reports it.
+The manager holds the root's lock, so only one process writes. Two background tasks serve all logs:
+one flushes queued records, the other seals full segments and prepares new ones. If the work on one
+log fails, it is retried with growing delays and `failures` reports it; the other logs are not
+affected.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ LOCK_NAME = "lakebed.lock"
 
 
 class AofManager:
-    """Opens the logs of a root without the other engines. Holds the lock and runs their tasks."""
+    """Opens the logs below one root folder, holds the root's lock and runs the background tasks."""
 
     def __init__(
         self,
@@ -66,8 +67,9 @@ class AofManager:
         random: Random | None = None,
     ) -> None:
         """`is_pinned(log, segment_id)` returns whether retention must keep a segment.
-        `object_store` is Tier 2 for every address; `own_store` is the store's own object store, see
-        `tiers.services`. `on_lost(log, problems)` records the losses that opening a log finds."""
+        `object_store` replaces the Tier 2 of every address; `own_store` is the root's own object
+        store, see `tiers.services`. `on_lost(log, problems)` records the losses that are found when
+        a log is opened."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -109,13 +111,13 @@ class AofManager:
 
     @property
     def tier_counters(self) -> Counters:
-        """Counters of the tiers that all logs share."""
+        """The counters of the work that the tiers of all logs share."""
         return self._services.counters
 
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
         """Opens a log for writing and creates it if it does not exist.
 
-        Each log can be open only once.
+        Raises `AlreadyExists` if the log is already open.
         """
         paths = LogPaths(self.root, name)
         fork_guard.check(self._generation, self.root)  # a forked child does not hold the lock
@@ -124,9 +126,9 @@ class AofManager:
                 raise Closed(f"{self.root}: the manager is closed")
             log = self._logs.get(name)
             if log is not None and log.is_closed:
-                raise Busy(f"{name}: the log is being closed")
+                raise Busy(f"{name}: the log is being closed; try again when it is closed")
             if log is not None or name in self._opening:
-                raise AlreadyExists(f"{name}: the log is open already")
+                raise AlreadyExists(f"{name}: the log is already open")
             self._opening[name] = self._runner.event()
         try:
             return self._open(paths, config or self._config)
@@ -135,7 +137,7 @@ class AofManager:
 
     @property
     def tier2_address(self) -> str:
-        """Where new logs have their Tier 2."""
+        """The address of Tier 2 for new logs."""
         return self._services.address
 
     def migrate_tier2(
@@ -148,9 +150,9 @@ class AofManager:
     ) -> MigrationReport:
         """Moves the Tier 2 of a log that is not open to another address; see `tiers.migration`.
 
-        The default address is where new logs have their Tier 2. `delete` removes the objects from
-        the old address; a later call with the same address does that too. An interrupted migration
-        continues when this is called again.
+        The default for `address` is the address of Tier 2 for new logs. With `delete`, the objects
+        at the old address are deleted after the move, or by a later call with the same address. An
+        interrupted migration continues when this is called again.
         """
         paths = LogPaths(self.root, name)
         with self._mutex:
@@ -223,11 +225,11 @@ class AofManager:
         return log
 
     def _check_tier2(self, paths: LogPaths) -> None:
-        """Checks that the log's Tier 2 can be reached, before anything is changed."""
+        """Raises `BadConfig`, before anything is changed, if the log's Tier 2 cannot be reached."""
         address = self._services.address
         with contextlib.suppress(
             NotFound, DataError
-        ):  # opening the log reports what is wrong with it
+        ):  # if `log.json` is missing or damaged, opening the log reports that
             address = load_identity(self.disk, paths).tier2
         self._services.check_address(address)
 
@@ -242,7 +244,10 @@ class AofManager:
         return [log.tier_upkeep for log in logs]
 
     def failures(self) -> dict[str, Exception]:
-        """Returns the open logs whose background work currently fails, and why. It is retried."""
+        """Returns the error of each open log whose background work currently fails, by log name.
+
+        The failed work is retried.
+        """
         with self._mutex:
             failing = {log: log.upkeep_failure for log in self._logs.values()}
         failing |= self._flusher.failures() | self._maintenance.failures()
@@ -253,16 +258,16 @@ class AofManager:
         return {name: error for name, error in by_name.items() if not isinstance(error, Busy)}
 
     def open_read_only(self, name: str) -> ReadOnlyLog:
-        """Opens a log for reading from its files; the caller closes it.
+        """Opens a log for reading only, whether or not it is open for writing.
 
-        Raises `NotFound` if there is no such log.
+        Raises `NotFound` if there is no such log. The caller must close it.
         """
         return ReadOnlyLog(
             self.root, name, disk=self.disk, runner=self._runner, services=self._services
         )
 
     def close_log(self, name: str) -> None:
-        """As `Aof.close`; does nothing if no log with that name is open."""
+        """Closes the log with that name, as `Aof.close` does; does nothing if it is not open."""
         with self._mutex:
             log = self._logs.get(name)
         if log is not None:
@@ -311,19 +316,19 @@ class AofManager:
         ended.set()
 
     def _wake(self, steps: StepDriver[Aof], log: Aof) -> None:
-        """Schedules a step of the log, unless it is not open yet or no longer open."""
+        """Schedules a flush or maintenance step of the log; does nothing if the log is not open."""
         if self._logs.get(log.name) is log:
             steps.add(log)
 
     def _wake_all(self) -> None:
-        """Schedules maintenance of all logs: one may release budget that another lacks."""
+        """Schedules maintenance of all logs, so that idle logs return their share of the budget."""
         with self._mutex:
             logs = list(self._logs.values())
         for log in logs:
             self._maintenance.add(log)
 
     def _end_steps(self, log: Aof) -> None:
-        """Returns once no step of the log is running. A step that begins later does nothing."""
+        """Waits until no background step of the log is running, and unschedules the next ones."""
         if self._generation != fork_guard.generation():
             return  # after a fork, running steps continue only in the parent
         self._flusher.remove(log)
@@ -343,4 +348,4 @@ def _nothing_is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001
 
 
 def _nothing_is_recorded(log: str, problems: Sequence[str]) -> None:
-    """Does nothing: without a store, a manager keeps no record of losses."""
+    """Does nothing: losses are not recorded if the caller gave no `on_lost`."""

@@ -1,8 +1,9 @@
 """Records the changes of a log's segments in its manifest log: opened, sealed, evicted.
 
-Each change is recorded in the critical section that changes the log, so the two never disagree in
-memory. On disk they may, after a crash or while the manifest log was off. The segments are then
-authoritative: opening the manifest log adds the records that it lacks.
+Each change is recorded in the critical section that changes the log, so in memory the log and its
+manifest log always agree. On disk they may disagree after a crash, or if the manifest log was off.
+The segment files are then authoritative: when the manifest log is opened, its missing records are
+added.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ RECORDED_AT_ONCE_MAX = 256
 
 
 class ManifestRecorder:
-    """Owns the journal of the manifest log. While the manifest log is off, it records nothing.
+    """Owns the journal of one log's manifest log. Records nothing while the manifest log is off.
 
-    Call `opened`, `sealed` and `evicted` with the log's mutex held; they raise `Busy`, with nothing
-    changed, while the journal's queue is full. Call the other methods from one thread at a time and
-    without the mutex.
+    `opened`, `sealed` and `evicted` must be called with the log's mutex held. If the journal's
+    queue is full, they raise `Busy` and record nothing. The other methods must be called by one
+    thread at a time, without the mutex.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ManifestRecorder:
         wake: Callable[[], None],
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
-        """`on_lost` records losses before the manifest log removes the lost segments."""
+        """`on_lost` is called with lost segments before the manifest log stops listing them."""
         self._context = context
         self._state = context.state
         self._services = services
@@ -78,10 +79,7 @@ class ManifestRecorder:
     # Recording.
 
     def opened(self, segment: Segment) -> None:
-        """Records that the segment gets its first record.
-
-        Recorded once, however often it is called.
-        """
+        """Records that the segment gets its first record; does nothing if that was recorded."""
         if not segment.is_announced:
             payload = SegmentOpened(segment.name.base_offset, self._epoch)
             self._append(payload, segment.name.segment_id, segment.name.base_offset)
@@ -99,7 +97,7 @@ class ManifestRecorder:
         self._append(payload, segment.name.segment_id, end)
 
     def evicted(self, info: SegmentInfo, *, durable_bytes: int) -> None:
-        """Records that the segment left the log: it is deleted from every tier."""
+        """Records that the segment leaves the log, and queues the deletion of its Tier 2 object."""
         state = self.journal.state(info.segment_id) if self.journal is not None else None
         if state is None:
             return
@@ -114,11 +112,11 @@ class ManifestRecorder:
             self._append(LocalEvicted(state.compressed_bytes), info.segment_id, end)
 
     def record(self, payload: Payload, info: SegmentInfo) -> None:
-        """Records another change of a sealed segment."""
+        """Records any other change of a sealed segment, as `payload` describes it."""
         self._append(payload, info.segment_id, info.base_offset)
 
     def commit(self) -> None:
-        """Waits until everything recorded so far is durable. Called without the mutex."""
+        """Waits until everything recorded so far is durable. Call it without the log's mutex."""
         journal = self.journal
         if journal is not None:
             journal.commit()
@@ -130,10 +128,10 @@ class ManifestRecorder:
     # Opening and closing the journal.
 
     def start(self, *, enabled: bool) -> None:
-        """Opens the manifest log, if it is enabled, and adds the records that it lacks.
+        """Opens the manifest log, if it is enabled, and adds its missing records.
 
-        Raises `BadConfig` if it is disabled while segments are only in colder tiers: only the
-        manifest log records those, and the log would reuse their offsets.
+        Raises `BadConfig` if it is disabled although some segments are only in colder tiers: only
+        the manifest log lists those, and without it the log would reuse their offsets.
         """
         context = self._context
         if not enabled:
@@ -153,7 +151,7 @@ class ManifestRecorder:
             self._open(self.identity, was_off=was_off, was_kept=before is not None and not was_off)
 
     def _check_dispensable(self) -> None:
-        """Raises `BadConfig` if the recorded segments need the manifest log; see `start`."""
+        """Raises `BadConfig` if the manifest log cannot be switched off; see `start`."""
         context, name = self._context, self._state.name
         try:
             identity = find_identity(context.disk, context.paths, tier2=self._services.address)
@@ -170,14 +168,14 @@ class ManifestRecorder:
             return
         raise BadConfig(
             f"{name}: the manifest log cannot be switched off: {why}, and only the manifest log "
-            "records where they are. Leave manifest_log_enabled on, or first bring all segments "
-            "back with 'lakebed aof hydrate'"
+            "records which segments are in colder tiers. Leave manifest_log_enabled on, or first "
+            "bring all segments back with 'lakebed aof hydrate'"
         )
 
     def stop(self) -> None:
         """Closes the journal; nothing is recorded afterwards.
 
-        Records that it could not make durable are added again when it is opened.
+        Records that could not be made durable are added again when the manifest log is opened.
         """
         with self._state.mutex:
             journal, self.journal = self.journal, None
@@ -227,11 +225,10 @@ class ManifestRecorder:
         journal.close()
 
     def _attach(self, journal: Journal, *, knows_all: bool) -> bool:
-        """Adds the records that the journal lacks, then starts recording; returns whether any were
-        missing.
+        """Adds the missing records to the journal, then starts recording the log's changes.
 
-        The last of them are added with the mutex held, because the log may change meanwhile; that
-        is at most `RECORDED_AT_ONCE_MAX` records.
+        Returns whether any records were missing. The last of them, at most `RECORDED_AT_ONCE_MAX`,
+        are added with the mutex held, because the log may be changing.
         """
         chain = self._state.chain
         was_incomplete = False
@@ -276,11 +273,11 @@ class ManifestRecorder:
         on_disk: Sequence[SegmentOnDisk],
         knows_all: bool,
     ) -> None:
-        """Reports segments whose file is gone and that neither a tier nor the archive has.
+        """Reports segments whose file is gone and that have no copy in a tier or in the archive.
 
-        Retention removes the oldest segments, and records that first. So an old segment counts as
-        lost only if the manifest log was complete (`knows_all`). One that was never sealed is lost
-        if it had durable records.
+        A missing segment older than every existing one may have been removed by retention, so it
+        counts as lost only if the manifest log was complete (`knows_all`): retention records a
+        removal before it deletes the file. An unsealed segment is lost if it had durable records.
         """
         oldest = min((segment.segment_id for segment in on_disk), default=0)
         newest = max((segment.segment_id for segment in on_disk), default=-1)
@@ -308,9 +305,9 @@ class ManifestRecorder:
             self._on_lost(lost)
 
     def _report_forgotten(self) -> None:
-        """Reports that the manifest log is missing, if segments may be in colder tiers.
+        """Reports that the manifest log is missing, if some segments may be only in colder tiers.
 
-        Those are the segments before the first one with a local file.
+        Those are the segments older than the oldest local file.
         """
         oldest = self._oldest_on_disk()
         if oldest:
@@ -326,10 +323,10 @@ class ManifestRecorder:
         return min(ids)
 
     def _forget_removed(self, journal: Journal) -> None:
-        """Records that segments left the log while the manifest log was off.
+        """Records the removal of segments that left the log while the manifest log was off.
 
-        It is switched off only while every segment has a local file, so retention has removed those
-        before the first one that has a file now.
+        These are the segments older than the oldest local file. The manifest log can be switched
+        off only while every segment has a local file, so retention must have removed them.
         """
         oldest = self._oldest_on_disk()
         for state in list(journal.index().segments()):
@@ -342,7 +339,7 @@ class ManifestRecorder:
         return any(name is not None and name.segment_id == segment_id for name in names)
 
     def _place_cold(self, journal: Journal) -> None:
-        """Adds the segments that are only in colder tiers to the log's chain."""
+        """Adds the segments that are only in colder tiers to the log's list of segments."""
         assert self.cold is not None
         self._correct(journal, self.cold)
         infos = self.cold.infos(journal.index().segments())
@@ -357,16 +354,18 @@ class ManifestRecorder:
                 chain.follow(newest, record_count=record_count)
 
     def _record_count_after(self, newest: SegmentInfo, cold: ColdSegments) -> int:
-        """Returns the record count for the next segment's header, which Tier 2 may have to
-        supply."""
+        """Returns the number of records in the log up to the end of its newest segment.
+
+        That segment may be only in Tier 2; if Tier 2 cannot be reached, raises its error.
+        """
         try:
             return cold.record_count_after(newest)
         except Tier2Error as error:
-            why = f"the log continues after segment {newest.segment_id}, which only Tier 2 has"
+            why = f"its newest segment, {newest.segment_id}, is only in Tier 2 and cannot be read"
             raise type(error)(f"{self._state.name}: {why}: {error}") from error
 
     def _correct(self, journal: Journal, cold: ColdSegments) -> None:
-        """Makes the manifest log match the warm files on disk, and deletes the unrecorded ones."""
+        """Corrects the manifest log to match the warm files on disk, and deletes unlisted ones."""
         if self._context.disk.is_folder(self._context.paths.warm):
             remove_temporaries(self._context.disk, self._context.paths.warm)
         warm = cold.warm_names()
@@ -377,7 +376,7 @@ class ManifestRecorder:
     def _unrecorded_footers(
         self, journal: Journal, sealed: Sequence[SegmentInfo]
     ) -> dict[int, SegmentFooter]:
-        """Returns the footers of sealed segments that the index does not have as sealed."""
+        """Returns the footers, by id, of the sealed segments that are not recorded as sealed."""
         index = journal.index()
         footers: dict[int, SegmentFooter] = {}
         for info in sealed:
@@ -398,11 +397,11 @@ class ManifestRecorder:
             state.coordinator_watermark = highest
 
     def _notify_chunk_sealed(self) -> None:
-        """Calls the current `on_chunk_sealed`, which may be set after the journal was opened."""
+        """Calls `on_chunk_sealed`, which may have been set after the journal was opened."""
         self.on_chunk_sealed()
 
     def _fail(self, error: LakebedError) -> None:
-        """Ends writing to the log, because the journal can make nothing durable any more."""
+        """Ends writing to the log, because the journal can no longer make records durable."""
         with self._state.mutex:
             if self._state.failure is None:
                 self._state.failure = error

@@ -1,6 +1,7 @@
 """Wakes the threads that wait for a log to change; they check for themselves what changed.
 
-Take the event first, then check the condition, then wait: no change in between is missed.
+To miss no change, a thread calls `next_change` first, then checks its condition, and then waits for
+the event.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ class Notifier:
         self._listeners: list[Callable[[], None]] = []
 
     def next_change(self) -> Event:
-        """Returns an event that is set at the next change."""
+        """Returns an event that is set when the log changes next."""
         with self._mutex:
             self._changed = self._changed or self._runner.event()
             return self._changed
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` at each change until the returned function is called."""
+        """Calls `callback` after each change of the log, until the returned function is called."""
         with self._mutex:
             others = tuple(self._listeners)
             self._listeners.append(callback)

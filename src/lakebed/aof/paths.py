@@ -17,7 +17,10 @@ _U64_MAX = (1 << 64) - 1
 
 
 class SegmentName(NamedTuple):
-    """`{segment_id}_{base_offset}_{created_at}.seg`, 20 digits each: names sort in log order."""
+    """The name of a segment file: `{segment_id}_{base_offset}_{created_at}.seg`.
+
+    Each number has 20 digits, so that names sort in log order.
+    """
 
     segment_id: int
     base_offset: int
@@ -33,7 +36,7 @@ class SegmentName(NamedTuple):
 
 
 class ArchivedName(NamedTuple):
-    """`{segment_id}_{sealed_at}.seg`, the name of a segment in the archive."""
+    """The name of a segment file in the archive: `{segment_id}_{sealed_at}.seg`, 20 digits each."""
 
     segment_id: int
     sealed_at: int
@@ -80,7 +83,7 @@ class LogPaths:
         return os.path.join(self.segments, f"{number:020}{SPARE_SUFFIX}")
 
     def ensure(self, disk: Disk) -> None:
-        """Creates the folders durably."""
+        """Creates the log's folders, durably; existing ones are left as they are."""
         for folder in (self.segments, self.archive, self.manifest):
             make_folders(disk, folder)
 
@@ -93,6 +96,6 @@ def check_log_name(name: str) -> None:
     """Raises `BadName` unless the name is safe to use as a folder's name."""
     if not is_log_name(name):
         raise BadName(
-            f"log name {name[:60]!r} is not valid: use at most 200 letters, digits, "
-            "'.', '_' and '-', starting with a letter or digit"
+            f"log name {name[:60]!r} is not valid: use at most 200 characters, only letters, "
+            "digits, '.', '_' and '-', starting with a letter or digit"
         )

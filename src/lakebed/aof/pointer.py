@@ -1,9 +1,9 @@
 """Encodes and decodes the files `current.sealed` and `durable_end`.
 
-Each file is one record that ends in a CRC over all bytes before it. Decoding distinguishes three
-errors: `Torn` if the file is short or was never written, `UnknownVersion` if it is intact but
-newer, and `Corrupt` otherwise. The version is trusted only if the checksum matches or the file is
-longer than in this version, so that one flipped bit does not look like a newer version.
+Each file is one record that ends in a CRC over all bytes before it. Decoding raises `Torn` if the
+file is too short or was never written, `UnknownVersion` if a newer version wrote it, and `Corrupt`
+if it is damaged. The version field is trusted only if the checksum matches or the file is longer
+than in this version, so that one flipped bit does not look like a newer version.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _crc64(layout: Layout[Summed], value: Summed) -> int:
 def _decode(
     layout: Layout[Summed], data: Buffer, magic: int, version: int, path: PathLike | None
 ) -> Summed:
-    """Runs the checks that both files share, in the order in which their results can be trusted."""
+    """Checks and decodes the bytes of either file; raises a `DataError` if a check fails."""
     size = f"{layout.size} bytes"
     if len(data) < layout.size:
         raise Torn("the file is too short", path=path, expected=size, found=len(data))
@@ -94,17 +94,22 @@ def _decode(
         raise Torn("the file holds only zeros: it was never written", path=path, offset=0)
     value = layout.unpack(data)
     if value.magic != magic:
-        raise Corrupt("the magic is wrong", path=path, expected=hex(magic), found=hex(value.magic))
+        raise Corrupt(
+            "the file begins with a wrong magic number",
+            path=path,
+            expected=hex(magic),
+            found=hex(value.magic),
+        )
     summed = crc64nvme(bytes(data[: layout.offset_of("crc64")]))
     is_longer = len(data) > layout.size
     if value.version > version and (is_longer or summed == value.crc64):
-        raise UnknownVersion("the file was written by a newer version", path=path, expected=version,
-                             found=value.version)  # fmt: skip
+        raise UnknownVersion("the file was written by a newer version of Lakebed: use that version",
+                             path=path, expected=version, found=value.version)  # fmt: skip
     if is_longer:
         raise Corrupt("the file is too long", path=path, expected=size, found=len(data))
     if summed != value.crc64:
         raise Corrupt(
-            "the checksum is wrong", path=path, expected=hex(summed), found=hex(value.crc64)
+            "the file's checksum is wrong", path=path, expected=hex(summed), found=hex(value.crc64)
         )
     if value.version != version:
         raise UnknownVersion("the file has an unsupported version", path=path, expected=version,

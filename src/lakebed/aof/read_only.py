@@ -2,14 +2,14 @@
 
     for record in ReadOnlyLog(root, "orders", disk=disk, runner=runner).read(): ...
 
-The log is read exactly up to the end that the writer published in `durable_end`, if the machine has
-not restarted since: bytes after it may vanish, and their offsets be used again. After a restart, or
-without that file, the log ends before its first bad record, but not before the published end. A
-writer publishes the end when it opens the log, before it appends, so bytes that are not durable are
-never returned as records.
+The writer publishes the end of its durable records in the file `durable_end`, first when it opens
+the log and then after each sync. Readers stop there, because later bytes may be lost, and their
+offsets used again for other records. If the machine has restarted since the file was written, or
+the file is missing, the log is scanned instead: it ends before the first bad record after the
+published end. So records that are not durable are never returned.
 
-No event wakes a reader in another process. A waiting reader polls `durable_end`, first after 1 ms
-and later up to every 50 ms.
+The writer cannot wake readers in other processes. A waiting reader polls `durable_end`, first after
+1 ms and later every 50 ms.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from lakebed.base.runner import Runner
 
 
 class ReadOnlyLog:
-    """A log opened for reading only; it is its own `LogView`. Raises `NotFound` if there is no such
-    log.
+    """A log opened for reading only. Raises `NotFound` if there is no such log.
 
-    Thread-safe, but an iterator that it returned belongs to one thread.
+    Thread-safe, but an iterator that it returned may be used by only one thread. It implements
+    `LogView`.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class ReadOnlyLog:
         runner: Runner,
         services: TierServices | None = None,
     ) -> None:
-        """`services` gives access to Tier 2; the default is that of an unconfigured store."""
+        """`services` opens the stores of Tier 2; by default they are opened with the default
+        settings."""
         self.name = name
         self._paths = LogPaths(root, name)
         self._disk = disk
@@ -83,9 +84,9 @@ class ReadOnlyLog:
 
     @property
     def stream_id(self) -> int | None:
-        """The log's permanent id from `log.json`, or None if it has no such file.
+        """The log's permanent id from `log.json`, or None if the log has no such file.
 
-        Raises `Corrupt` if that file is damaged.
+        Raises `Corrupt` if the file is damaged.
         """
         try:
             return load_identity(self._disk, self._paths).stream_id
@@ -93,18 +94,21 @@ class ReadOnlyLog:
             return None
 
     def is_replaced(self) -> bool:
-        """Returns whether the log was deleted, or deleted and recreated, since it was opened
-        here."""
+        """Returns whether the log was deleted, or deleted and recreated, since this object opened
+        it."""
         return self._known_id() != self._opened_id
 
     # Reading: see `LogReader`.
 
     def get(self, record_id: RecordId) -> Record:
-        """Returns the record with that id."""
+        """Returns the record with that id; raises `NotFound` if there is no such durable record."""
         return self._reader.get(record_id)
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """Yields the durable records of `[start, end)`, oldest first."""
+        """Yields the durable records of `[start, end)`, oldest first.
+
+        By default, yields all records from the oldest to the current durable end.
+        """
         return self._reader.read(start, end)
 
     def read_batches(
@@ -116,7 +120,11 @@ class ReadOnlyLog:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[RecordBatch]:
-        """Yields the same records in columnar batches, which is much faster."""
+        """Yields the durable records of `[start, end)` in columnar batches, oldest first.
+
+        This is much faster than `read`, which yields the same records one by one. With
+        `skip_damage`, damaged bytes are skipped and reported to `on_skipped` instead of raised.
+        """
         return self._reader.read_batches(
             start,
             end,
@@ -126,17 +134,21 @@ class ReadOnlyLog:
         )
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """Yields the durable records before `start`, newest first."""
+        """Yields the durable records before `start`, or all of them by default, newest first."""
         return self._reader.read_backward(start)
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Returns the position of the first record with that timestamp or a later one."""
+        """Returns the position of the first record with that timestamp or a later one.
+
+        Returns the durable end if there is no such record.
+        """
         return self._reader.seek_timestamp(timestamp_ns)
 
     def follow(self, start: RecordId | None = None) -> Follower:
-        """Returns records from `start`, or from the oldest, and waits for new ones.
+        """Returns an iterator over the records from `start`, or from the oldest.
 
-        Retention may remove records that were not read yet: pin them to keep them.
+        The iterator waits for new records, until it is closed. Retention may remove records that it
+        has not read yet; to prevent that, pin their segments.
         """
         return Follower(self, start)
 
@@ -144,7 +156,7 @@ class ReadOnlyLog:
 
     @property
     def ignored_count(self) -> int:
-        """The number of unknown names in the segments folder."""
+        """The number of unexpected files in the segments folder, which readers ignore."""
         return self._listing.ignored_count
 
     @property
@@ -152,13 +164,13 @@ class ReadOnlyLog:
         return self._catalogue.cold
 
     def hold(self, reader: PositionedReader) -> None:
-        """Does nothing: the writer's retention does not see readers of other processes."""
+        """Does nothing: retention runs in the writer's process and does not know this reader."""
 
     def on_used(self, info: SegmentInfo) -> None:
         """Does nothing: only the writer's own readers affect tiering."""
 
     def describe(self) -> LogDescription:
-        """Describes the log. The watermark is that of the last sealed segment."""
+        """Returns a summary of the log. Its watermark is that of the last sealed segment."""
         segments, durable_end = self.segments_and_end()
         return LogDescription(
             name=self.name,
@@ -172,7 +184,7 @@ class ReadOnlyLog:
         return self._listing.segments
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns the current segments and the durable end, which they include."""
+        """Returns the segments, oldest first, and the durable end, which is in one of them."""
         durable_end = (
             self.durable_end()
         )  # read first, so that the segments listed afterwards include it
@@ -180,7 +192,7 @@ class ReadOnlyLog:
         return self.segments(), durable_end
 
     def refresh(self) -> None:
-        """Lists the folder again."""
+        """Lists the log's segments again."""
         self._check_open()
         known = {info.path: info for info in self._listing.segments}
         listing = list_segments(self._disk, self._paths, known=known)
@@ -199,19 +211,26 @@ class ReadOnlyLog:
             self.refresh()
             if self._newest_id() < published.segment_id and published.offset > RECORDS_START:
                 raise Corrupt(
-                    "a segment with durable records is missing",
+                    "the newest segment with durable records is missing",
                     path=self._paths.segments,
                     expected=f"segment {published.segment_id}",
-                    found=f"segment {self._newest_id()} as the last",
+                    found=f"segment {self._newest_id()} as the newest",
                 )
         return _position(published)
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """Waits by polling; see `LogView`."""
+        """Waits until the durable end is after `position`; returns False if the timeout passes.
+
+        Polls, because the writer may be another process.
+        """
         return poll_until(self._runner, lambda: self.durable_end() > position, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` at changes that a task of the runner finds by polling; see `LogView`."""
+        """Calls `callback` each time the durable end has moved, and once on `close`.
+
+        A background task polls for changes, because the writer may be another process. The returned
+        function unregisters the callback.
+        """
         self._check_open()
         return self._poll.subscribe(callback)
 
@@ -244,7 +263,10 @@ class ReadOnlyLog:
         return decode_pointer(data, path=path).coordinator_watermark
 
     def _load_published(self) -> DurableEnd | None:
-        """Returns what the writer published, or None if there is nothing readable."""
+        """Returns the content of `durable_end`, or None if the file is missing.
+
+        If the file cannot be decoded, returns the content that was read last, if any.
+        """
         path = self._paths.durable_end
 
         def read() -> DurableEnd:
@@ -259,8 +281,10 @@ class ReadOnlyLog:
         return self._published
 
     def _scan(self, published: DurableEnd | None) -> RecordId:
-        """Returns the end found by scanning; cached until the folder or the published end
-        changes."""
+        """Returns the end of the log, found by scanning its last segments.
+
+        The result is cached until the segments or the published end change.
+        """
         with self._mutex:
             scanned, segments = self._scanned, self._listing.segments
         if scanned is not None and scanned[0] == published:

@@ -2,15 +2,16 @@
 
 Invariants:
 
-- nothing at or after the durable end is ever returned; a running read keeps the durable end that it
-  began with;
-- every returned payload matched its checksum. Timestamps and ext_ids are covered only by a sealed
-  segment's footer checksum, which reading does not verify;
-- records come in log order, none twice and none left out, unless the caller skips damage;
+- nothing at or after the durable end is ever returned; a read uses the durable end at the time when
+  it began;
+- the checksum of every returned payload was verified. Timestamps and ext_ids are covered only by
+  the checksum in a sealed segment's footer, which readers do not verify;
+- records are returned in log order, without repetitions and without omissions, unless the caller
+  skips damage;
 - memory is bounded by the batch size or the longest record, whichever is larger.
 
-A payload may contain bytes that look like records. An id that the log assigned never points into
-one; an invented id can.
+A payload may contain bytes that look like records. Ids that the log assigned never point into a
+payload, but an id that a caller made up can, and then reads such bytes as a record.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ _Piece = tuple[int, int] | SkippedRange
 
 
 class LogReader:
-    """Reads the records of one log. Close it to close its files.
+    """Reads the records of one log. Keeps segment files open until it is closed.
 
-    Thread-safe, but an iterator that it returned belongs to one thread.
+    Thread-safe, but an iterator that it returned may be used by only one thread.
     """
 
     def __init__(
@@ -62,14 +63,14 @@ class LogReader:
 
     @property
     def open_count(self) -> int:
-        """The number of segments that are kept open."""
+        """The number of segments that are currently kept open."""
         return len(self._handles)
 
     def get(self, record_id: RecordId) -> Record:
         """Returns the record with that id.
 
-        Raises `NotFound` if no record begins there, its segment is gone, or it is not durable yet,
-        and `Corrupt` if the record is damaged.
+        Raises `NotFound` if no record begins at that position, if its segment was removed, or if
+        the record is not durable yet. Raises `Corrupt` if the record is damaged.
         """
         record_id = RecordId(record_id)
         durable_end = self._view.durable_end()
@@ -77,14 +78,14 @@ class LogReader:
         index = locate(segments, record_id)
         check_alignment(record_id)
         if record_id >= durable_end:
-            raise NotFound(f"record {record_id}: at or beyond the durable end, {durable_end}")
+            raise NotFound(f"record {record_id}: the log's durable records end at {durable_end}")
         info = segments[index]
         known_end = records_end(segments, index, durable_end)
         offset = record_id.segment_offset
         with self._lease(info) as reader:
             end = known_end if known_end is not None else _records_end(reader)
             if offset >= end:
-                raise NotFound(f"record {record_id}: the segment's records end at offset {end}")
+                raise NotFound(f"record {record_id}: its segment's records end at offset {end}")
             result = reader.scan(offset, end, bytes_max=_GET_BYTES, count_max=1)
             if isinstance(result, Stop):
                 raise why_no_record(reader, info, offset, end, result)
@@ -106,11 +107,12 @@ class LogReader:
     ) -> Iterator[RecordBatch]:
         """Yields the durable records of `[start, end)` in columnar batches, oldest first.
 
-        By default reads from the oldest record to the current durable end; a later `end` is lowered
-        to that. `start` and `end` are record ids, or starts or ends of segments. Raises `NotFound`
-        for any other start, at once or with the first batch, and for an end inside a record when
-        the read gets there. Raises `Corrupt` at damage, or, with `skip_damage`, calls `on_skipped`
-        for each skipped range.
+        By default, yields all records from the oldest to the current durable end. An `end` after
+        the durable end is replaced by the durable end. `start` and `end` must be record ids, or
+        positions at the start or end of a segment. Raises `NotFound` if no record begins at
+        `start`, immediately or with the first batch, and if `end` is inside a record, when the read
+        gets there. Raises `Corrupt` at damaged bytes; with `skip_damage`, skips them and calls
+        `on_skipped` for each skipped range.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         spans = self._plan(start, end, policy)
@@ -135,15 +137,15 @@ class LogReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[Record]:
-        """Yields the durable records before `start`, or before the durable end, newest first.
+        """Yields the durable records before `start`, or all of them by default, newest first.
 
-        Records can only be scanned forward: each segment is scanned once to find where its windows
-        begin, then the windows are read from last to first.
+        Each segment is read twice: forward, to divide it into batches that begin with a record, and
+        then batch by batch from the last to the first.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         spans = self._plan(None, start, policy)
         if start:
-            # A read may end anywhere after the durable end, but cannot begin there.
+            # Raises `NotFound` if `start` is after the durable end, which the plan above allows.
             self._plan(start, None, DamagePolicy(skip=skip_damage))
         return self._backward(spans, policy)
 
@@ -154,10 +156,10 @@ class LogReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> RecordId:
-        """Returns the first position, in log order, of a record with that timestamp or a later one.
+        """Returns the position of the first record with that timestamp or a later one.
 
-        Returns the durable end if there is none. Timestamps need not be in order. A sealed segment
-        whose largest timestamp is too small is skipped.
+        "First" means first in the log: timestamps need not be in order. Returns the durable end if
+        there is no such record. Sealed segments that have only older records are not read.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         durable_end = self._durable_end(policy)
@@ -197,8 +199,8 @@ class LogReader:
     def _durable_end(self, policy: DamagePolicy) -> RecordId:
         """Returns the durable end.
 
-        If the newest segment is missing and damage is skipped, returns the end of the segments
-        before it.
+        If the newest segment is missing and damage is skipped, returns the end of the remaining
+        segments.
         """
         try:
             return self._view.durable_end()
@@ -229,7 +231,7 @@ class LogReader:
                 yield from map(batch.record, reversed(range(len(batch))))
 
     def _pieces(self, span: Span) -> list[_Piece]:
-        """Returns the bounds of a span's batches and the damage between them, in order."""
+        """Returns the bounds of each batch in a span, and the damaged ranges between batches."""
         pieces: list[_Piece] = []
         collect_damage = DamagePolicy(skip=True, on_skipped=pieces.append)
         for batch in self._walk(span, collect_damage, self._window_bytes):
@@ -237,7 +239,7 @@ class LogReader:
         return pieces
 
     def _rescan(self, info: SegmentInfo, start: int, end: int) -> RecordBatch:
-        """Returns the batch that an earlier scan found in `[start, end)`."""
+        """Reads again the batch that an earlier scan found in `[start, end)`."""
         with self._lease(info) as reader:
             batch = reader.scan(start, end, bytes_max=SEGMENT_OFFSET_MAX)
         if isinstance(batch, Stop) or batch.end.segment_offset != end:
@@ -248,7 +250,7 @@ class LogReader:
         return batch
 
     def _shortened(self, span: Span, timestamp_ns: int) -> Span:
-        """Returns the span without the leading records that a sparse index shows to be older."""
+        """Returns the span without the leading records that are older by the sparse index."""
         info = span.info
         entries = load_index(self._view.disk, info.path, segment_id=info.segment_id)
         start = start_for_timestamp(entries, timestamp_ns)
@@ -273,8 +275,10 @@ class LogReader:
             return self._handles.lease(moved)
 
     def _find_again(self, info: SegmentInfo) -> SegmentInfo:
-        """Returns the new place of a segment whose file moved; raises `NotFound` if it was
-        removed."""
+        """Returns the current entry of a segment whose file has moved to another tier.
+
+        Raises `NotFound` if the segment was removed.
+        """
         self._view.refresh()
         segments = self._view.segments()
         position = RecordId.from_parts(info.segment_id, 0)
@@ -293,5 +297,5 @@ def _records_end(reader: SegmentReader) -> int:
 
 
 def _handle_key(info: SegmentInfo) -> tuple[str, bool]:
-    # A segment that was sealed meanwhile is opened again, because it now has a footer.
+    # A segment that was opened before it was sealed is opened again, because it now has a footer.
     return info.path, info.is_sealed

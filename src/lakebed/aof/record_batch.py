@@ -1,5 +1,4 @@
-"""Records as readers return them: single records, and batches with columns over the file's
-bytes."""
+"""The records that readers return: single records, and columnar batches that copy no payloads."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from lakebed.kernels.results import Column
 
 
 class Record(NamedTuple):
-    """A record with its own copy of the payload."""
+    """One record of a log, with a copy of its payload."""
 
     record_id: RecordId
     timestamp: int
@@ -20,16 +19,16 @@ class Record(NamedTuple):
 
 
 class RecordBatch:
-    """Consecutive whole records of one segment, at least one, with verified checksums.
+    """One or more consecutive records of one segment, with verified checksums, as columns.
 
-    Each column has one item per record. `buffer` is the part of the file that was read; views of it
-    stay valid when files are closed.
+    Each column has one item per record. `buffer` is the part of the file that was read; it stays
+    valid after files are closed.
 
     - `offsets` (u64): where the record's header begins in `buffer`;
-    - `lengths` (u32): payload bytes; the payload begins `header_bytes` after the offset;
+    - `lengths` (u32): the payload's length in bytes; it begins `header_bytes` after the offset;
     - `timestamps` (u64), `ext_ids` (u64);
-    - `ids` (u64): the segment offsets of the record ids. None if they are `offsets` plus
-      `buffer_offset`, the place of `buffer` in the file.
+    - `ids` (u64): the segment offset in the record's id. None if it is the item of `offsets` plus
+      `buffer_offset`, which is the offset of `buffer` in the file.
     """
 
     __slots__ = (
@@ -77,10 +76,7 @@ class RecordBatch:
         return len(self.offsets)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yields the records.
-
-        Going column by column takes half the time of calling `record` for each.
-        """
+        """Yields the records, in half the time that calling `record` for each index would take."""
         return map(Record, self._ids(), self.timestamps, self.ext_ids, map(bytes, self.payloads()))
 
     @property
@@ -96,12 +92,12 @@ class RecordBatch:
         return list(self._ids())
 
     def payload(self, index: int) -> memoryview:
-        """Returns a view of the payload, without a copy."""
+        """Returns a view of the payload of the record at that index, without copying it."""
         start: int = self.offsets[index] + self.header_bytes
         return self.buffer[start : start + self.lengths[index]]
 
     def payloads(self) -> Iterator[memoryview]:
-        """Yields views of all payloads, without copies."""
+        """Yields views of all payloads, without copying them."""
         buffer, header_bytes = self.buffer, self.header_bytes
         for offset, length in zip(self.offsets, self.lengths, strict=True):
             start = offset + header_bytes
@@ -116,7 +112,7 @@ class RecordBatch:
         )
 
     def _ids(self) -> Iterator[RecordId]:
-        """Yields the ids lazily, so that reading a few of many is cheap."""
+        """Yields the records' ids, each created only when it is needed."""
         first = int(RecordId.from_parts(self.segment_id, 0))
         if self.ids is None:
             first += self.buffer_offset
@@ -124,11 +120,11 @@ class RecordBatch:
             yield RecordId(first + offset)
 
     def part(self, first: int, last: int) -> RecordBatch:
-        """Returns records `[first, last)` as a batch, without a copy.
+        """Returns the records with indexes `[first, last)` as a batch, without copying them.
 
-        There must be at least one.
+        `last` must be greater than `first`, because a batch has at least one record.
         """
-        assert 0 <= first < last <= len(self), "an empty part of a batch"
+        assert 0 <= first < last <= len(self), "the part of a batch must not be empty"
         return RecordBatch(
             segment_id=self.segment_id,
             base_offset=self.base_offset,

@@ -12,7 +12,7 @@ SEGMENT_OFFSET_MAX = (1 << _OFFSET_BITS) - 1
 class RecordId(int):
     """The id of a record: `segment_index << 32 | segment_offset`. Ids sort in log order.
 
-    An id is also used as a position in the log, for example that of the byte after a record.
+    Any other position in the log, for example the end of a record, is also a `RecordId`.
     """
 
     __slots__ = ()
@@ -27,12 +27,16 @@ class RecordId(int):
 
     @classmethod
     def parse(cls, text: str) -> RecordId:
-        """Parses `segment:offset`, the printed form, or the packed number."""
+        """Parses a record id, either the printed form `segment:offset` or the packed number."""
         parts = text.split(":")
         if not 1 <= len(parts) <= 2 or not all(part.isascii() and part.isdigit() for part in parts):
-            raise InputError(f"not a record id: {text[:40]!r}; an example of one is 3:64")
+            raise InputError(
+                f"{text[:40]!r} is not a record id: use segment:offset, for example 3:64"
+            )
         if any(len(part) > 20 for part in parts):
-            raise InputError(f"not a record id: {text[:40]!r}; an example of one is 3:64")
+            raise InputError(
+                f"{text[:40]!r} is not a record id: use segment:offset, for example 3:64"
+            )
         if len(parts) == 2:
             return cls.from_parts(int(parts[0]), int(parts[1]))
         number = int(parts[0])

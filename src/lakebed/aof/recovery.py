@@ -1,16 +1,18 @@
 """Recovers a log when it is opened for writing: checks its last segments and repairs the tail.
 
-The sealed pointer names the last segment that was finalised; that one and all before it are
-trusted. The segments after it, two at most, are examined. The last one may have bytes that were
-never confirmed as durable: its good records are written again and synced, and everything after them
-is zeroed.
+The sealed pointer, `current.sealed`, names the last segment that was sealed; it and all earlier
+segments are trusted. The later segments, normally at most two, are examined. The last one may have
+bytes that were never confirmed as durable: its good records are written again and synced, and
+everything after them is overwritten with zeros.
 
-- Bytes after the last good record are torn, and are cut, if no valid record follows them.
-- If good records follow bad ones, all these bytes are first saved in the quarantine. If they are
-  below the confirmed end they are damage: the file is left unchanged and sealed, and the log
-  continues in the next segment.
+- If no valid record follows the bad bytes, they are an unfinished write.
+- If good records follow the bad bytes, all bytes from the first bad one on are first saved in the
+  quarantine folder.
+- If the bad bytes begin before the confirmed durable end, they are damage. They are saved in the
+  quarantine folder, the records are left unchanged, the segment is sealed, and the log continues in
+  the next segment.
 
-Recovery may be interrupted anywhere; running it again gives the same result.
+Recovery may be interrupted at any point; running it again gives the same result.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ WINDOW_BYTES = 4 * MIB
 
 @dataclass
 class Recovered:
-    """The state in which an opened log starts."""
+    """The state of a log after recovery, from which writing starts."""
 
     sealed: list[SegmentInfo] = field(default_factory=list)
     to_seal: list[Segment] = field(default_factory=list)  # complete, but without a footer
@@ -73,17 +75,17 @@ class Recovered:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What other files show about a segment file."""
+    """Facts about a segment file that are known from other files."""
 
     confirmed_end: int  # synced at least up to this offset
-    is_same_boot: bool  # if so, the page cache may hold bytes that the device does not
-    is_open: bool  # appending may continue: never sealed, and the last segment
+    is_same_boot: bool  # no restart since: the page cache may hold bytes that the device does not
+    is_open: bool  # appending may continue in it: it is the last segment and was never sealed
     is_seal_confirmed: bool  # its footer was synced, and is not only in the page cache
 
 
 @dataclass
 class Tail:
-    """The good records of an unsealed file, summarised."""
+    """Totals over the good records of an unsealed segment file."""
 
     end: int
     record_count: int
@@ -95,7 +97,7 @@ class Tail:
 
 
 def recover(disk: Disk, paths: LogPaths) -> Recovered:
-    """Examines the log's files, repairs the tail, and returns the state to start from."""
+    """Examines and repairs a log's files before it is written; returns the state to start from."""
     remove_temporaries(disk, paths.segments)
     names = _segment_names(disk, paths)
     pointer = _load_pointer(disk, paths)
@@ -112,7 +114,7 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         if any(name.segment_id == pointer.segment_id for name in names):
             trusted = pointer.segment_id
         else:
-            # The segment was evicted to a colder tier or lost: the manifest log records which.
+            # The manifest log records whether the segment was evicted to a colder tier or lost.
             _log.info("%s is ignored: the segment that it names is missing", paths.pointer)
     for index, name in enumerate(names):
         is_last = index == len(names) - 1
@@ -148,7 +150,10 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
 
 
 def _record_count_after(disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered) -> int:
-    """Returns the count of records in the log up to the end of a sealed segment."""
+    """Returns the number of records in the log up to the end of a sealed segment.
+
+    If the segment is too damaged, returns 0 and adds a problem to `result`.
+    """
     path = paths.segment(name)
     try:
         with disk.open(path) as file:
@@ -213,7 +218,8 @@ def _examine(
 ) -> None:
     """Recovers one segment file and adds it to `result`.
 
-    `before` is the segment before it, if that one was not examined.
+    `before` is the previous segment, whose record count is needed if this segment has no footer;
+    None if the previous segment was examined too.
     """
     path = paths.segment(name)
     with disk.open(path, writable=True) as file:
@@ -221,8 +227,8 @@ def _examine(
         if before is not None and read_footer(file, path, name) is None:
             result.next_record_count = _record_count_after(disk, paths, before, result)
         if size < RECORDS_START + FOOTER_BYTES:
-            # Only this segment is damaged: reading it reports that, and the log continues after it.
-            result.problems.append(f"{path}: {size} bytes are too few for a segment")
+            # Readers of this segment will report the damage; the log continues after it.
+            result.problems.append(f"{path}: the file is too short for a segment: {size} bytes")
             result.sealed.append(_sealed_info(paths, name, None))
             end = max(size, facts.confirmed_end)
             _follow(result, name, end=end, record_count=result.next_record_count, timestamp=0)
@@ -269,7 +275,7 @@ def _follow(
 
 
 def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | None:
-    """Returns the footer, or None if the segment has no good footer of its own."""
+    """Returns the segment's footer, or None if it is missing, damaged or of another segment."""
     size = file.size()
     if size < RECORDS_START + FOOTER_BYTES:
         return None  # too short for a segment
@@ -287,12 +293,12 @@ def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | Non
 def refuse_newer(file: File, path: str) -> None:
     """Raises `UnknownVersion` if a newer version wrote the segment.
 
-    Called before records are checked: those of a newer version would look torn.
+    This must be checked before the records, because a newer version's records would look damaged.
     """
     header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
     if header.magic == SEGMENT_MAGIC and header.version > SEGMENT_VERSION:
         raise UnknownVersion(
-            "the segment was written by a newer version",
+            "the segment was written by a newer version of Lakebed: use that version to open it",
             path=path,
             offset=SEGMENT_HEADER.offset_of("version"),
             expected=SEGMENT_VERSION,
@@ -303,7 +309,7 @@ def refuse_newer(file: File, path: str) -> None:
 def _read_header(file: File, path: str, name: SegmentName, size: int) -> SegmentHeader | None:
     """Returns the header, or None if it was never written.
 
-    Raises `Corrupt` if it belongs to another segment.
+    Raises `Corrupt` if the header does not match the segment's name and length.
     """
     data = file.pread(0, SEGMENT_HEADER.size)
     if not any(data):
@@ -321,7 +327,10 @@ def _read_header(file: File, path: str, name: SegmentName, size: int) -> Segment
     )
     if expected != actual:
         raise Corrupt(
-            "the header does not match this segment", path=path, expected=expected, found=actual
+            "the header does not match the file's name and length",
+            path=path,
+            expected=expected,
+            found=actual,
         )
     return header
 
@@ -335,7 +344,10 @@ def _recover_tail(
     facts: FileFacts,
     result: Recovered,
 ) -> Segment:
-    """Makes the good records of an unsealed file durable and zeroes what follows them."""
+    """Makes the good records of an unsealed segment durable and zeroes the bytes after them.
+
+    If acknowledged bytes are damaged, the records are left unchanged instead.
+    """
     path = paths.segment(name)
     region_end = records_end_max(size)
     segment = Segment(name, size=size, base_record_count=result.next_record_count)
@@ -346,7 +358,7 @@ def _recover_tail(
     is_damaged = start < facts.confirmed_end
     if is_damaged or (content_end > start and _has_records(file, start, content_end)):
         saved = _quarantine(disk, paths, file, name, start, content_end)
-        problem = f"{path}: at byte {start}: bad bytes followed by records; saved as {saved}"
+        problem = f"{path}: at byte {start}: damaged bytes; saved from there on as {saved}"
         result.problems.append(problem)
         _log.error("%s", problem)
     if is_damaged:
@@ -367,10 +379,9 @@ def _recover_tail(
 
 
 def _check_header(file: File, path: str, segment: Segment, result: Recovered) -> None:
-    """Takes the record count from the header, rewriting the header if it does not match the
-    segment.
+    """Copies the base record count and first record's fields from the header into `segment`.
 
-    The header has no checksum, but all its fields are known from elsewhere.
+    If the header is missing or does not match the file's name and length, it is written again.
     """
     try:
         header = _read_header(file, path, segment.name, segment.size)
@@ -396,14 +407,14 @@ def _count_in(segment: Segment, tail: Tail) -> None:
 
 
 def _confirmed_end(confirmed: DurableEnd | None, name: SegmentName) -> int:
-    """Returns how far this file is known to be synced; 0 if unknown, or if it has no record."""
+    """Returns the offset up to which the file is known to be synced; 0 if that is unknown."""
     if confirmed is None or confirmed.segment_id != name.segment_id:
         return 0
     return confirmed.offset if confirmed.offset > RECORDS_START else 0
 
 
 def scan_tail(file: File, region_end: int, start: int = RECORDS_START) -> Tail:
-    """Scans the good records from `start`, one window at a time, and summarises them."""
+    """Reads the records from `start` up to the first bad one, and returns their totals."""
     tail = Tail(start, 0, 0, 0, 0)
     window = WINDOW_BYTES
     while tail.end < region_end:
@@ -429,7 +440,7 @@ def scan_tail(file: File, region_end: int, start: int = RECORDS_START) -> Tail:
 
 
 def _tail_around_damage(file: File, region_end: int, content_end: int) -> Tail:
-    """Summarises the good records of a damaged file, including those after the damage."""
+    """Returns the totals of all good records of a damaged file, including those after damage."""
     data = file.pread(0, min(region_end, content_end + SEGMENT_HEADER.size))
     total = Tail(RECORDS_START, 0, 0, 0, 0)
     position = RECORDS_START
@@ -449,7 +460,7 @@ def _tail_around_damage(file: File, region_end: int, content_end: int) -> Tail:
 
 
 def _last_byte(file: File, start: int, end: int) -> int:
-    """Returns the end of the last non-zero byte in `[start, end)`, or `start` if all are zero."""
+    """Returns the offset after the last non-zero byte of `[start, end)`, or `start` without one."""
     for window_end in range(end, start, -WINDOW_BYTES):
         window_start = max(start, window_end - WINDOW_BYTES)
         data = file.pread(window_start, window_end - window_start)
@@ -465,7 +476,10 @@ def _has_records(file: File, start: int, end: int) -> bool:
 
 
 def _rewrite(file: File, start: int, end: int) -> None:
-    """Rewrites bytes that a failed sync may have left only in the page cache, marked clean."""
+    """Reads the bytes of `[start, end)` and writes them again, so that the next sync covers them.
+
+    A failed sync may have left them only in the page cache, no longer marked as modified.
+    """
     for position in range(start, end, WINDOW_BYTES):
         data = file.pread(position, min(WINDOW_BYTES, end - position))
         file.pwrite(position, data)
@@ -474,7 +488,10 @@ def _rewrite(file: File, start: int, end: int) -> None:
 def _quarantine(
     disk: Disk, paths: LogPaths, file: File, name: SegmentName, start: int, end: int
 ) -> str:
-    """Saves the bytes in the quarantine. The name is the same each time this is tried."""
+    """Saves the bytes of `[start, end)` in the quarantine folder, and returns the new file's path.
+
+    If recovery is interrupted and runs again, it replaces the same file.
+    """
     make_folders(disk, paths.quarantine)
     target = f"{paths.quarantine}/aof-{paths.name}-{name.segment_id:020}-{start}.bin"
     replace_atomically(disk, target, file.pread(start, max(0, end - start)))

@@ -1,8 +1,9 @@
-"""Decides which sealed segments leave the log, without I/O.
+"""Decides which sealed segments retention removes from the log, without I/O.
 
-The oldest leave first: a segment that a reader or a pin still needs also keeps all segments after
-it. The last sealed segment always stays, because the sealed pointer names it. A segment that was
-sealed while the clock was ahead counts as old as the next one, so that it holds back no other.
+Segments are removed oldest first, so a segment that a reader or a pin still needs also keeps all
+newer segments. The newest sealed segment always stays, because the sealed pointer names it. If a
+segment was sealed while the clock was ahead, it counts as no newer than the next segment, so that
+it does not delay the removal of others.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from lakebed.aof.config import RetentionConfig
 from lakebed.base.clock import NS_PER_MS, NS_PER_S, believable
 
 HELD_LOOK_NS = 5 * NS_PER_S
-"""How long until a held segment is checked again. Another process may remove a pin, and a reader
-may move on, without a notification."""
+"""How long until a segment that a pin or a reader needs is checked again. No notification comes
+when another process removes a pin or a reader moves on."""
 
 
 class SealedSegment(NamedTuple):
-    """The facts about a segment from which retention decides."""
+    """The facts about a sealed segment that decide whether retention removes it."""
 
     segment_id: int
     size: int  # bytes up to the end of its records
@@ -37,7 +38,10 @@ def expired(
     now_ns: int,
     is_needed: Callable[[int], bool],
 ) -> list[int]:
-    """Returns the ids of the segments to remove, oldest first. `segments` are sorted by id."""
+    """Returns the ids of the segments to remove, oldest first. `segments` must be sorted by id.
+
+    `is_needed` returns whether a reader or a pin needs the segment with that id.
+    """
     total = sum(segment.size for segment in segments)
     count = len(segments)
     expired_ids: list[int] = []
@@ -57,9 +61,10 @@ def expired(
 def next_look_ns(
     segments: Sequence[SealedSegment], *, config: RetentionConfig, now_ns: int
 ) -> int | None:
-    """Returns how long until the remaining segments must be checked again, or None.
+    """Returns the nanoseconds until `segments`, which remain in the log, must be checked again.
 
-    If a segment should have left already, a reader or a pin holds it.
+    Returns None if they need no check until another segment is sealed. A segment that already
+    exceeds a limit is still there because a reader or a pin needs it.
     """
     if expired(segments, config=config, now_ns=now_ns, is_needed=lambda _: False):
         return HELD_LOOK_NS

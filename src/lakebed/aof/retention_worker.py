@@ -1,11 +1,11 @@
 """Removes the segments that retention decides on: deletes or archives their files.
 
-A segment leaves the log first and the disk afterwards, the oldest first. The next one follows when
-the file is durably removed. So a crash or an error leaves no gaps on disk: the remaining files are
-found when the log is opened again, and removed then.
+Segments are removed one at a time, oldest first: a segment is first removed from the log, then its
+file is removed durably, and only then the next segment is removed. So a crash or an error leaves no
+gap between the files on disk; the remaining files are removed after the log is opened again.
 
-A segment to be archived leaves only when `archiver` reports that its bytes are safe, because it
-then leaves every tier.
+A segment that is to be archived is removed from the log only when `archiver` reports that the
+archive has it or can get it, because the copies in all other tiers are then deleted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class RetentionWorker:
-    """Runs retention of one log, in the manager's maintenance task, one thread at a time."""
+    """Runs retention for one log. Only the manager's maintenance task may use it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class RetentionWorker:
         *,
         on_owed: Callable[[], None],
     ) -> None:
-        """`on_owed` starts the tier upkeep if there is work for it."""
+        """`on_owed` is called after each step, to start the tier upkeep if it has work."""
         self._recorder = recorder
         self._on_owed = on_owed
         self.archiver: Archiver | None = None  # set once, before the first step
@@ -59,7 +59,10 @@ class RetentionWorker:
         self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
 
     def step(self, *, is_needed: Callable[[int], bool]) -> int | None:
-        """Removes expired segments; returns the nanoseconds until the next check, or None."""
+        """Removes expired segments, except those for which `is_needed` returns True.
+
+        Returns the nanoseconds until the next check, or None if none is scheduled.
+        """
         with self._state.mutex:
             sealed = list(self._state.chain.sealed)
         expired_infos, delay_ns = self._plan(sealed, is_needed)
@@ -84,7 +87,10 @@ class RetentionWorker:
         return delay_ns
 
     def _ready(self, expired_infos: Sequence[SegmentInfo]) -> list[SegmentInfo]:
-        """Returns the leading segments that may leave, and requests archiving of the others."""
+        """Returns the segments before the first that is not ready to be archived.
+
+        Requests the preparation of every segment that is not ready.
+        """
         assert self.archiver is not None, "the log is not started"
         unready = [info.segment_id for info in expired_infos if not self.archiver.is_ready(info)]
         for segment_id in unready:
@@ -92,19 +98,21 @@ class RetentionWorker:
         return [info for info in expired_infos if not unready or info.segment_id < unready[0]]
 
     def _may_leave(self, info: SegmentInfo) -> bool:
-        """Returns whether the segment, which may have changed tiers since the plan, may leave
-        now."""
+        """Returns whether the segment may still be removed: its tier may have changed since."""
         return not self._config.archive or (
             self.archiver is not None and self.archiver.is_ready(info)
         )
 
     def _leave(self, expired_infos: Sequence[SegmentInfo]) -> list[SegmentInfo]:
-        """Returns the segments that left the log; one whose leaving cannot be recorded stays."""
+        """Removes the segments from the log, and returns those that it removed.
+
+        A segment stays in the log if its removal cannot be recorded in the manifest log.
+        """
         left: list[SegmentInfo] = []
         try:
             with self._state.mutex:
                 if self._state.is_closed and self._recorder.journal is None:
-                    return left  # the change could no longer be recorded
+                    return left  # the removal could not be recorded in the manifest log
                 for planned in expired_infos:
                     # The segment may have moved to another tier since.
                     info = self._state.chain.find(planned.segment_id)
@@ -121,7 +129,10 @@ class RetentionWorker:
     def _plan(
         self, sealed: Sequence[SegmentInfo], is_needed: Callable[[int], bool]
     ) -> tuple[list[SegmentInfo], int | None]:
-        """Returns the segments to remove, and the nanoseconds until the next check, or None."""
+        """Returns the segments to remove, and the nanoseconds until the next check.
+
+        The latter is None if no check is scheduled.
+        """
         if not is_wanted(self._config):
             return [], None
         now_ns = self._clock.wall_ns()
@@ -131,7 +142,7 @@ class RetentionWorker:
         return [info for info in sealed if info.segment_id in expired_ids], delay_ns
 
     def _remove(self, info: SegmentInfo) -> None:
-        """Deletes a segment's file or moves it to the archive; durable when it returns."""
+        """Durably deletes a segment's local files, or moves the segment to the archive."""
         fact = self._facts[info.segment_id]
         is_archived = self.archiver is not None and self.archiver.is_kept(info.segment_id)
         self._remove_warm(info)
@@ -139,7 +150,8 @@ class RetentionWorker:
             remove_index(self._disk, info.path)
             with contextlib.suppress(NotFound):
                 if self._config.archive and not is_archived:
-                    name = ArchivedName(info.segment_id, fact.sealed_at)
+                    # The fact may be older than the file, if the segment was in a colder tier.
+                    name = ArchivedName(info.segment_id, self._read_fact(info).sealed_at)
                     self._disk.rename(info.path, self._paths.archived(name))
                 else:
                     self._disk.unlink(info.path)
@@ -160,9 +172,9 @@ class RetentionWorker:
                 self._disk.unlink(cold.warm_path(name))
 
     def _fact(self, info: SegmentInfo) -> SealedSegment:
-        """Returns the facts from the footer.
+        """Returns the size and sealing time of a segment, from its footer or the manifest log.
 
-        A damaged segment counts as sealed when it was created.
+        A segment with a damaged footer counts as sealed when it was created.
         """
         if info.segment_id not in self._facts:
             try:
@@ -182,9 +194,9 @@ class RetentionWorker:
         return SealedSegment(info.segment_id, size, sealed_at)
 
     def _recorded_fact(self, info: SegmentInfo) -> SealedSegment:
-        """Returns the facts from the manifest log.
+        """Returns the size and sealing time of a segment from the manifest log.
 
-        Without a record the segment counts as sealed now.
+        A segment that is not in the manifest log counts as sealed now.
         """
         journal = self._recorder.journal
         state = None if journal is None else journal.state(info.segment_id)

@@ -1,9 +1,9 @@
 """The states and transitions of the rollover from one segment to the next.
 
-A full segment is handed over in five states. The writer requests a rollover (`REQUEST`). The
-coordinator takes the request (`TAKE`) and acknowledges it or fails it. The writer continues in the
-next segment (`PROMOTE`), and once the old one is sealed (`RELEASE`) it may request again. So at
-most two segments are not finalised at any time: the active one and the one being sealed.
+A rollover goes through five states. The writer requests a rollover (`REQUEST`). The coordinator
+takes the request (`TAKE`), and acknowledges it (`ACKNOWLEDGE`) or refuses it (`FAIL`). The writer
+continues in the next segment (`PROMOTE`), and may request the next rollover once the old segment is
+sealed (`RELEASE`). So at most two segments are not sealed: the active one and the one before it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Signal(Enum):
     REQUEST = "request"  # the writer's segment is full, or must be sealed
     TAKE = "take"  # the coordinator has the request
     ACKNOWLEDGE = "acknowledge"  # the next segment may be used
-    FAIL = "fail"  # the coordinator could not admit it; nothing changed
+    FAIL = "fail"  # the coordinator could not admit the next segment; nothing changed
     PROMOTE = "promote"  # the writer uses the next segment
-    RELEASE = "release"  # the segment before it is finalised
+    RELEASE = "release"  # the previous segment is sealed
 
 
 TRANSITIONS: Mapping[tuple[State, Signal], State] = {
@@ -40,7 +40,10 @@ TRANSITIONS: Mapping[tuple[State, Signal], State] = {
 
 
 def after(state: State, signal: Signal) -> State:
-    """Returns the next state. A signal that is not valid in the state is a bug in the caller."""
+    """Returns the state that follows `state` on `signal`.
+
+    Fails an assertion if the signal is not valid in that state, which is a bug in the caller.
+    """
     assert (state, signal) in TRANSITIONS, (
         f"signal {signal.value!r} is not valid in state {state.value!r}"
     )

@@ -1,7 +1,7 @@
-"""Collects what a runtime segment contains, and what in it contradicts itself or the file name.
+"""Collects what a runtime segment contains, and every inconsistency in it.
 
-The header has no checksum: its fields are compared with the name, the file's length and the footer.
-Nothing is available to check its base timestamp and padding against.
+The header has no checksum: its fields are compared with the file's name and length and with the
+footer. Its base timestamp and padding cannot be checked.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from lakebed.kernels import crc64nvme
 
 
 def runtime_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
-    """Checks the whole file.
+    """Checks a whole file and returns what it contains and what is wrong with it.
 
-    The header is checked against the name and the length, and the footer against header and
-    records.
+    The header is compared with the file's name and length, every record's checksum is checked, and
+    the footer is compared with the header and the records.
     """
     header = _runtime_header(view)
     problems = _header_problems(header, name, len(view))
@@ -68,9 +68,9 @@ def runtime_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
 
 
 def _runtime_header(view: memoryview) -> SegmentHeader | None:
-    """Returns the header, or None if it is all zero.
+    """Returns the header, or None if it is all zero or the file is too short.
 
-    Raises `UnknownVersion` only if the magic is right.
+    Raises `UnknownVersion` if the magic is right and the version is not.
     """
     if len(view) < SEGMENT_HEADER.size or not any(view[: SEGMENT_HEADER.size]):
         return None
@@ -86,7 +86,10 @@ def _runtime_header(view: memoryview) -> SegmentHeader | None:
 
 
 def runtime_footer(view: memoryview) -> tuple[SegmentFooter | None, str | None]:
-    """Returns the footer, or what is wrong with it; neither if its place is all zero."""
+    """Returns the footer and None, or None and what is wrong with the footer.
+
+    Returns None twice if the footer's bytes are all zero.
+    """
     try:
         return decode_footer(view[records_end_max(len(view)) :]), None
     except UnknownVersion:
@@ -122,7 +125,7 @@ def _seal_problems(
     name: SegmentName | None,
     records: Survey,
 ) -> tuple[Damage, ...]:
-    """Returns the fields of the footer that do not match the header, the name or the records."""
+    """Returns a `Damage` for each field of the footer that contradicts the header or records."""
     last = records.good_ranges[-1] if records.good_ranges else None
     max_timestamp = max((good.max_timestamp_ns for good in records.good_ranges), default=0)
     expected: dict[str, object] = {
@@ -154,7 +157,7 @@ def _is_record_boundary(offset: int, end_max: int) -> bool:
 
 
 def _packed(segment_index: int, offset: int) -> int | None:
-    """Returns the record's id, or None if the offset is beyond the end of any segment."""
+    """Returns a record's id as a number, or None if the offset is too large for an id."""
     if offset > SEGMENT_OFFSET_MAX:
         return None
     return int(RecordId.from_parts(segment_index, offset))

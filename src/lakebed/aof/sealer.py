@@ -1,6 +1,6 @@
-"""Seals segments: writes the footer of a handed-over segment, then updates the sealed pointer.
+"""Seals segments: writes the footer, then updates the sealed pointer `current.sealed`.
 
-Footer and pointer are durable before the chain lists the segment as sealed. If the disk is full or
+Footer and pointer are durable before the log lists the segment as sealed. If the disk is full or
 the file cannot be opened, the next maintenance step retries. Any other failure ends writing to the
 log, because it is unknown which bytes of the footer reached the disk.
 """
@@ -56,7 +56,7 @@ class Sealer:
         self._on_sealed = on_sealed
 
     def seal_current(self, timeout: float | None) -> SegmentInfo | None:
-        """See `Aof.seal_current_segment`."""
+        """Seals the active segment and waits for the seal; see `Aof.seal_current_segment`."""
         deadline_ns = self._waiter.deadline_ns(timeout)
         segment_id = self._hand_over(deadline_ns)
         while segment_id is not None:
@@ -71,8 +71,11 @@ class Sealer:
         return None
 
     def _hand_over(self, deadline_ns: int | None) -> int | None:
-        """Rolls over as soon as possible; returns the segment's number, or None if it has no
-        record."""
+        """Waits until the log can roll over to a new segment, and rolls over.
+
+        Returns the number of the segment that was active; None, without a rollover, if that has no
+        records.
+        """
         state = self._state
         while True:
             next_change = self._waiter.next_change()
@@ -97,7 +100,10 @@ class Sealer:
         )
 
     def seal_next(self) -> bool:
-        """Seals the oldest segment waiting for it; returns whether there may be another."""
+        """Seals the oldest segment that waits to be sealed, or flushes it if it is not durable yet.
+
+        Returns whether to call this again now.
+        """
         state = self._state
         with state.mutex:
             if not state.chain.to_seal or state.failure is not None:
@@ -107,7 +113,7 @@ class Sealer:
             watermark = state.coordinator_watermark
         if not is_durable:
             if self._flusher.is_held_up:
-                return False  # or a full disk would be tried without a pause
+                return False  # otherwise writes to a full disk would be retried without a pause
             with contextlib.suppress(LakebedError):
                 self._flusher.flush_queued(None)
             return segment.durable >= segment.end
@@ -126,10 +132,10 @@ class Sealer:
         return True
 
     def _write_footer(self, file: File, segment: Segment, *, coordinator_watermark: int) -> None:
-        """Writes the footer, syncs it, and then replaces the pointer, which so never names an
-        unsealed segment.
+        """Writes and syncs the footer, and then replaces the sealed pointer.
 
-        All records of the segment must be durable. May be repeated after a `RetryError`.
+        In this order the pointer never names an unsealed segment. All records of the segment must
+        be durable. May be repeated after a `RetryError`.
         """
         footer = segment.footer(
             sealed_at=self._clock.wall_ns(), coordinator_watermark=coordinator_watermark

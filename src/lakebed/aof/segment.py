@@ -1,6 +1,7 @@
 """The in-memory state of a segment that is being written, and how records are added to it.
 
-This module does no I/O: an append returns bytes and their offset, and the flush writes them.
+This module does no I/O: it returns the bytes to write and their offset, and a later flush writes
+them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ Numbers = int | Sequence[int]
 
 
 class RecordIds(Sequence[RecordId]):
-    """The ids of records appended together.
+    """The ids of records that were appended together.
 
-    Ids are created only when accessed: creating many takes as long as a sync.
+    Each id is created when it is accessed, because creating all of them may take as long as a sync.
     """
 
     __slots__ = ("_base", "_offsets")
@@ -54,7 +55,7 @@ class RecordIds(Sequence[RecordId]):
 
 
 class Chunk(NamedTuple):
-    """Bytes queued to be written to a segment."""
+    """Consecutive records that are queued to be written to a segment at `offset`."""
 
     segment: Segment
     offset: int
@@ -75,7 +76,7 @@ class FirstRecord(NamedTuple):
 
 
 class Segment:
-    """A segment that takes records or waits to be sealed. Guarded by its log's mutex."""
+    """A segment that accepts records or waits to be sealed. The log's mutex guards it."""
 
     __slots__ = (
         "base_record_count",
@@ -125,7 +126,10 @@ class Segment:
         ext_ids: Numbers,
         limit: int | None = None,
     ) -> AofBatch:
-        """Encodes as many payloads as fit, within `limit` bytes. Changes nothing."""
+        """Encodes the leading payloads that fit in the segment, up to `limit` bytes.
+
+        Does not change the segment.
+        """
         return aof_batch(
             payloads,
             timestamps=timestamps,
@@ -134,15 +138,17 @@ class Segment:
         )
 
     def chunk(self, batch: AofBatch, first: FirstRecord) -> Chunk:
-        """Returns the records with their place in the file, and with the header if they are the
-        first."""
+        """Returns the chunk that writes these records at the end of the segment.
+
+        If they are the segment's first records, the chunk also writes the header.
+        """
         if self.record_count:
             return Chunk(self, self.end, b"", batch, batch.size)
         header = self.header(first)
         return Chunk(self, 0, header, batch, len(header) + batch.size)
 
     def accept(self, batch: AofBatch, first: FirstRecord, *, max_timestamp: int) -> RecordIds:
-        """Counts the records as part of the segment and returns their ids. Cannot fail."""
+        """Adds the records to the segment's totals and returns their ids. Cannot fail."""
         count = len(batch.offsets)
         if not self.record_count:
             self.base_timestamp, self.ext_id = first
@@ -154,7 +160,7 @@ class Segment:
         return RecordIds(base, batch.offsets)
 
     def note_written(self, batch: AofBatch) -> None:
-        """Adds the checksum of the next written batch to that of the segment."""
+        """Extends the segment's checksum by a batch that was written after the previous one."""
         self.crc64 = crc64_combine(self.crc64, batch.crc64, batch.size)
 
     def footer(self, *, sealed_at: int, coordinator_watermark: int) -> bytes:
@@ -180,7 +186,10 @@ class Segment:
         )
 
     def header(self, first: FirstRecord | None = None) -> bytes:
-        """Returns the bytes of the header, for the given first record or for the segment's own."""
+        """Returns the bytes of the segment's header.
+
+        `first` gives the fields of the first record; by default they are taken from the segment.
+        """
         timestamp, ext_id = first or (self.base_timestamp, self.ext_id)
         return SEGMENT_HEADER.pack(
             SegmentHeader(
@@ -199,7 +208,7 @@ class Segment:
 
 
 def payload_bytes_max(segment_bytes: int) -> int:
-    """Returns the largest payload that fits in an empty segment of that size."""
+    """Returns the size of the largest payload that fits in an empty segment of that size."""
     return segment_bytes - RECORDS_START - FOOTER_BYTES - AOF_RECORD.size
 
 
@@ -208,6 +217,5 @@ def fits_empty_segment(payload_bytes: int, segment_bytes: int) -> bool:
 
 
 def largest(numbers: Numbers, count: int) -> int:
-    """Returns the largest of the first `count` numbers, or the single number that applies to
-    all."""
+    """Returns the largest of the first `count` numbers; if `numbers` is one integer, returns it."""
     return numbers if isinstance(numbers, int) else max(islice(numbers, count))

@@ -1,4 +1,4 @@
-"""The findings of inspecting a segment, before a verdict is made from them."""
+"""What an inspection found in a segment file, before it decides whether the file is damaged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _NO_RECORDS = Survey((), (), None)
 
 
 class SegmentFacts(NamedTuple):
-    """Findings about a segment of either layout. `problems` are fields that do not match."""
+    """What an inspection found in a segment of either layout.
+
+    `problems` are fields of the header and footer that have wrong values.
+    """
 
     layout: SegmentLayout
     header: SegmentHeader | InterchangeHeader | None = None
@@ -29,7 +32,10 @@ class SegmentFacts(NamedTuple):
 def mismatches(
     layout: Layout[Record], record: Record, expected: dict[str, object], *, start: int
 ) -> tuple[Damage, ...]:
-    """Returns one damage per field that is not as expected. The record begins at `start`."""
+    """Returns a `Damage` for each field of `record` that differs from its `expected` value.
+
+    `start` is the record's file offset.
+    """
     problems = []
     for field in layout.fields:
         value = getattr(record, field.name)

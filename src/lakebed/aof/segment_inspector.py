@@ -4,15 +4,15 @@
   mismatch means that the file is corrupt.
 - Not sealed: bytes after the last good record are torn if no valid record follows them. Bad bytes
   followed by good records are corrupt, and so are bad bytes below the confirmed end.
-- The footer's place holds neither zeros nor a footer: the file counts as not sealed,
-  `footer_problem` gives the reason, and the records decide the verdict. An interchange file is
-  published with its footer, so one without a footer is torn.
-- A runtime file has its full length from the start: one that is shorter than its header states has
-  lost bytes and is corrupt. A file too short for a header is torn.
-- An unsupported version is an error; its content is never guessed.
+- If the bytes where the footer should be are neither zeros nor a valid footer, the file counts as
+  not sealed and `footer_problem` gives the reason. An interchange file is always written with its
+  footer, so one without a footer is torn.
+- A runtime file has its full length from its creation, so one that is shorter than its header
+  states has lost bytes and is corrupt. A file too short for a header is torn.
+- A file with an unsupported version is not inspected: `UnknownVersion` is raised.
 
-If a header's magic is damaged, the layout is recognised by the records after it, so that these stay
-readable.
+If the magic in the header is damaged, the layout is recognised by the footer or the first record,
+so that the records stay readable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ from lakebed.kernels import crc64nvme
 def inspect_segment(
     data: Buffer, *, name: SegmentName | None, confirmed: int | None = None
 ) -> Inspection:
-    """Inspects a file's bytes. `confirmed` is the file offset up to which it is durable."""
+    """Inspects the bytes of a segment file.
+
+    `confirmed` is the file offset up to which records are known to be durable, if that is known.
+    """
     view = memoryview(data).cast("B")
     layout = _layout(view)
     if layout is SegmentLayout.RUNTIME:
@@ -50,7 +53,7 @@ def inspect_segment(
 
 
 def _layout(view: memoryview) -> SegmentLayout:
-    """Returns the layout by the magic or, if that is damaged, by the first record."""
+    """Returns the layout that the magic shows; if that is damaged, the footer or first record."""
     if len(view) >= SEGMENT_HEADER.size and SEGMENT_HEADER.unpack(view).magic == SEGMENT_MAGIC:
         return SegmentLayout.RUNTIME
     is_long = len(view) >= INTERCHANGE_HEADER.size
@@ -111,7 +114,10 @@ def _judge(
 
 
 def _shapeless(view: memoryview, layout: SegmentLayout) -> Damage | None:
-    """Returns the whole file as damage if it is too short for a header or has an unknown layout."""
+    """Returns a `Damage` that covers the whole file if its layout is not recognised.
+
+    The same holds for a file that is too short for a header. Otherwise returns None.
+    """
     if layout is SegmentLayout.UNKNOWN:
         return Damage(0, len(view), "not a segment: neither the magic nor a record is recognised")
     if layout is SegmentLayout.EMPTY and len(view) < SEGMENT_HEADER.size:
@@ -120,7 +126,7 @@ def _shapeless(view: memoryview, layout: SegmentLayout) -> Damage | None:
 
 
 def _leading_range(records: Survey, start: int) -> GoodRange:
-    """Returns the good records from the start, which are none if damage comes first."""
+    """Returns the good records before the first damage; the range is empty if there are none."""
     if records.good_ranges and records.good_ranges[0].start == start:
         return records.good_ranges[0]
     return GoodRange(start, start, 0, 0, 0, 0)

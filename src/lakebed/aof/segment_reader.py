@@ -1,7 +1,7 @@
 """One segment, open for reading.
 
-`open_segment` is the only place that distinguishes the layouts. Its callers use only positions:
-*segment offsets*, the lower half of a record id, which in a runtime segment are file offsets.
+`open_segment` is the only function that distinguishes the two layouts. Positions are *segment
+offsets*, the lower half of a record id; in a runtime segment they are file offsets.
 
 The file is read in windows. An unsealed segment is read only below the durable end, where its bytes
 no longer change; the bytes of a sealed segment never change.
@@ -42,48 +42,53 @@ class SegmentReader(Protocol):
 
     @property
     def has_gaps(self) -> bool:
-        """Whether records may have been left out, so that a position may have no record."""
+        """Whether there may be gaps between records, because compaction removed some records."""
 
     @property
     def records_end(self) -> int | None:
-        """Where the records end according to the footer, or None without a good footer."""
+        """Where the records end according to the footer, or None if there is no good footer."""
 
     @property
     def room_end(self) -> int:
-        """The end of the space for records."""
+        """The position that no record of this segment can extend beyond."""
 
     @property
     def timestamp_max(self) -> int | None:
-        """The largest timestamp according to the footer, or None without a good footer."""
+        """The largest timestamp according to the footer, or None if there is no good footer."""
 
     def defects(self) -> Sequence[SkippedRange]:
-        """Returns what is wrong with header and footer. The segment must have durable records."""
+        """Returns what is wrong with the header and the footer.
+
+        Call it only for a segment with durable records, because an empty one has no header yet.
+        """
 
     def scan(
         self, position: int, end: int, *, bytes_max: int, count_max: int | None = None
     ) -> RecordBatch | Stop:
-        """Returns the good records from `position` up to `end`, or the reason why there is none.
+        """Returns the good records from `position` up to `end`, before the first bad one.
 
-        Returns about `bytes_max` bytes at most, but always at least one record if there is a good
-        one.
+        Returns about `bytes_max` bytes at most, but at least one record. If no good record begins
+        at `position`, returns the reason.
         """
 
     def find(self, position: int, end: int) -> int | None:
-        """Returns the first position from `position` on with a whole good record, to skip
-        damage."""
+        """Returns where the first good record at or after `position` begins, or None.
+
+        Used to continue after damage.
+        """
 
     def close(self) -> None: ...
 
 
 def open_segment(disk: Disk, info: SegmentInfo, cold: ColdSource | None = None) -> SegmentReader:
-    """Opens the segment; raises `NotFound` if its file is gone.
+    """Opens a segment for reading; raises `NotFound` if its file is gone.
 
-    `cold` returns the bytes of a segment that is not in Tier 0.
+    `cold` is called to get the bytes of a segment that is not in Tier 0.
     """
     if info.tier:
         if cold is None:
             raise NotFound(
-                f"{info.path}: the segment is in Tier {info.tier}, which is not configured"
+                f"{info.path}: the segment is in Tier {info.tier}, which this reader cannot access"
             )
         return RuntimeSegment(info, cold(info))
     source = open_source(disk.open(info.path), is_sealed=info.is_sealed)
@@ -102,7 +107,7 @@ ColdSource = Callable[[SegmentInfo], ByteSource]
 
 
 class RuntimeSegment:
-    """A segment in the runtime layout, which the writer writes."""
+    """A segment in the runtime layout, the one in which logs are written, open for reading."""
 
     has_gaps = False
 
@@ -191,8 +196,10 @@ class RuntimeSegment:
         )
 
     def _record_bytes(self, position: int) -> int:
-        """Returns the size of the record at `position` according to its header, which may be
-        damaged."""
+        """Returns the size of the record at `position` according to its header.
+
+        The header is not checked, so the size may be wrong.
+        """
         buffer, origin = self._source.window(position, position + AOF_RECORD.size)
         return record_bytes(AOF_RECORD.unpack(buffer, position - origin).length)
 

@@ -1,7 +1,8 @@
 """Plans which parts of which segments a read covers, without I/O.
 
-Positions are those of `RecordId`. The end of one segment's last record and the start of the next
-segment are the same place in the log, and so is every offset within a segment's header.
+A position is a `RecordId`. Positions with no record between them are equivalent: the end of a
+segment's last record, any offset in the next segment's header, and the start of that segment's
+first record.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from lakebed.base.errors import InputError, NotFound
 
 
 class Span(NamedTuple):
-    """The part `[start, end)` of one segment."""
+    """The part of one segment that a read covers, as segment offsets `[start, end)`."""
 
     info: SegmentInfo
     start: int
-    is_start_given: bool  # the caller gave it, so a record may not begin there
-    end: int | None  # given by the caller; None: to the end of the records
-    records_end: int | None  # the end of its durable records, if known without opening it
+    is_start_given: bool  # `start` comes from the caller, and may be inside a record
+    end: int | None  # where the caller wants to stop; None: at the end of the records
+    records_end: int | None  # where its durable records end, if known without opening the file
     is_after_gap: bool  # segments are missing before this one
 
 
@@ -34,11 +35,11 @@ def plan(
     start: RecordId | None,
     end: RecordId | None,
 ) -> list[Span]:
-    """Returns the spans of `[start, end)`, in order. `end` is lowered to the durable end.
+    """Returns the spans that cover `[start, end)`, in log order, up to the durable end at most.
 
-    Raises `NotFound` if no read can begin at `start`: its segment is gone, it is beyond the durable
-    end, or no record can begin there. `RecordId(0)` is the beginning of any log; it is the durable
-    end of a log without segments.
+    Raises `NotFound` if a read cannot begin at `start`: its segment was removed, it is after the
+    durable end, or its offset cannot be the start of a record. `RecordId(0)` means the beginning of
+    the log; in a log without segments it is also the durable end.
     """
     if start is not None and end is not None and end < start:
         raise InputError(f"the end {end} is before the start {start}")
@@ -70,12 +71,14 @@ def plan(
 
 
 def locate(segments: Sequence[SegmentInfo], position: RecordId) -> int:
-    """Returns the index of the segment that contains `position`; raises `NotFound` if it is
-    missing."""
+    """Returns the index in `segments` of the segment that contains `position`.
+
+    Raises `NotFound` if that segment is missing.
+    """
     if not segments:
         raise NotFound(f"position {position}: the log has no records")
     segment_id = position.segment_index
-    index = segment_id - segments[0].segment_id  # right unless segments are missing
+    index = segment_id - segments[0].segment_id  # correct if no segment is missing
     if 0 <= index < len(segments) and segments[index].segment_id == segment_id:
         return index
     index = bisect_left(segments, segment_id, key=lambda info: info.segment_id)
@@ -90,12 +93,15 @@ def locate(segments: Sequence[SegmentInfo], position: RecordId) -> int:
 
 
 def oldest(segments: Sequence[SegmentInfo]) -> RecordId:
-    """Returns where the first segment's records begin."""
+    """Returns the position of the oldest record: the start of the first segment's records."""
     return RecordId.from_parts(segments[0].segment_id, RECORDS_START)
 
 
 def records_end(segments: Sequence[SegmentInfo], index: int, durable_end: RecordId) -> int | None:
-    """Returns where a segment's durable records end, or None if that needs the file opened."""
+    """Returns the offset where a segment's durable records end, or None if it is not known.
+
+    If it is not known, the segment's file must be opened to find it.
+    """
     info = segments[index]
     if info.segment_id == durable_end.segment_index:
         return durable_end.segment_offset
@@ -111,18 +117,21 @@ def records_end(segments: Sequence[SegmentInfo], index: int, durable_end: Record
 
 
 def check_alignment(position: RecordId) -> None:
-    """Raises `NotFound` unless a record could begin there: after the header, and aligned."""
+    """Raises `NotFound` if no record can begin at `position`.
+
+    Records begin after the segment's header, at multiples of `AOF_ALIGNMENT`.
+    """
     offset = position.segment_offset
     if offset < RECORDS_START:
-        raise NotFound(f"position {position}: no record begins in a segment's header")
+        raise NotFound(f"position {position}: it is inside the segment's header, not a record")
     if offset % AOF_ALIGNMENT:
         raise NotFound(f"position {position}: records begin at multiples of {AOF_ALIGNMENT} bytes")
 
 
 def _is_at(durable_end: RecordId, start: RecordId) -> bool:
-    """Returns whether `start` is the durable end, or the start of the next segment: the same place.
+    """Returns whether `start` is at the durable end, so that there is nothing to read.
 
-    The next segment need not exist yet.
+    The start of the next segment, which need not exist yet, is equivalent to the durable end.
     """
     if start <= durable_end or start.segment_offset > RECORDS_START:
         return start == durable_end
@@ -134,4 +143,4 @@ def _check_start(segments: Sequence[SegmentInfo], durable_end: RecordId, start: 
     if start.segment_offset:
         check_alignment(start)
     if start > durable_end:
-        raise NotFound(f"position {start}: beyond the durable end, {durable_end}")
+        raise NotFound(f"position {start}: the log's durable records end at {durable_end}")

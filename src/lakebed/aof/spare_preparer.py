@@ -1,9 +1,9 @@
-"""Decides when a log's next segment file is prepared, and when it is zero-filled.
+"""Decides when spare segment files are created ahead of need, and when they are zero-filled.
 
 A spare is due once the active segment is a quarter full. It is filled in steps, and before each
-step `decide_fill` is called again. Spares are optional: without one, the next segment's file is
-created when it is needed. So a failure here is only logged, and when the disk is nearly full the
-spares are removed first.
+step `decide_fill` decides whether to continue. Spares are optional: without one, the next segment's
+file is created when it is needed. So a failure here is only logged, and spares are removed when the
+disk is nearly full.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ REFUSED_NS = NS_PER_S  # how long a busy log waits to try again while the budget
 
 
 class SparePreparer:
-    """Prepares the spares of one log.
+    """Prepares the spare segment files of one log.
 
-    Only the maintenance step calls `step`; only the barrier's leader calls `is_newly_due`.
+    Only the maintenance task may call `step`, and only the thread that has just run a flush may
+    call `is_newly_due`.
     """
 
     def __init__(self, context: LogContext, spares: Spares, budget: SpareBudget) -> None:
@@ -48,10 +49,10 @@ class SparePreparer:
         self._reserve = SpaceReserve(
             context.disk, context.paths.folder, reserve_bytes=context.config.flush.reserve_bytes
         )
-        self._due_segment: Segment | None = None  # used only by the barrier's leader
+        self._due_segment: Segment | None = None  # used only by `is_newly_due`
 
     def is_newly_due(self) -> bool:
-        """Returns True once per segment, when it has grown so far that a spare is due."""
+        """Returns True once per segment, when it is so full that the next one must be prepared."""
         active = self._state.chain.active
         if active is self._due_segment or active.end < _due_at(active):
             return False
@@ -59,9 +60,9 @@ class SparePreparer:
         return True
 
     def step(self) -> int | None:
-        """Runs one step towards the spares that are due.
+        """Creates one spare file, or zero-fills a part of one, if that is due.
 
-        Returns the nanoseconds until the next step, or None.
+        Returns the nanoseconds until this must be called again, or None if it need not be.
         """
         if not self._is_due():
             return None
@@ -74,7 +75,7 @@ class SparePreparer:
         return None
 
     def _next_step(self) -> int | None:
-        # Space freed by giving up a spare must not be used to create it again.
+        # Without this check, the space freed by removing a spare would be used to create another.
         segment_bytes = self._config.segment_bytes
         step_bytes = min(FILL_STEP_BYTES, segment_bytes)
         self._reserve.check(step_bytes if self._spares.count else step_bytes + segment_bytes)
@@ -87,7 +88,7 @@ class SparePreparer:
             return 0
         spare = self._spares.unfilled()
         if spare is None or not self._config.zero_fill_spares:
-            # Idle logs learn that the budget is short and give their spares back.
+            # Maintenance of the idle logs is woken, and they remove their spares.
             is_concerned = spare_count > 0 and self._budget.is_short
             return REFUSED_NS if is_concerned else None
         decision = decide_fill(load, has_begun=spare.filled > 0)

@@ -1,16 +1,16 @@
 """Spare segment files, created ahead of need with their full length, and zero-filled when useful.
 
-A spare is named `*.seg.spare` until it is activated, and its length is durable before that, so a
-file named `*.seg` always has its full length. Syncing into zero-filled space costs about half as
-much as syncing into space that the file system must still allocate. Filling runs in steps, off the
-write path.
+A spare is named `*.seg.spare` until it becomes a segment, and its length is durable before that, so
+a file named `*.seg` always has its full length. A sync of zero-filled space costs about half as
+much as a sync of space that the file system must still allocate. Spares are filled in steps by the
+maintenance task, so appends do not wait for it.
 
 Invariants:
 
-- a spare is either in the list of ready ones or owned by the thread that took it from there, so no
-  zeros are ever written to a file that became a segment;
-- a partly filled spare may be taken: it is filled from its start, which is used first;
-- the budget is charged for each spare from before its file exists until it is taken or removed.
+- a spare is either in the list of ready spares or owned by the thread that removed it from the
+  list, so zeros are never written to a file that became a segment;
+- a partly filled spare may be used: it is filled from its start, where records are written first;
+- each spare counts against the budget from before its file exists until it is used or removed.
 """
 
 from __future__ import annotations
@@ -61,14 +61,17 @@ class Spares:
         self._is_closed = False  # guarded by _filling_mutex
 
     def remove_leftovers(self) -> None:
-        """Removes the spares of an earlier process: they may not have been synced."""
+        """Removes spares that an earlier process left, because they may not have been synced."""
         for name in self._disk.names(self._paths.segments):
             if name.endswith(SPARE_SUFFIX):
                 with contextlib.suppress(NotFound):
                     self._disk.unlink(f"{self._paths.segments}/{name}")
 
     def take(self) -> str:
-        """Returns the path of a full-length file to be renamed; creates one if none is ready."""
+        """Returns the path of a spare file, which the caller renames to make it a segment.
+
+        Creates the file if no spare is ready.
+        """
         with self._mutex:
             spare = self._ready.pop(0) if self._ready else None
         if spare is None:
@@ -97,17 +100,17 @@ class Spares:
 
     @property
     def count(self) -> int:
-        """How many spares are ready."""
+        """The number of spares that are ready to be used."""
         with self._mutex:
             return len(self._ready)
 
     def unfilled(self) -> Spare | None:
-        """Returns the spare that `fill` would fill next, or None."""
+        """Returns the spare that `fill` would fill next, or None if all are filled."""
         with self._mutex:
             return self._first_unfilled()
 
     def fill(self) -> None:
-        """Zero-fills one step, `FILL_STEP_BYTES`, of the next spare."""
+        """Zero-fills and syncs the next `FILL_STEP_BYTES` of a spare that is not filled yet."""
         with self._filling_mutex:
             with self._mutex:
                 spare = self._first_unfilled()
@@ -126,24 +129,27 @@ class Spares:
             self._put_back(Spare(spare.path, spare.filled + step))
 
     def give_up(self) -> None:
-        """Removes all spares that are ready and releases their space."""
+        """Deletes all ready spares and returns their bytes to the budget."""
         with self._mutex:
             ready, self._ready = self._ready, []
         for spare in ready:
             self._remove(spare)
 
     def close(self) -> None:
-        """Removes all spares after a running step has ended. Idempotent."""
+        """Waits for a running `prepare` or `fill`, and deletes all spares. Idempotent."""
         with self._filling_mutex:
             self._is_closed = True
             self.give_up()
 
     def _first_unfilled(self) -> Spare | None:
-        """Called with _mutex held."""
+        """Returns the first spare that is not completely zero-filled, or None.
+
+        The caller must hold `_mutex`.
+        """
         return next((spare for spare in self._ready if spare.filled < self._segment_bytes), None)
 
     def _create(self) -> str:
-        """Creates a file of full length, syncs it and returns its path."""
+        """Creates a spare file of full length, syncs it and returns its path."""
         with self._mutex:
             self._number += 1
             path = self._paths.spare(self._number)
@@ -165,7 +171,7 @@ class Spares:
         self._discharge(spare)
 
     def _discharge(self, spare: Spare) -> None:
-        """Returns the spare's space to the budget: it was taken or removed."""
+        """Returns to the budget the bytes of a spare that was used or deleted."""
         self._budget.give_back(self._segment_bytes)
         self._metrics.spare_bytes.add(-self._segment_bytes)
         self._metrics.spare_filled_bytes.add(-spare.filled)

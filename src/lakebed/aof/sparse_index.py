@@ -1,8 +1,8 @@
-"""The optional index of a sealed segment: the offsets of some records, and how old those before
-are.
+"""The optional index of a sealed segment, which speeds up searches by time.
 
-It only speeds up searches by time. It is made from the segment when that is sealed. If the index is
-missing, damaged or of another version, the segment is read from its start.
+Each entry has the offset of a record and the largest timestamp before that offset. The index is
+created when the segment is sealed. If the index is missing, damaged or of another version, searches
+read the segment from its start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def index_path(segment_path: str) -> str:
 
 
 def write_index(disk: Disk, segment_path: str, *, segment_id: int, end: int) -> None:
-    """Writes the index of a sealed segment. A failure is only logged, as the index is optional."""
+    """Writes the index of a sealed segment. If that fails, only logs the error."""
     try:
         with disk.open(segment_path) as file:
             data = file.pread(0, end)
@@ -53,7 +53,7 @@ def remove_index(disk: Disk, segment_path: str) -> None:
 
 
 def load_index(disk: Disk, segment_path: str, *, segment_id: int) -> Sequence[SparseIndexEntry]:
-    """Returns the index's entries in order, or none if there is no good index."""
+    """Returns the entries of a segment's index in order; empty if there is no valid index."""
     try:
         data = read_file(disk, index_path(segment_path), size_max=INDEX_BYTES_MAX)
         return decode_index(data, segment_id=segment_id)
@@ -62,7 +62,10 @@ def load_index(disk: Disk, segment_path: str, *, segment_id: int) -> Sequence[Sp
 
 
 def start_for_timestamp(entries: Sequence[SparseIndexEntry], timestamp_ns: int) -> int:
-    """Returns the offset where to begin searching: every record before it is older."""
+    """Returns the offset at which to begin a search for `timestamp_ns`.
+
+    All records before that offset are older.
+    """
     index = bisect_left(entries, timestamp_ns, key=lambda entry: entry.timestamp_before)
     return entries[index - 1].offset if index else RECORDS_START
 
@@ -82,7 +85,7 @@ def encode_index(segment_id: int, entries: Sequence[SparseIndexEntry]) -> bytes:
 
 
 def decode_index(data: bytes, *, segment_id: int) -> Sequence[SparseIndexEntry]:
-    """Returns the entries, or none if the file is not a valid index of that segment."""
+    """Decodes an index file; returns no entries if it is not a valid index of that segment."""
     if len(data) < SPARSE_INDEX_HEADER.size:
         return ()
     header = SPARSE_INDEX_HEADER.unpack(data)

@@ -1,10 +1,10 @@
 """The state of a log that is open for writing, which its parts share.
 
-It is kept in memory only; nothing here waits or does I/O. `mutex` guards every attribute, the chain
-and its segments. It is held for a few lines at a time and never during I/O. A single value may be
-read without it where a slightly old value does no harm.
+The state is kept in memory only; nothing here waits or does I/O. `mutex` guards every attribute,
+including the chain and its segments. It is held only briefly and never during I/O. A single value
+may be read without the mutex if a slightly outdated value does no harm.
 
-Only `transitions` changes which segments there are, and only `flusher` how far they are durable.
+Only `transitions` adds, seals and removes segments, and only `flusher` moves the durable end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.base.runner import Runner
 
 
 class LogState:
-    """The values shared by appending, flushing, sealing and the log itself."""
+    """The state of one open log, shared by the code that appends, flushes and seals."""
 
     def __init__(
         self, recovered: Recovered, *, paths: LogPaths, config: AofConfig, runner: Runner
@@ -41,20 +41,24 @@ class LogState:
         self.failure: LakebedError | None = None  # the failure that ended writing
 
     def check_writable(self) -> None:
-        """Raises if the log is closed or writing has failed. Called with the mutex held."""
+        """Raises `Closed` if the log is closed, and `Poisoned` if a failure has ended writing.
+
+        The caller must hold the mutex.
+        """
         if self.is_closed:
             raise Closed(f"{self.name}: the log is closed")
         if self.failure is not None:
             raise Poisoned(
                 "append",
                 self.folder,
-                why=f"the log takes no more writes since an earlier failure: {self.failure}",
+                why="the log accepts no writes after an earlier failure; close it and open it "
+                f"again: {self.failure}",
             )
 
     def is_durable(self, record_id: RecordId | None) -> bool:
-        """Returns whether that record, or everything appended so far, is durable.
+        """Returns whether the record is durable; for None, whether all appended records are.
 
-        Called with the mutex held.
+        The caller must hold the mutex.
         """
         if record_id is not None:
             return record_id < self.durable
@@ -62,5 +66,5 @@ class LogState:
         return last is None or self.durable >= last.position(last.end)
 
     def appended_end(self) -> RecordId:
-        """Returns where the next record will go, if it fits. Called with the mutex held."""
+        """Returns the position after the last appended record. The caller must hold the mutex."""
         return self.chain.active.position(self.chain.active.end)

@@ -1,8 +1,9 @@
-"""Surveys the records of a segment, continuing after damage, so that all good records are found.
+"""Finds all good records of a segment and all damage between them.
 
-Two walkers, one per layout, return how far good records reach from an offset and where the next
-ones begin. `survey` alternates between the two and collects good ranges and damages. If the header
-of a record is damaged, records inside its payload cannot be distinguished from real ones.
+There is one walker for each segment layout. `walk` returns the good records from an offset up to
+the first bad bytes, and `find` returns where the next good record begins. `survey` calls these two
+in turn until the end of the segment. If the header of a record is damaged, bytes in its payload
+that look like records are taken for records.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from lakebed.base.damage import end_of_bytes
 from lakebed.kernels import Stop, aof_find, aof_scan, crc64nvme, fold64
 
 DAMAGES_COUNT_MAX = 1000
-"""How many damages are skipped at most: each search for the next record may read the whole file."""
+"""The number of damaged ranges after which a survey stops, because the search for the record after
+each may read the whole file."""
 
 _SCAN_COUNT = 1 << 16  # records per scan, which keeps the columns small
 _NS_PER_MS = 1_000_000
@@ -30,7 +32,7 @@ _PROBLEMS = {
 
 
 class Damage(NamedTuple):
-    """Bytes `[offset, offset + length)` that are wrong, and how."""
+    """A damaged range of a file, `[offset, offset + length)`, and what is wrong with it."""
 
     offset: int
     length: int
@@ -38,7 +40,7 @@ class Damage(NamedTuple):
 
 
 class GoodRange(NamedTuple):
-    """Consecutive whole records in `[start, end)` of the file."""
+    """The range `[start, end)` of a file that contains only good records."""
 
     start: int
     end: int
@@ -49,7 +51,7 @@ class GoodRange(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The good and bad ranges between two offsets of a file."""
+    """The good and damaged ranges between two offsets of a file."""
 
     good_ranges: tuple[GoodRange, ...]
     damages: tuple[Damage, ...]  # each is followed by good records
@@ -57,17 +59,20 @@ class Survey(NamedTuple):
 
 
 class Walker(Protocol):
-    """Scans the records of one layout."""
+    """The interface for scanning the records of one segment layout."""
 
     def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
-        """Returns the good records from `start` on, perhaps none, and why they end."""
+        """Returns the range of good records that begins at `start`, and why it ends.
+
+        The range is empty if no good record begins at `start`.
+        """
 
     def find(self, data: memoryview, start: int, end: int) -> int:
-        """Returns the offset of the next good record from `start` on, or -1."""
+        """Returns the offset of the first good record at or after `start`, or -1."""
 
 
 def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
-    """Surveys all of `data[start:end]`, which should begin with a record."""
+    """Returns the good and damaged ranges of `data[start:end]`; a record should begin there."""
     ranges: list[GoodRange] = []
     damages: list[Damage] = []
     used_end = end_of_bytes(data, start, end)
@@ -82,7 +87,7 @@ def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
         if len(damages) < DAMAGES_COUNT_MAX:
             start = walker.find(data, good.end + AOF_ALIGNMENT, end)
         else:
-            problem += "; there is too much damage, so the bytes after it were not searched"
+            problem += "; the file has too much damage, so the bytes after it were not checked"
         if start < 0:
             tail = Damage(good.end, used_end - good.end, problem)
             return Survey(tuple(ranges), tuple(damages), tail)
@@ -90,7 +95,7 @@ def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
 
 
 class RuntimeWalker:
-    """Scans the records of a runtime segment, with the kernels."""
+    """Scans the records of a runtime segment, with the functions of `lakebed.kernels`."""
 
     def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
         count = last_offset = last_timestamp = max_timestamp = 0
@@ -113,12 +118,12 @@ class RuntimeWalker:
 
 
 class InterchangeWalker:
-    """Scans the records of an interchange segment, in Python: only tools need it.
+    """Scans the records of an interchange segment, in Python. Only tools use it.
 
-    A logical offset must be within one segment's span of the base offset, and the header's padding
-    must be zero. Both distinguish records from other bytes before any checksum is computed. Offsets
-    must also rise; as it is unknown which of two unordered records is wrong, `unordered_at` only
-    notes the first such place.
+    A good record has a logical offset that is possible for this segment, zero padding in its
+    header, and a matching checksum. Logical offsets must also rise. If they do not, it is unknown
+    which of two records is wrong, so both count as good; `unordered_at` is the file offset of the
+    first record with too low a logical offset, or None.
     """
 
     def __init__(self, *, base_offset: int | None) -> None:

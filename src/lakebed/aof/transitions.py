@@ -1,16 +1,16 @@
 """The transitions of an open log's chain of segments.
 
     open     the active segment gets its first record
-    roll     the active segment is handed over, the next one becomes active
-    finish   a segment that was handed over has its footer, and is sealed
-    retire   a sealed segment leaves the log
+    roll     the active segment waits to be sealed, and a new segment becomes active
+    finish   a segment that waited to be sealed is sealed
+    retire   a sealed segment is removed from the log
 
-Each is called with the log's mutex held. Everything that must change together, including the record
-in the manifest log, changes in that critical section: an observer sees the chain either before a
-transition or after it. If the journal's queue is full the transition is refused and nothing
-changes. Disk I/O comes before (a footer is durable before `finish`) or afterwards (files are
-removed after `retire`). The first active segment exists when the log is opened, without a
-transition.
+Each function must be called with the log's mutex held. Everything that must change together,
+including the record in the manifest log, changes in that critical section: other threads see the
+chain either before a transition or after it. If the queue of the manifest log is full, the
+transition is refused and nothing changes. Disk I/O happens before a transition (a footer is durable
+before `finish`) or after it (files are removed after `retire`). The segment that is active when the
+log is opened needs no transition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakebed.base.errors import Busy
 
 
 class Transitions:
-    """The only code that changes the chain. Call every method with the state's mutex held."""
+    """Changes the chain of one log; no other code may. Callers must hold the log's mutex."""
 
     def __init__(
         self,
@@ -52,15 +52,15 @@ class Transitions:
 
     @property
     def is_asking_useful(self) -> bool:
-        """Whether a `roll` that fails now would request the rollover from the tiers."""
+        """Whether a call of `roll` now would fail but request a rollover from the tiers."""
         if self.tiering is None or not self._state.chain.may_roll:
             return False
         return self.tiering.admission.may_admit()
 
     def open(self, segment: Segment) -> None:
-        """Records that the segment is about to get its first record.
+        """Records in the manifest log that the segment gets its first record.
 
-        Raises `WouldBlock` if the journal cannot record that now.
+        Raises `WouldBlock` if the queue of the manifest log is full.
         """
         try:
             self._recorder.opened(segment)
@@ -68,7 +68,7 @@ class Transitions:
             raise WouldBlock(BackpressureKind.ROLLOVER, f"{self._state.name}: {error}") from None
 
     def roll(self) -> Segment:
-        """Hands the active segment over and returns the new active one.
+        """Starts a new active segment and returns it; the previous one waits to be sealed.
 
         Raises `WouldBlock` of kind rollover while another segment is unsealed or the tiers have not
         acknowledged the rollover, and of kind admission if Tier 0 has no room for another segment.
@@ -84,10 +84,13 @@ class Transitions:
         return state.chain.active
 
     def _request(self) -> WouldBlock:
-        """Requests a rollover from the tiers if possible; returns what the caller must wait for."""
+        """Requests a rollover from the tiers if possible.
+
+        Returns the error to raise, which names what the caller must wait for.
+        """
         state = self._state
         if not state.chain.may_roll:
-            reason = "the segment before is not sealed yet, or a rollover is in progress"
+            reason = "the previous segment is not sealed yet, or a rollover is in progress"
             return WouldBlock(BackpressureKind.ROLLOVER, f"{state.name}: {reason}")
         assert self.tiering is not None
         if not self.tiering.admission.may_admit():
@@ -100,11 +103,11 @@ class Transitions:
         )
 
     def finish(self, segment: Segment, *, coordinator_watermark: int) -> SegmentInfo:
-        """Seals the oldest handed-over segment, whose footer is durable."""
+        """Marks the oldest unsealed segment as sealed, after its footer was made durable."""
         self._recorder.sealed(segment, coordinator_watermark=coordinator_watermark)
         return self._state.chain.finish(segment)
 
     def retire(self, info: SegmentInfo, *, durable_bytes: int) -> None:
-        """Removes a sealed segment from the log; its file is deleted afterwards."""
+        """Removes a sealed segment from the log; the caller removes its file afterwards."""
         self._recorder.evicted(info, durable_bytes=durable_bytes)
         self._state.chain.retire([info])

@@ -1,4 +1,4 @@
-"""The interface of a log for its readers, in the writer's process or in another one."""
+"""The interface through which readers access a log, in the writer's process or in another one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SegmentInfo:
-    """One segment that can be read now.
+    """One segment that can be read now, and where it is.
 
-    If `is_sealed`, the file never changes again. `end` is where its records end, if that is known
-    without opening it and will not change. Otherwise the footer of a sealed segment gives the end,
-    and reads of an unsealed one stop at the durable end.
+    A sealed segment (`is_sealed`) never changes again. `end` is the offset where a sealed segment's
+    records end, if it is known without opening the file; None means that the footer gives it. For
+    an unsealed segment `end` is None, and reads stop at the durable end.
 
-    In Tier 0, `path` is the segment's file. In Tier 1 it is the warm file and in Tier 2 the
-    object's key; there `created_at` is 0, because only the segment itself stores it, and `end` is
-    known.
+    `path` is the path of the segment's file in Tier 0 or of its warm file in Tier 1, or the key of
+    its object in Tier 2. In Tiers 1 and 2, `end` is always known and `created_at` is 0.
     """
 
     segment_id: int
@@ -35,12 +34,12 @@ class SegmentInfo:
     is_sealed: bool
     end: int | None
     tier: int = 0
-    size: int | None = field(default=None, compare=False)  # stored bytes, if they were counted
+    size: int | None = field(default=None, compare=False)  # stored bytes, if known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogDescription:
-    """The state of a log at one moment."""
+    """A summary of a log at one moment."""
 
     name: str
     stream_id: int
@@ -50,10 +49,9 @@ class LogDescription:
 
 
 class LogView(Protocol):
-    """A log as its readers see it. Thread-safe.
+    """The interface of a log for its readers. Thread-safe.
 
-    A caller that takes `durable_end` first and `segments` afterwards gets every segment with
-    durable records, except those removed in between.
+    To get every segment with durable records, a reader must call `durable_end` before `segments`.
     """
 
     @property
@@ -61,42 +59,41 @@ class LogView(Protocol):
 
     @property
     def runner(self) -> Runner:
-        """Supplies the readers' locks and events."""
+        """The runner that creates the locks and events of readers."""
 
     @property
     def cold(self) -> ColdSegments | None:
-        """Reads segments that are not in Tier 0, or None if there are none."""
+        """Gives access to the segments that are not in Tier 0; None if the log has no such ones."""
 
     def on_used(self, info: SegmentInfo) -> None:
-        """Notes that a reader reads the segment."""
+        """Readers call this for each read of a segment, so that tiering knows which are in use."""
 
     def hold(self, reader: PositionedReader) -> None:
-        """Makes retention keep what the reader has not read yet, until it is closed or dropped.
+        """Makes retention keep the records that the reader has not read yet.
 
-        Does nothing unless this process is the writer: pin the segments instead.
+        This ends when the reader is closed or garbage-collected. It works only in the writer's
+        process; readers in other processes must pin the segments instead.
         """
 
     def segments(self) -> Sequence[SegmentInfo]:
         """Returns all current segments, oldest first, as an immutable snapshot."""
 
     def refresh(self) -> None:
-        """Picks up changes made by other processes. Does nothing in the writer's process."""
+        """Updates `segments` with changes by other processes. Does nothing for the writer's log."""
 
     def durable_end(self) -> RecordId:
-        """Returns the position after the last durable record: readers stop there."""
+        """Returns the position after the last durable record, where readers must stop."""
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """Waits until the durable end is beyond `position`; returns False if the timeout passes
-        first.
+        """Waits until the durable end is after `position`, and returns True.
 
-        Raises `Closed` if the log is closed before that.
+        Returns False if the timeout passes first, and raises `Closed` if the log is closed first.
         """
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` each time the durable end moves, and once on `close`.
+        """Calls `callback` after each move of the durable end, and once when the log is closed.
 
-        It is called once per flush, from any thread, after `durable_end` and `wait_beyond` show the
-        new state. It must not block or raise. The returned function unregisters it; that function
-        may be called from the callback, and more than once. A callback that is already running may
-        finish later.
+        The call may come from any thread. `callback` must not block or raise. The returned function
+        unregisters it, and may be called from the callback itself and more than once. A call of
+        `callback` that is running at that moment may finish later.
         """

@@ -1,8 +1,8 @@
-"""Walks one span of a segment, batch by batch.
+"""Reads one span of a segment, batch by batch.
 
 A walk ends in one of three ways: at the end of the span; with `NotFound` because the caller's start
-or end is inside a record; or with `Corrupt` at damage. If damage is skipped, the walk continues
-with the next whole record.
+or end is inside a record; or with `Corrupt` at damage. If damage is skipped, the walk continues at
+the next good record instead of raising `Corrupt`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Leases = Callable[[SegmentInfo], Lease[SegmentReader]]
 
 
 class Walk:
-    """Iterates over the batches of a span. The segment is leased for one batch at a time."""
+    """Iterates over the batches of a span. Its file is kept open only while a batch is read."""
 
     def __init__(
         self, span: Span, *, lease: Leases, policy: DamagePolicy, batch_bytes_max: int
@@ -74,8 +74,10 @@ class Walk:
             yield result
 
     def _pass_unreadable(self, position: int, end: int, error: DiskError) -> None:
-        """Reports bytes that the device cannot read, up to `end`; good records there are not
-        searched."""
+        """Reports `[position, end)` as damaged, because the device cannot read some of its bytes.
+
+        Good records in that range are not searched for. Raises `error` unless damage is skipped.
+        """
         if not self._policy.skips or error.operation != "read":
             raise error
         problem = Corrupt(
@@ -86,14 +88,15 @@ class Walk:
     def _pass_over(
         self, reader: SegmentReader, position: int, end: int, records_end: int, stop: Stop
     ) -> int:
-        """Returns where the walk continues after a position without a good record.
+        """Reports the damage at `position` and returns where the walk continues after it.
 
-        Raises unless damage is skipped.
+        Raises `NotFound` if the caller's start or end is inside a record, and `Corrupt` if damage
+        is not skipped.
         """
         if end < records_end and _has_record(reader, position, records_end):
             position_id = RecordId.from_parts(self._info.segment_id, end)
             raise NotFound(
-                f"position {position_id}: inside a record; a read must end between records"
+                f"position {position_id}: it is inside a record; a read must end between records"
             )
         if self._span.is_start_given and position == self._span.start:
             error = why_no_record(reader, self._info, position, records_end, stop)
@@ -127,9 +130,10 @@ class Walk:
 def why_no_record(
     reader: SegmentReader, info: SegmentInfo, position: int, records_end: int, stop: Stop
 ) -> LakebedError:
-    """Returns why no good record is at `position`: it is damaged, or no record begins there.
+    """Returns the error to raise for a position without a good record.
 
-    Walks from the segment's beginning to find out, which is slow but only needed for an error.
+    This is `NotFound` if the position is inside another record, and `Corrupt` if the record there
+    is damaged. To find out, the segment is read from its beginning, which is slow.
     """
     inside = NotFound(
         f"record {RecordId.from_parts(info.segment_id, position)}: no record begins there; "
@@ -158,7 +162,7 @@ def _starts(batch: RecordBatch) -> set[int]:
 
 
 def _records_end(reader: SegmentReader, known_end: int | None) -> tuple[int, bool]:
-    """Returns where the records end, and whether zeros before that are damage."""
+    """Returns the offset where the records end, and whether zeros before that are damage."""
     for end in (known_end, reader.records_end):
         if end is not None:
             return end, not reader.has_gaps

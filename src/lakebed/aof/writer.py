@@ -1,12 +1,13 @@
-"""The commit barrier's sink of a log: writes chunks to their segment files and syncs them.
+"""Writes the chunks of a group commit to the segment files of a log, and syncs them.
 
 Invariants:
 
 - chunks are written in the order in which they were appended, so a segment is fully durable before
-  the next one exists;
-- a chunk that could not be written stays in the backlog and goes first next time: its records
-  already have ids, and later records must not leave a hole before them;
-- a file named `*.seg` has its full length and is durable in its folder before it is written to.
+  the file of the next one exists;
+- chunks that could not be written stay in the backlog, and the next commit writes them first: their
+  records already have ids, and later records must not be written with a gap before them;
+- a file named `*.seg` has its full length, and its folder entry is durable, before records are
+  written to it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lakebed.base.files import Disk, File
 
 
 class SegmentSink:
-    """Writes for one log. Only the barrier's leader calls it, one thread at a time."""
+    """The sink of one log's commit barrier, which calls it from one thread at a time."""
 
     def __init__(
         self,

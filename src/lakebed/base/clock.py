@@ -1,4 +1,4 @@
-"""Clocks that are passed in: the wall clock, the monotonic clock and the hybrid logical clock.
+"""The wall clock, the monotonic clock and the hybrid logical clock.
 
 Deadlines and delays use the monotonic clock. The wall clock stamps stored data and decides when a
 scheduled message is due. The hybrid logical clock (HLC) stamps replicated data: it never goes back,
@@ -19,11 +19,11 @@ NS_PER_S = 1_000_000_000
 
 class Clock(Protocol):
     def wall_ns(self) -> int:
-        """Returns nanoseconds since 1970. May jump in either direction."""
+        """Returns the nanoseconds since 1970. May jump forward or back."""
 
     def monotonic_ns(self) -> int:
-        """Returns nanoseconds since an arbitrary moment. Never goes back; advances during
-        suspend.
+        """Returns the nanoseconds since an arbitrary moment. Never goes back, and also advances
+        while the machine is suspended.
         """
 
 
@@ -36,7 +36,7 @@ class SystemClock:
 
 
 class HybridTime(NamedTuple):
-    """A moment of the hybrid clock. Its text form sorts in time order."""
+    """A timestamp of the hybrid clock. Its text form sorts in time order."""
 
     wall_ns: int
     logical: int
@@ -49,9 +49,9 @@ class HybridTime(NamedTuple):
         wall, dash, logical = text.partition("-")
         digits = wall + logical
         if not (dash and len(wall) == 19 and len(logical) == 10 and digits.isascii()):
-            raise InputError(f"not a hybrid time: {text!r}")
+            raise InputError(f"not a hybrid time: {text!r}, expected 19 digits, a dash, 10 digits")
         if not digits.isdigit():
-            raise InputError(f"not a hybrid time: {text!r}")
+            raise InputError(f"not a hybrid time: {text!r}, expected 19 digits, a dash, 10 digits")
         return cls(int(wall), int(logical))
 
 
@@ -63,9 +63,9 @@ LOGICAL_MAX = 9_999_999_999
 
 
 class HybridClock:
-    """Issues hybrid times, each larger than every one issued or observed before.
+    """Issues hybrid times, each later than all times that it issued or observed before.
 
-    Not thread-safe: its owner calls it under the lock that orders what it stamps.
+    Not thread-safe: callers must hold the lock that orders the data they stamp.
     """
 
     def __init__(
@@ -77,32 +77,32 @@ class HybridClock:
 
     @property
     def last(self) -> HybridTime:
-        """The largest time issued or observed. It must be stored so that the clock continues
-        from it after a restart.
+        """The latest time issued or observed. The owner must store it and pass it to the clock
+        after a restart.
         """
         return self._last
 
     def now(self) -> HybridTime:
-        """Issues the next time."""
+        """Returns a new time, later than all earlier ones."""
         wall = self._clock.wall_ns()
         self._last = HybridTime(wall, 0) if wall > self._last.wall_ns else _after(self._last)
         return self._last
 
     def wall_ns(self) -> int:
-        """Returns the plain wall clock, for times that people read. It is correct again as soon
-        as the clock is.
+        """Returns the time of the wall clock, for times that people read. Unlike hybrid times, it
+        also goes back when the clock is set back.
         """
         return self._clock.wall_ns()
 
     def observe(self, remote: HybridTime) -> HybridTime:
-        """Records a peer's time and issues a later one. Raises `ClockDrift` if the peer is too
-        far ahead.
+        """Takes a peer's time into account, and returns a new, later time. Raises `ClockDrift` if
+        the peer is too far ahead.
         """
         ahead_ns = remote.wall_ns - self._clock.wall_ns()
         if ahead_ns > self._drift_ns_max:
             raise ClockDrift(
-                f"a peer's clock is {ahead_ns // NS_PER_MS} ms ahead, "
-                f"at most {self._drift_ns_max // NS_PER_MS} ms are accepted"
+                f"a peer's clock is {ahead_ns // NS_PER_MS} ms ahead of the local clock, "
+                f"the maximum is {self._drift_ns_max // NS_PER_MS} ms"
             )
         self._last = max(self._last, remote)
         return self.now()
@@ -115,10 +115,11 @@ def _after(moment: HybridTime) -> HybridTime:
 
 
 def believable(moments: Sequence[int], *, now: int) -> list[int]:
-    """Replaces each moment after `now` with the next one in the list that is not, or with `now`.
+    """Corrects timestamps that lie after `now`, because a clock ran ahead.
 
-    The moments are of things that happened in this order: one stamped by a clock that ran ahead is
-    at least as old as the next. A moment that is only too early is kept.
+    `moments` are the timestamps of events in the order the events happened. Each one that is after
+    `now` is replaced with the next in the list that is not, or with `now` if there is none. Other
+    timestamps are not changed.
     """
     latest, result = now, []
     for moment in reversed(moments):

@@ -12,18 +12,18 @@
         def __post_init__(self) -> None:
             check(self)
 
-The reference of the settings prints the sentence after a field.
+The settings reference prints the docstring after each field.
 
-`check` makes an instance with a value of the wrong type or outside its limits impossible;
-comparisons between fields follow it in `__post_init__` and raise `BadConfig` themselves.
+`check` refuses values of the wrong type or outside their limits. A class that also compares fields
+with each other does so in `__post_init__` after `check`, and raises `BadConfig` itself.
 
 `load` fills a class from a mapping (a TOML table) and `read_text` one field from text (an
 environment variable). Both know a field's unit from its name: a field called `…_bytes`,
 `…_ns`, `…_us`, `…_ms` or `…_s`, with or without `_max` or `_min` after it, also takes `"64MiB"`
 or `"5ms"`. A bare number is in the field's own unit.
 
-Every refusal is a `BadConfig` that names the place, the setting, the value and what is allowed;
-but never the value of a setting whose name calls it a secret.
+Every error is a `BadConfig` that states the place, the setting, its value and what is allowed. The
+value is left out if the name of the setting marks it as a secret.
 """
 
 from __future__ import annotations
@@ -76,20 +76,20 @@ class Limits:
 def bounded(default: Number, *, minimum: Number, maximum: Number) -> Number:
     """Declares a dataclass field whose value must lie in `[minimum, maximum]`."""
     if not minimum <= default <= maximum:
-        raise ValueError(f"default {default} is not within {minimum} to {maximum}")
+        raise ValueError(f"default {default} is not between {minimum} and {maximum}")
     # A field specifier is typed as the value it stands for, as `dataclasses.field` itself is.
     return dataclasses.field(default=default, metadata={_LIMITS: Limits(minimum, maximum)})
 
 
 def limits_of(config: type[ConfigClass], name: str) -> Limits | None:
-    """Returns the limits that a field was declared with."""
+    """Returns the limits of a field that was declared with `bounded`, otherwise None."""
     limits: Limits | None = config.__dataclass_fields__[name].metadata.get(_LIMITS)
     return limits
 
 
 def check(config: ConfigClass, *, where: str = "") -> None:
-    """Raises `BadConfig` for a value of the wrong type or outside its limits. Call it in
-    `__post_init__`.
+    """Raises `BadConfig` if a field has a value of the wrong type or outside its limits.
+    Configuration classes call this in `__post_init__`.
     """
     kinds = _kinds(type(config))
     for name, kind in kinds.items():
@@ -116,7 +116,9 @@ def load(config: type[Config], mapping: Mapping[str, object], *, where: str) -> 
 
 
 def construct(config: type[Config], values: Mapping[str, Value], *, where: str) -> Config:
-    """Builds an instance, and adds `where` to the message if its own `__post_init__` refuses it."""
+    """Builds an instance. If its `__post_init__` raises `BadConfig`, adds `where` to the
+    message.
+    """
     try:
         return config(**values)
     except BadConfig as error:
@@ -219,7 +221,7 @@ def _checked(value: object, *, kind: type, limits: Limits | None, where: str, na
     assert isinstance(value, bool | int | float | str)
     if limits is not None and not _within(value, limits):
         raise BadConfig(
-            f"{place}{name} = {shown(value)}: allowed are {limits.minimum} to {limits.maximum}"
+            f"{place}{name} = {shown(value)}: expected {limits.minimum} to {limits.maximum}"
         )
     if isinstance(value, float) and not math.isfinite(value):
         raise BadConfig(f"{place}{name} = {value}: expected a finite number")
@@ -235,4 +237,4 @@ def _expected(kind: type, name: str) -> str:
     if unit is None or kind not in (int, float):
         return _KINDS[kind]
     example = "64MiB" if unit == "bytes" else "5ms"
-    return f'{_KINDS[kind]} of {unit}, or text as "{example}"'
+    return f'{_KINDS[kind]} of {unit}, or text such as "{example}"'

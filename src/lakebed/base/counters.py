@@ -1,11 +1,11 @@
 """Counters, gauges and histograms that are cheap enough for the hot path.
 
-An update takes a lock and an addition, a fraction of a microsecond, and is exact with any number of
-threads. A `Counters` holds the metrics of one engine by name; the node exports what `snapshot()`
-returns.
+An update takes a lock and adds a number, which takes a fraction of a microsecond and is exact with
+any number of threads. A `Counters` object holds the metrics of one engine by name; the node exports
+the result of its `snapshot()`.
 
-A histogram has four buckets per power of two, so a quantile read from it is at most a quarter too
-high. It takes whole numbers (nanoseconds, bytes), and its size never grows.
+A histogram has four buckets per power of two, so its quantiles are at most 25 % too high. It counts
+whole numbers, such as nanoseconds or bytes, and has a fixed size.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Gauge:
             self._value += amount
 
     def follow(self, read: Callable[[], float]) -> None:
-        """Makes `read` supply the value from now on, for example an age or a length. It must be
-        quick.
+        """Makes every later read of the gauge call `read`, for example for an age or a length.
+        `read` must be fast.
         """
         self._read = read
 
@@ -75,8 +75,9 @@ class HistogramSnapshot:
     buckets: tuple[tuple[int, int], ...]  # (largest value of the bucket, count), none empty
 
     def quantile(self, fraction: float) -> int:
-        """Returns the value below which that fraction of the values lies, at most a quarter too
-        high; 0 if empty.
+        """Returns the value that the given fraction of all values does not exceed.
+
+        The result is at most 25 % too high, and 0 if the histogram is empty.
         """
         rank = fraction * self.count
         counted = 0
@@ -88,7 +89,7 @@ class HistogramSnapshot:
 
 
 class Histogram:
-    """Counts values by size. Negative values count as 0."""
+    """Counts values in buckets by their size. Negative values count as 0."""
 
     __slots__ = ("_counts", "_lock", "_maximum", "_total")
 
@@ -116,8 +117,8 @@ class Histogram:
 
 
 def _bucket(value: int) -> int:
-    """Returns the bucket of a value: values below 4 have one each, above that the top three bits
-    choose it.
+    """Returns the bucket of a value. Each value below 4 has its own bucket; for larger values the
+    highest three bits choose the bucket.
     """
     if value < _SUBS:
         return value
@@ -127,7 +128,7 @@ def _bucket(value: int) -> int:
 
 
 def _upper(bucket: int) -> int:
-    """Returns the largest value of a bucket. The inverse of `_bucket`."""
+    """Returns the largest value that falls into a bucket."""
     if bucket < 2 * _SUBS:
         return bucket
     shift = (bucket >> _SUB_BITS) - 1
@@ -136,7 +137,7 @@ def _upper(bucket: int) -> int:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All values of a `Counters` at about the same moment."""
+    """The values of all metrics of a `Counters` object, read at about the same moment."""
 
     counters: dict[str, int]
     gauges: dict[str, float]
@@ -144,7 +145,7 @@ class Snapshot:
 
 
 class Counters:
-    """The metrics of one engine, by name. The same name always returns the same object."""
+    """The metrics of one engine by name. Methods create a metric when its name is first used."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

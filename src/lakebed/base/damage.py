@@ -1,6 +1,4 @@
-"""What a reader does when it meets damage: raise an error, or report the damage and read on
-after it.
-"""
+"""How a reader handles damage: it raises an error, or reports the damage and continues after it."""
 
 from __future__ import annotations
 
@@ -12,15 +10,15 @@ from lakebed.base.errors import DataError
 
 
 class Verdict(Enum):
-    """The three states of a file, which are never merged."""
+    """The result of checking a file."""
 
-    WHOLE = "whole"  # everything that is there matches
-    TORN = "torn"  # bytes after the last good record, with nothing valid after them: can be cut
-    CORRUPT = "corrupt"  # damage: reported, never cut
+    WHOLE = "whole"  # all contents are valid
+    TORN = "torn"  # an unfinished write after the last good record: can be cut off
+    CORRUPT = "corrupt"  # damage: reported, never cut off
 
 
 class Skippable(Protocol):
-    """A range that was not read, and the reason."""
+    """A damaged range that a reader can skip, with the error that it would raise otherwise."""
 
     @property
     def error(self) -> DataError: ...
@@ -30,7 +28,9 @@ Skipped = TypeVar("Skipped", bound=Skippable)
 
 
 class DamagePolicy(Generic[Skipped]):
-    """Raises at damage, or reports it and skips it."""
+    """Decides what a reader does with a damaged range: `report` raises its error, or if `skip` is
+    set, passes the range to `on_skipped` and returns.
+    """
 
     def __init__(
         self, *, skip: bool, on_skipped: Callable[[Skipped], object] | None = None

@@ -1,16 +1,16 @@
-"""`damage.json`: the record of data that was lost in a store, kept until a person acknowledges it.
+"""`damage.json`: the record of data that a store has lost, kept until a person acknowledges it.
 
     {"format": "lakebed damage", "version": 1, "blake3": "64 hex digits",
      "next_id": 2, "forgotten_count": 0, "records": [{"id": 1, "engine": "topics", …}]}
 
-Repairing a file on opening removes the evidence, so an engine first records the loss durably and
-then repairs. Only the writer of a store changes the file. A loss that is found several times is
-recorded once. The checksum covers the other three fields, as JSON with sorted keys and without
-spaces.
+Repairing a file removes the evidence of the damage, so an engine first records the loss durably and
+then repairs the file. Only the writer of a store changes `damage.json`. A loss that is found more
+than once is recorded once. The checksum `blake3` covers `next_id`, `forgotten_count` and `records`,
+as JSON with sorted keys and without spaces.
 
-At most `RECORDS_MAX` records are kept. The oldest acknowledged records are dropped first. If there
-are none, new losses are only counted as forgotten, and that count also stays until it is
-acknowledged.
+At most `RECORDS_MAX` records are kept. Then a new record replaces the oldest acknowledged one. If
+none is acknowledged, a new loss is not recorded but only counted in `forgotten_count`, which is
+reset when all records are acknowledged.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ FORMAT = "lakebed damage"
 VERSION = 1
 RECORDS_MAX = 1000
 
-_TEXT_MAX = 1000  # of a problem
+_TEXT_MAX = 1000  # characters of a problem
 _BYTES_MAX = 16 * MIB
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """A loss: what was lost, where, and how much of it."""
+    """Lost data: which engine and object it belongs to, where it was, and why it was lost."""
 
-    engine: str  # one of those above
-    name: str  # of the topic, `topic/group`, log, bucket or segment
+    engine: str  # TOPICS, GROUPS, LOGS, OBJECTS or STORE
+    name: str  # the topic, `topic/group`, log, bucket or segment
     problem: str
     partition: int | None = None
-    path: str | None = None  # of the file, below the root
-    start: int | None = None  # bytes `[start, end)` of it
+    path: str | None = None  # the damaged file, relative to the root
+    start: int | None = None  # the damaged bytes `[start, end)` of the file
     end: int | None = None
-    first_offset: int | None = None  # messages `[first_offset, next_offset)`, at the most
+    first_offset: int | None = None  # at most the messages `[first_offset, next_offset)` are lost
     next_offset: int | None = None
-    saved: tuple[str, ...] = ()  # files below the root that hold the bad bytes
+    saved: tuple[str, ...] = ()  # files with copies of the bad bytes, relative to the root
 
 
 @dataclass(frozen=True, kw_only=True)
 class DamageRecord(Loss):
-    """A loss with its number in the record."""
+    """A loss in the damage record, with its id and when it was found and acknowledged."""
 
     id: int
     found_ms: int  # since 1970
@@ -92,7 +92,7 @@ class Ledger:
     """The contents of the damage record."""
 
     next_id: int = 1
-    forgotten_count: int = 0  # found when there was no room for more records
+    forgotten_count: int = 0  # losses found while the record was full
     records: tuple[DamageRecord, ...] = field(default=())  # oldest first
 
     @property
@@ -100,9 +100,7 @@ class Ledger:
         return tuple(record for record in self.records if record.acknowledged_ms is None)
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
-        """Returns the ranges of lost messages of a partition that were not acknowledged, sorted
-        by their start.
-        """
+        """Returns the unacknowledged losses of messages of a partition, sorted by first offset."""
         records = [
             record
             for record in self.unacknowledged
@@ -113,8 +111,8 @@ class Ledger:
 
 
 def load_ledger(disk: Disk, root: PathLike) -> Ledger:
-    """Reads the damage record; an absent file is an empty one. Raises `Corrupt` if it cannot be
-    read.
+    """Reads the damage record; a missing file counts as an empty record. Raises `Corrupt` if the
+    file is damaged.
     """
     path = os.path.join(os.fspath(root), FILE_NAME)
     try:
@@ -147,11 +145,11 @@ def decode_ledger(data: bytes, *, path: str) -> Ledger:
         )
         return Ledger(content["next_id"], content["forgotten_count"], records)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise Corrupt("not the record of damage", path=path) from None
+        raise Corrupt("not a valid record of damage", path=path) from None
 
 
 class RecordedDamage:
-    """The damage record of a root that is open for reading only. Thread-safe."""
+    """The damage record of a store that is open read-only. Thread-safe."""
 
     def __init__(self, disk: Disk, root: PathLike) -> None:
         self._disk = disk
@@ -162,14 +160,12 @@ class RecordedDamage:
         return [*self.ledger().records]
 
     def ledger(self) -> Ledger:
-        """Reads the record. Raises `Corrupt` if it cannot be read."""
+        """Reads the damage record. Raises `Corrupt` if the file is damaged."""
         return load_ledger(self._disk, self._root)
 
 
 class LedgerCache:
-    """The damage record for frequent readers: the file is decoded again only when it has
-    changed.
-    """
+    """A damage record for frequent reads: the file is decoded again only if it has changed."""
 
     def __init__(self, disk: Disk, root: PathLike) -> None:
         self._disk = disk
@@ -177,8 +173,8 @@ class LedgerCache:
         self._known = (b"", Ledger())
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
-        """See `Ledger.lost_offsets`. Returns none if the file cannot be read; `verify` reports
-        that.
+        """See `Ledger.lost_offsets`. If the file is missing or damaged, returns an empty tuple;
+        `verify` reports a damaged file.
         """
         return self._ledger().lost_offsets(topic, partition)
 
@@ -195,11 +191,12 @@ class LedgerCache:
 
 
 class DamageLedger:
-    """The damage record of one root, for its writer. Thread-safe."""
+    """The damage record of a store, as its writer uses it. Thread-safe."""
 
     def __init__(self, disk: Disk, root: PathLike, *, runner: Runner) -> None:
-        """Reads the file and writes nothing. Raises `UnknownVersion` if a newer program wrote
-        it.
+        """Reads the file. Raises `UnknownVersion` if a newer program wrote it.
+
+        A damaged file is copied to the quarantine and replaced with a new record.
         """
         self.root = os.fspath(root)
         self._disk = disk
@@ -209,9 +206,11 @@ class DamageLedger:
         try:
             self._ledger = load_ledger(disk, root)
         except Corrupt as error:
-            _log.error("%s; it begins anew, and the file is kept in the quarantine", error)
+            _log.error(
+                "%s; a new one is started, and the damaged file is kept in the quarantine", error
+            )
             self._unreadable = read_file(disk, self._path, size_max=_BYTES_MAX)
-            with contextlib.suppress(LakebedError):  # it is tried again with the next record
+            with contextlib.suppress(LakebedError):  # the next call of `record` tries again
                 self.record(
                     Loss(engine=STORE, name=FILE_NAME, problem="the record of damage was damaged")
                 )
@@ -225,7 +224,7 @@ class DamageLedger:
         return [*self.ledger().records]
 
     def record(self, *losses: Loss) -> None:
-        """Records losses, each once. They are durable when it returns.
+        """Records the losses durably, except those that are recorded already.
 
         Paths are stored relative to the root.
         """
@@ -241,29 +240,29 @@ class DamageLedger:
                 self._replace(ledger)
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a record as known: readers then skip the loss and `verify` no longer reports it.
-        Raises `NotFound` if there is no such record.
+        """Marks a record as acknowledged: readers then skip the lost range, and `verify` no longer
+        reports it. Raises `NotFound` if there is no record with that id.
         """
         with self._mutex:
             records = self._ledger.records
             record = next((each for each in records if each.id == record_id), None)
             if record is None:
                 raise NotFound(
-                    f"there is no damage record {record_id}; `lakebed damage list` shows all"
+                    f"there is no damage record {record_id}; `lakebed damage list` shows them all"
                 )
             if record.acknowledged_ms is not None:
                 return record
             acknowledged = replace(record, acknowledged_ms=self._now_ms())
             records = tuple(acknowledged if each is record else each for each in records)
             changed = replace(self._ledger, records=records)
-            if not changed.unacknowledged:  # those that are only counted go with the last one
+            if not changed.unacknowledged:  # the last acknowledgement also covers the counted ones
                 changed = replace(changed, forgotten_count=0)
             self._replace(changed)
             return acknowledged
 
     def forget(self, engine: str, name: str) -> None:
-        """Drops the records of something that was deleted, so that a new one of that name starts
-        without losses.
+        """Drops the records of a deleted object, such as a topic, so that a new object of the same
+        name starts without losses.
         """
         with self._mutex:
             kept = tuple(
@@ -284,7 +283,7 @@ class DamageLedger:
         return os.path.join(self.root, FILE_NAME)
 
     def _replace(self, ledger: Ledger) -> None:
-        """Requires the mutex."""
+        """Writes the new contents durably and logs new records. The caller must hold the mutex."""
         if self._unreadable:
             folder = os.path.join(self.root, QUARANTINE_NAME)
             name = f"{FILE_NAME}-{blake3(self._unreadable).hexdigest()[:8]}.bin"
@@ -325,8 +324,8 @@ def _added(ledger: Ledger, loss: Loss, *, now_ms: int) -> Ledger:
 
 
 def _identity(loss: Loss) -> tuple[object, ...]:
-    """Returns what makes two findings the same loss. Where the bytes were saved is not part of
-    it.
+    """Returns a key that is equal for two reports of the same loss. It leaves out where the bad
+    bytes were saved.
     """
     return (
         loss.engine,

@@ -1,32 +1,32 @@
-"""Every error the store raises, as one tree whose branches show what the caller can do.
+"""All errors of the store, in a class tree by what the caller can do about them.
 
     LakebedError
     ├── InputError          fix the call and try again; nothing was changed
-    │   ├── BadConfig       a setting is unknown, of the wrong kind, or out of its range
-    │   ├── BadName         a name that cannot be used (empty, too long, leaves its folder …)
-    │   ├── TooLarge        more bytes, records or levels than the stated maximum
-    │   ├── NotFound        the thing named does not exist
-    │   └── AlreadyExists   the thing to create is there already
+    │   ├── BadConfig       a setting is unknown, of the wrong type, or out of range
+    │   ├── BadName         a name is not allowed (empty, too long, leaves its folder …)
+    │   ├── TooLarge        more bytes, records or levels than the maximum
+    │   ├── NotFound        the named object does not exist
+    │   └── AlreadyExists   the object to create already exists
     ├── RetryError          nothing is wrong with the call; wait and try again
-    │   ├── Busy            a bounded queue is full, or a time-out passed
-    │   ├── Locked          another process or opener holds the lock
-    │   ├── NoSpace         the disk is full, or below its reserve
+    │   ├── Busy            a bounded queue is full, or the call timed out
+    │   ├── Locked          the store is locked, by another process or in this one
+    │   ├── NoSpace         the disk is full, or its free space is below the reserve
     │   └── TooManyFiles    no file descriptor is left: nothing was read or written
-    ├── OutcomeUnknown      it was begun and may still be done; look before doing it again
-    ├── DataError           bytes on disk are not what they must be; repair or restore
-    │   ├── Torn            an unfinished write at the end of a file: can be cut
-    │   ├── Corrupt         damage in the middle of data: reported, never cut silently
-    │   └── UnknownVersion  written by a newer version, or one no longer read
-    ├── DiskError           the device or the file system refused; acknowledged data is safe
+    ├── OutcomeUnknown      the call may or may not take effect; check before repeating it
+    ├── DataError           data on disk is not valid; repair or restore it
+    │   ├── Torn            an unfinished write at the end of a file: can be cut off
+    │   ├── Corrupt         damage in the middle of data: reported, never cut off silently
+    │   └── UnknownVersion  a format version that this program cannot read
+    ├── DiskError           the device or the file system failed; acknowledged data is safe
     │   ├── WriteFailed     a write, rename, unlink … failed and was not acknowledged
-    │   ├── SyncFailed      fsync failed: what it covered is not durable and never will be
-    │   └── Poisoned        the file takes no more writes since an earlier failure
-    └── Closed              the object was closed, or opened before a fork
+    │   ├── SyncFailed      fsync failed: the bytes it covered never become durable
+    │   └── Poisoned        writes are refused because of an earlier failure
+    └── Closed              the object was closed, or was opened before a fork
 
-Errors that belong to one module alone stand there, below these.
+An error that only one module raises is defined in that module, as a subclass of one of these.
 
-An error carries its facts as attributes and states them in one line: that line is what the
-command line prints, and `exit_code` is what it exits with (the numbers of sysexits.h).
+An error has its details as attributes, and its message states them in one line. The command line
+prints that message and exits with `exit_code`, a number from sysexits.h.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ from typing import ClassVar
 
 
 class LakebedError(Exception):
-    """The root. `str(error)` is one line for people to read."""
+    """The base class of all errors of Lakebed. `str(error)` is one line for people to read."""
 
     exit_code: ClassVar[int] = 70
 
 
 class InputError(LakebedError):
-    """The call is not valid as given; nothing was changed."""
+    """The call is not valid, and nothing was changed."""
 
     exit_code = 64
 
 
 class BadConfig(InputError):
-    """A setting is unknown, of the wrong kind, or out of its range."""
+    """A setting is unknown, of the wrong type, or out of range."""
 
     exit_code = 78
 
 
 class BadName(InputError):
-    """The name cannot be used here."""
+    """The name is not allowed, for example because it is empty or too long."""
 
 
 class TooLarge(InputError):
-    """More than the stated maximum."""
+    """A size or count is above the maximum."""
 
     def __init__(self, what: str, *, size: int, limit: int) -> None:
         super().__init__(f"{what} is {size}, the maximum is {limit}")
@@ -68,29 +68,29 @@ class TooLarge(InputError):
 
 
 class NotFound(InputError):
-    """The thing named does not exist."""
+    """The named object does not exist."""
 
     exit_code = 66
 
 
 class AlreadyExists(InputError):
-    """The thing to create is there already."""
+    """The object to create already exists."""
 
     exit_code = 73
 
 
 class RetryError(LakebedError):
-    """Wait and try again."""
+    """The call is valid but cannot be executed now; wait and try again."""
 
     exit_code = 75
 
 
 class Busy(RetryError):
-    """A bounded queue is full, or a time-out passed before the work was done."""
+    """A bounded queue is full, or the call timed out before it was executed."""
 
 
 class Locked(RetryError):
-    """Another process, or another opener in this one, holds the lock."""
+    """The lock is held by another process, or by another object in this process."""
 
 
 class NoSpace(RetryError):
@@ -98,24 +98,24 @@ class NoSpace(RetryError):
 
 
 class TooManyFiles(RetryError):
-    """This process, or the machine, has no file descriptor left; nothing was read or written.
+    """The process or the machine has no file descriptors left; nothing was read or written.
 
-    Raise the limit with `ulimit -n`, or `LimitNOFILE=` of a service.
+    Raise the limit with `ulimit -n`, or with `LimitNOFILE=` in a systemd service.
     """
 
 
 class OutcomeUnknown(LakebedError):
-    """The work was started, and it is not known whether it is or will be done.
+    """The call was started, but it is not known whether it took or will take effect.
 
-    Repeating it may do it twice: check first, or wait for it again.
+    Repeating the call may execute it twice: check first, or wait for the result again.
     """
 
     exit_code = 74
 
 
 class DataError(LakebedError):
-    """Bytes on disk are not as they must be. Carries the position, what was expected and what
-    was found.
+    """Data on disk is not valid. The error has the position, what was expected and what was
+    found.
     """
 
     exit_code = 65
@@ -143,19 +143,19 @@ class DataError(LakebedError):
 
 
 class Torn(DataError):
-    """An unfinished write at the end of the data, with nothing valid after it."""
+    """The data ends with an unfinished write, and nothing valid follows it."""
 
 
 class Corrupt(DataError):
-    """Damage: a bad record with good ones after it, or a bad byte in sealed data."""
+    """The data is damaged: a bad record is followed by good ones, or sealed data has changed."""
 
 
 class UnknownVersion(DataError):
-    """Written in a version this program does not read."""
+    """The data has a format version that this program cannot read."""
 
 
 class DiskError(LakebedError):
-    """The device or the file system refused an operation on `path`."""
+    """An operation on `path` failed in the device or the file system."""
 
     exit_code = 74
 
@@ -175,19 +175,19 @@ class DiskError(LakebedError):
 
 
 class WriteFailed(DiskError):
-    """An operation other than a sync failed; it was not acknowledged."""
+    """A write, rename, unlink or other change failed, and was not acknowledged."""
 
 
 class SyncFailed(DiskError):
-    """A sync failed. It must not be retried: the next one may "succeed" without the bytes."""
+    """A sync failed. Do not retry it: the next sync may "succeed" without writing the bytes."""
 
 
 class Poisoned(DiskError):
-    """The file failed earlier and takes no more writes; open a new one."""
+    """Writes are refused because an earlier write or sync failed; open the object again."""
 
 
 class Closed(LakebedError):
-    """Used after close, or in a child process forked after the open."""
+    """The object was used after it was closed, or in a process forked after it was opened."""
 
 
 _READING = frozenset({"open", "stat", "read", "list", "map", "lock"})
@@ -197,7 +197,9 @@ NO_SPACE_CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def from_os_error(error: OSError, *, operation: str, path: str | os.PathLike[str]) -> LakebedError:
-    """Translates an operating-system error. This is the only place that does."""
+    """Returns the `LakebedError` for an error of the operating system. All code uses this
+    function.
+    """
     code = error.errno
     where = os.fspath(path)
     if operation in ("fsync", "fdatasync"):
@@ -205,7 +207,7 @@ def from_os_error(error: OSError, *, operation: str, path: str | os.PathLike[str
     if code == errno.ENOENT:
         return NotFound(f"{where}: no such file or folder")
     if code == errno.EEXIST:
-        return AlreadyExists(f"{where}: exists already")
+        return AlreadyExists(f"{where}: already exists")
     if code in NO_SPACE_CODES:
         return NoSpace(f"{where}: {operation}: {os.strerror(code or 0)}")
     if code in _TOO_MANY_CODES:

@@ -1,4 +1,4 @@
-"""Structured log lines on the standard `logging`: an event name and its fields.
+"""Structured log events through the standard `logging` module: an event name and its fields.
 
     event(_log, "segment_sealed", log="orders", segment_id=3)
 
@@ -16,15 +16,17 @@ from lakebed.base.clock import Clock
 def event(
     logger: logging.Logger, name: str, /, *, level: int = logging.INFO, **facts: object
 ) -> None:
-    """Logs the event. Costs almost nothing if the level is disabled."""
+    """Logs an event with its fields. Costs almost nothing if the level is disabled."""
     if logger.isEnabledFor(level):
         text = " ".join([name, *(f"{key}={value}" for key, value in facts.items())])
         logger.log(level, "%s", text, extra={"event": name, "facts": facts})
 
 
 class RareEvent:
-    """An event that may occur very often. It is logged at most once per `every_ns`, with the
-    number of occurrences left out since the last line. Used by one thread at a time.
+    """An event that may occur very often, so it is logged at most once per `every_ns`.
+
+    Each line has the number of occurrences that were not logged since the line before. Not
+    thread-safe.
     """
 
     def __init__(
@@ -48,7 +50,5 @@ class RareEvent:
         event(self._logger, self._name, level=self._level, **facts, left_out=left_out)
 
     def reset(self) -> None:
-        """Ends the quiet period: the condition has passed, so its next occurrence is logged at
-        once.
-        """
+        """Makes the next occurrence be logged immediately. Called when the condition has ended."""
         self._next_ns = None

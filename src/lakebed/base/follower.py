@@ -1,9 +1,8 @@
-"""Follows a log: returns records as they become durable, singly or in batches, and waits in
-between.
+"""Follows a log: returns records as they become durable, singly or in batches, and waits for more.
 
-The log wakes its followers; they never poll. Nothing is lost, repeated or reordered, whatever
-happens to the log's segments. If retention removes records that were not read yet, the follower
-gets an error instead of a silent gap.
+The log wakes its followers; they never poll. No record is lost, repeated or reordered when segments
+are sealed, moved or removed. If retention removes records that a follower has not read, the
+follower raises an error instead of skipping them silently.
 """
 
 from __future__ import annotations
@@ -22,22 +21,20 @@ Position_co = TypeVar("Position_co", covariant=True)
 
 
 class Cursor(Protocol[Taken_co, Position_co]):
-    """A reading position. Its methods never wait."""
+    """A position from which a log is read. Its methods never wait."""
 
     @property
     def position(self) -> Position_co: ...
 
     def take(self) -> Taken_co | None:
-        """Returns the next durable items, at least one, or None if there are none after
-        `position` yet.
-        """
+        """Returns at least one durable item after `position`, or None if there is none yet."""
 
     def close(self) -> None:
-        """Idempotent; any thread may call it."""
+        """Closes the cursor. Idempotent; any thread may call it."""
 
 
 class FollowedLog(Protocol):
-    """The part of a log that its followers use."""
+    """The methods of a log that its followers use."""
 
     @property
     def runner(self) -> Runner: ...
@@ -48,10 +45,11 @@ class FollowedLog(Protocol):
 def listen_weakly(
     view: FollowedLog, callback: Callable[[], None], *, on_dropped: Callable[[], None]
 ) -> Callable[[], None]:
-    """Subscribes a bound method to `on_durable` without keeping its object alive.
+    """Subscribes a bound method to `view.on_durable` without keeping the method's object alive.
 
-    If the object was dropped without being closed, the next change or the next subscription ends
-    this one and calls `on_dropped`.
+    Returns a function that ends the subscription. If the object was garbage-collected without
+    being closed, the next change of the log or the next subscription to it ends this subscription
+    and calls `on_dropped`.
     """
     listener = _WeakListener(callback, on_dropped)
     listener.stop = view.on_durable(listener)
@@ -66,7 +64,7 @@ class _WeakListener:
 
     @property
     def is_dropped(self) -> bool:
-        """See `end_dropped`."""
+        """Whether the object of the subscribed method was garbage-collected. See `end_dropped`."""
         return self._method() is None
 
     def __call__(self) -> None:
@@ -79,8 +77,10 @@ class _WeakListener:
 
 
 class FollowerBase(BatchIterator[Item, Taken, Position]):
-    """Raises `NotFound` if retention removed records it had not read, and `Closed` if the log
-    was closed.
+    """The base class of followers.
+
+    A read raises `NotFound` if retention removed records that were not read yet, and `Closed` if
+    the log was closed.
     """
 
     def __init__(self, view: FollowedLog, cursor: Cursor[Taken, Position]) -> None:
@@ -105,7 +105,7 @@ class FollowerBase(BatchIterator[Item, Taken, Position]):
         clock = self._view.runner.clock
         deadline = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
         while True:
-            # First the event, then the look: a move in between sets it, and is seen or waited for.
+            # The event is created before the read, so that it is set if an item arrives in between.
             self._moved = moved = self._view.runner.event()
             if self._is_closed:
                 raise Closed("the follower was closed")

@@ -10,12 +10,12 @@
 
     FRAME = Layout(FrameHeader, order="<", size=24)
 
-A layout compiles to one `struct.Struct`. Its size is checked against the stated one when the
-module is imported, its offsets are computed, and it prints the table that the format's page
-must contain (the notes are the comments after the fields).
+A layout compiles to one `struct.Struct` and computes the offsets of its fields. On import it checks
+that its size is the declared one. `markdown` returns the table for the page that documents the
+format; the notes in it are the comments after the fields.
 
 Padding belongs to the field before it: `version: Annotated[u32, PadAfter(4)]`. It is written as
-zeros and skipped on reading; `padding_is_zero` looks at it.
+zeros and skipped on reading; `padding_is_zero` checks it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Field(NamedTuple):
 
 
 class LayoutError(TypeError):
-    """A layout was declared wrongly. Raised at import."""
+    """The declaration of a layout is wrong. Raised when its module is imported."""
 
 
 class Layout(Generic[Record]):
@@ -97,7 +97,7 @@ class Layout(Generic[Record]):
         self._make = record._make  # type: ignore[attr-defined]
         self.size = self._struct.size
         if self.size != size:
-            raise LayoutError(f"{record.__name__} is {self.size} bytes, the format says {size}")
+            raise LayoutError(f"{record.__name__} is {self.size} bytes, but {size} are declared")
 
     def pack(self, value: Record) -> bytes:
         """Returns the record's bytes. A value that does not fit its field raises `struct.error`."""
@@ -144,11 +144,13 @@ class Layout(Generic[Record]):
         raise LayoutError(f"{self.record.__name__} has no field {name!r}")
 
     def padding_is_zero(self, buffer: Buffer, offset: int = 0) -> bool:
-        """Returns whether the padding bytes are zero, as they were written."""
+        """Returns whether all padding bytes are zero."""
         return not any(any(buffer[offset + pad.start : offset + pad.stop]) for pad in self._pads)
 
     def markdown(self) -> str:
-        """Returns the table for the format's page: offset, size, field, type, note."""
+        """Returns a Markdown table for the format's documentation: offset, size, field, type,
+        note.
+        """
         notes = _field_notes(self.record)
         rows = [
             (str(f.offset), str(f.size), f"`{f.name}`", f.kind, notes.get(f.name, ""))
@@ -186,11 +188,11 @@ def _kind(record: type, name: str, parts: tuple[object, ...]) -> tuple[str, str]
             return part.name, part.code
         if isinstance(part, Raw):
             return f"bytes[{part.length}]", f"{part.length}s"
-    raise LayoutError(f"{record.__name__}.{name} has no binary type")
+    raise LayoutError(f"{record.__name__}.{name} is not annotated with a binary type")
 
 
 def _field_notes(record: type) -> dict[str, str]:
-    """Reads the comments after the fields from the class's source."""
+    """Returns the comment after each field in the source code of the class."""
     module = sys.modules.get(record.__module__)
     if module is None or not hasattr(module, "__file__"):
         return {}

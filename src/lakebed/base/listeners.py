@@ -1,4 +1,4 @@
-"""Callbacks that are called when something changes."""
+"""Callbacks that an object calls when it changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 class Listeners:
-    """Thread-safe."""
+    """The callbacks that are subscribed to one object. Thread-safe."""
 
     def __init__(self, name: str, runner: Runner) -> None:
         self._name = name
@@ -22,7 +22,7 @@ class Listeners:
         return len(self._callbacks)
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Subscribes a callback to changes, until the returned function is called."""
+        """Adds a callback. The returned function removes it."""
         end_dropped(self._callbacks)
         with self._mutex:
             self._callbacks = (*self._callbacks, callback)
@@ -34,7 +34,9 @@ class Listeners:
         return remove
 
     def call(self) -> None:
-        """Calls all callbacks in the caller's thread. One that raises does not stop the others."""
+        """Calls all callbacks in the caller's thread. If one raises, the others are still
+        called.
+        """
         for callback in self._callbacks:
             try:
                 callback()
@@ -43,9 +45,10 @@ class Listeners:
 
 
 def end_dropped(callbacks: Iterable[Callable[[], None]]) -> None:
-    """Ends the listeners whose object is gone, so that they do not pile up on a quiet log.
+    """Ends the subscriptions of `listen_weakly` whose object was garbage-collected.
 
-    See `listen_weakly`. A listener takes the mutex of its source, so call this without holding it.
+    Otherwise they would accumulate on a log without changes. The caller must not hold the mutex
+    that guards the callbacks, because ending a subscription takes it.
     """
     for callback in callbacks:
         if getattr(callback, "is_dropped", False):

@@ -1,13 +1,14 @@
-"""Chooses the oldest items of several backlogs up to a limit, so that event time advances in all of
-them together.
+"""Selects the oldest items of several backlogs up to a limit, so that all backlogs advance to about
+the same timestamp.
 
-A backlog is a sequence of items, each with a timestamp. Items are taken in order, so an item counts
-as new as the newest item up to and including it. Nothing that is left is older than anything that
-is taken, as far as the order within each backlog allows.
+A backlog is a sequence of items with timestamps, and its items are taken in order. An item
+therefore counts as having the latest timestamp of all items up to and including itself. By these
+timestamps, no item that is left is older than an item that is taken.
 
-A backlog describes itself in two ways: roughly, in chunks that may come from an index, and item by
-item. Chunks are taken as long as the next chunk of every backlog also fits, because any older items
-are in those chunks. The rest is decided item by item. The module is pure; backlogs do the reading.
+A backlog returns its items in two ways: as chunks with their totals, which may come from an index,
+and one by one. Whole chunks are taken as long as the next chunks of all backlogs together fit
+within the limit. The remaining part of the limit is filled item by item. This module does no I/O;
+the backlogs read the items.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from typing import NamedTuple, Protocol
 
 
 class Chunk(NamedTuple):
-    """Consecutive items; the last one ends at position `end`."""
+    """The totals of consecutive items, which end at position `end`."""
 
     end: int
     item_count: int
     size_bytes: int
-    newest: int  # of the backlog, up to the chunk's end
+    newest: int  # the latest timestamp in the backlog up to the end of the chunk
 
 
 class Items(NamedTuple):
-    """Consecutive items as columns, with at least one item."""
+    """At least one item, as columns with one entry per item."""
 
-    ends: Sequence[int]  # the position after it
+    ends: Sequence[int]  # the position after the item
     times: Sequence[int]
     sizes_bytes: Sequence[int]
 
@@ -43,24 +44,27 @@ class Backlog(Protocol):
 
     @property
     def weight(self) -> int:
-        """The size of the backlog, at least 1. Items of equal age are shared out by weight."""
+        """The size of the backlog, at least 1. Among items of equal age, larger backlogs get
+        more.
+        """
 
     def chunks(self) -> Iterator[Chunk]: ...
 
     def items(self, start: int) -> Iterator[Items]:
-        """Iterates over all items from `start`, which is the start or the end of a chunk."""
+        """Yields all items from position `start`, which must be the start or end of a chunk."""
 
 
 class Limit(NamedTuple):
-    """None means no limit."""
+    """The maximum number and total size of the items to take. None means no limit."""
 
     item_count: int | None
     size_bytes: int | None
 
 
 def advance(backlogs: Sequence[Backlog], limit: Limit) -> list[int]:
-    """Returns the position up to which each backlog is taken. At least one item is taken if
-    there is one.
+    """Returns, for each backlog, the position up to which its items are taken.
+
+    If there are any items, at least one is taken, even if it is larger than the limit.
     """
     taking = _Taking(backlogs, limit)
     newest = taking.take_chunks()
@@ -76,7 +80,7 @@ class _Taking:
         self.ends = [backlog.start for backlog in backlogs]
 
     def take_chunks(self) -> list[int]:
-        """Takes whole chunks, and returns how new each backlog is as far as it was taken."""
+        """Takes whole chunks, and returns the latest timestamp taken from each backlog."""
         newest = [0] * len(self._backlogs)
         counts = [0] * len(self._backlogs)
         chunks = [backlog.chunks() for backlog in self._backlogs]
@@ -129,8 +133,9 @@ class _Taking:
     def _take_all(
         self, queues: Sequence[_Queue], indexes: Sequence[int], counts: Sequence[int]
     ) -> bool:
-        """Takes all backlogs completely. Returns False if the limit is reached first; it is then
-        shared out by counts.
+        """Takes `counts` items of the queues at `indexes`.
+
+        If that exceeds the limit, takes the same share of each count and returns False.
         """
         size_bytes = sum(queues[index].size(n) for index, n in zip(indexes, counts, strict=True))
         share = min(self._count_left / sum(counts), self._bytes_left / max(size_bytes, 1), 1.0)
@@ -138,7 +143,7 @@ class _Taking:
             self._take_of(queues[index], index, count if share == 1.0 else int(count * share))
         if share == 1.0:
             return True
-        # What rounding left goes to the largest backlog. The first item is taken however large.
+        # What rounding left goes to the largest backlog. The first item is taken whatever its size.
         for index in sorted(indexes, key=lambda each: -self._backlogs[each].weight):
             is_first = all(
                 end == backlog.start for end, backlog in zip(self.ends, self._backlogs, strict=True)
@@ -161,11 +166,11 @@ class _Taking:
 
 
 class _Queue:
-    """Items of one backlog that were not taken yet."""
+    """The items of one backlog that are not taken yet."""
 
     def __init__(self, items: Iterator[Items], newest: int) -> None:
         self._items = items
-        self._newest: list[int] = [newest]  # of each item, after the one before the first
+        self._newest: list[int] = [newest]  # latest time before the first item, then up to each
         self._ends: Sequence[int] = ()
         self._bytes_before: list[int] = [0]
         self._done = 0
@@ -192,7 +197,7 @@ class _Queue:
         return self._bytes_before[self._done + count] - self._bytes_before[self._done]
 
     def take(self, count: int) -> int:
-        """Takes that many items, and returns the position after the last."""
+        """Takes `count` items, and returns the position after the last one."""
         self._done += count
         end = self._ends[self._done - 1]
         if not self:

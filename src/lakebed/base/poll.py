@@ -1,6 +1,6 @@
-"""Polling for changes that another process makes and cannot announce.
+"""Polls for changes by another process, which cannot notify this one.
 
-The interval starts at 1 ms and grows to 50 ms while nothing changes.
+The polling interval starts at 1 ms and grows to 50 ms while nothing changes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Value = TypeVar("Value")
 
 
 def poll_until(runner: Runner, is_reached: Callable[[], bool], timeout: float | None) -> bool:
-    """Polls until the condition holds; returns False on time-out. Raises `Closed` if the runner
-    was closed.
+    """Polls until `is_reached` returns True. Returns False on time-out. Raises `Closed` if the
+    runner was closed.
     """
     clock = runner.clock
     deadline = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
@@ -47,11 +47,11 @@ def poll_until(runner: Runner, is_reached: Callable[[], bool], timeout: float | 
 
 
 def read_overwritten(runner: Runner, read: Callable[[], Value]) -> Value | None:
-    """Reads a small file that another process overwrites in place; returns None if it holds nothing
-    valid.
+    """Calls `read` for a small file that another process overwrites in place.
 
-    A read during an overwrite may see a mix of both versions. That is not damage, so the file is
-    read again. `NotFound` and `UnknownVersion` are raised.
+    A read during an overwrite may see a mix of both versions, which is not damage. So `read` is
+    called again if it raises a `DataError`; after several failures the result is None. `NotFound`
+    and `UnknownVersion` are passed on.
     """
     for attempt in range(_READ_ATTEMPTS):
         if attempt:
@@ -66,7 +66,7 @@ def read_overwritten(runner: Runner, read: Callable[[], Value]) -> Value | None:
 
 
 class Poll:
-    """Calls subscribers when a value changes that can only be polled, such as a durable end.
+    """Polls a value, such as the durable end of a log, and calls subscribers when it changes.
 
     Polls only while there are subscribers. Thread-safe.
     """
@@ -78,11 +78,11 @@ class Poll:
         self._mutex = runner.mutex()
         self._callbacks: dict[object, Callable[[], None]] = {}  # guarded by _mutex
         self._task: Task | None = None  # guarded by _mutex
-        self._seen: object = None  # of the step alone, as _delay_ns
+        self._seen: object = None  # used only by the step, like _delay_ns
         self._delay_ns = POLL_NS_MIN
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` after each change, until the returned function is called."""
+        """Adds a callback that is called after each change. The returned function removes it."""
         key = object()
         with self._mutex:
             self._callbacks[key] = callback
@@ -104,7 +104,7 @@ class Poll:
         for callback in callbacks:
             try:
                 callback()
-            except Exception:  # noqa: BLE001 - whatever a subscriber raises, the others are called
+            except Exception:  # noqa: BLE001 - the other subscribers must be called
                 _log.exception("%s: a subscriber failed", self._name)
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class Poll:
         try:
             value = self._look()
         except LakebedError:
-            # A woken subscriber looks by itself, and gets this error where it can handle it.
+            # A subscriber then reads the value itself, and gets this error where it can handle it.
             self.notify()
             return POLL_NS_MAX
         if value == self._seen:

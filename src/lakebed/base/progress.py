@@ -1,4 +1,4 @@
-"""Progress of long work: how much is done, and of how much."""
+"""The callback for the progress of long-running work: called with the amount done and the total."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ Progress = Callable[[int, int], object]
 
 
 def no_progress(done: int, total: int) -> None:
-    """The default, for callers that do not display progress."""
+    """Does nothing. The default for callers that do not display progress."""

@@ -1,8 +1,7 @@
-"""Retries with exponential delays, jitter and a cap. The delays are computed apart from the
-waiting.
+"""Retries failed calls with exponential delays, jitter and a cap.
 
-A policy yields delays, and `retry` is the loop around a call. The caller decides which errors are
-retried; a failed sync never is.
+`RetryPolicy` computes the delays, and `retry` calls a function and waits between attempts. The
+caller decides which errors are retried; a failed sync must never be.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """Makes `attempts` tries in all. The delay doubles from the first one up to the cap.
+    """The number of attempts, and the delays between them.
 
-    With jitter *j* a delay is drawn evenly from `[(1 - j) * delay, delay]`.
+    The delay starts at `delay_ms_first` and doubles up to `delay_ms_max`. With jitter *j*, the
+    actual delay is drawn uniformly from `[(1 - j) * delay, delay]`.
     """
 
     attempts: int = bounded(5, minimum=1, maximum=1000)
@@ -40,7 +40,7 @@ class RetryPolicy:
             )
 
     def delays_ns(self, random: Random) -> Iterator[int]:
-        """Yields the pauses between the tries, one fewer than there are tries."""
+        """Yields the delays between the attempts, one fewer than there are attempts."""
         delay_ms = self.delay_ms_first
         for _ in range(self.attempts - 1):
             yield round(delay_ms * (1 - self.jitter * random.random()) * NS_PER_MS)
@@ -48,7 +48,7 @@ class RetryPolicy:
 
 
 class Backoff:
-    """The same delays for work that is retried until it succeeds. They grow to the cap."""
+    """The delays of a `RetryPolicy` for work that is retried until it succeeds."""
 
     def __init__(self, policy: RetryPolicy, random: Random) -> None:
         self._policy = policy
@@ -56,7 +56,7 @@ class Backoff:
         self._delay_ms = policy.delay_ms_first
 
     def next_ns(self) -> int:
-        """Returns how long to wait after another failure."""
+        """Returns the delay after another failure, which is longer each time up to the cap."""
         delay_ms = self._delay_ms
         self._delay_ms = min(delay_ms * 2, self._policy.delay_ms_max)
         return round(delay_ms * (1 - self._policy.jitter * self._random.random()) * NS_PER_MS)
@@ -67,7 +67,7 @@ class Backoff:
 
 
 def is_retryable(error: Exception) -> bool:
-    """The default: only errors whose class says that waiting helps."""
+    """Returns whether the error is a `RetryError`. The default condition of `retry`."""
     return isinstance(error, RetryError)
 
 
@@ -80,8 +80,9 @@ def retry(
     may_repeat: Callable[[Exception], bool] = is_retryable,
     on_retry: Callable[[Exception], None] | None = None,
 ) -> Result:
-    """Calls the function until it succeeds, fails for good, or runs out of tries; then raises
-    its last error.
+    """Calls `call` until it succeeds, and returns its result.
+
+    Raises its last error if all attempts failed, or if `may_repeat` is false for the error.
     """
     delays = policy.delays_ns(random)
     while True:

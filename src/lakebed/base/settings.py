@@ -1,8 +1,8 @@
-"""All settings of a root: the defaults, then `lakebed.toml`, then the environment.
+"""Loads all settings of a store: the defaults, then `lakebed.toml`, then the environment.
 
-A program passes the sections it knows as a table from section name to configuration class; this
-module knows no engine. A section is a TOML table, and the environment variable
-`LAKEBED_<SECTION>_<FIELD>` overrides a field. Each value remembers its origin. Secrets, recognised
+A program passes a mapping from section name to configuration class; this module does not depend on
+any engine. A section is a TOML table, and the environment variable
+`LAKEBED_<SECTION>_<FIELD>` overrides a field. The origin of each value is kept. Secrets, recognised
 by their names, are passed to the engines and never shown.
 
 Reading is bounded: the file must be a regular file of at most `FILE_BYTES_MAX`. Nothing is written.
@@ -43,7 +43,9 @@ AnyConfig = TypeVar("AnyConfig")
 
 
 class Setting(NamedTuple):
-    """A value and its origin: `default`, the file, or the name of a variable or option."""
+    """A setting with its value and origin: `default`, a file, an environment variable or an
+    option.
+    """
 
     section: str
     name: str
@@ -51,20 +53,20 @@ class Setting(NamedTuple):
     origin: str
 
     def shown(self) -> Setting:
-        """The value in a form that can be printed: a secret that is set is hidden."""
+        """Returns the setting in a form that can be printed, without the value of a secret."""
         return self._replace(value=HIDDEN) if is_secret(self.name) and self.value else self
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The checked configuration of every section. `file` is None if there is no file."""
+    """The configuration of all sections, already checked. `file` is None if there is no file."""
 
     file: Path | None
     configs: Mapping[str, ConfigClass]
     origins: Mapping[tuple[str, str], str] = field(repr=False)
 
     def config(self, kind: type[AnyConfig]) -> AnyConfig:
-        """Returns the configuration of that class."""
+        """Returns the configuration that is an instance of `kind`. Raises `KeyError` if none is."""
         for config in self.configs.values():
             if isinstance(config, kind):
                 return config
@@ -84,10 +86,10 @@ def load_settings(
     environment: Mapping[str, str],
     elsewhere: Collection[str] = (),
 ) -> Settings:
-    """Reads the file, applies the overrides and checks the result. Raises `BadConfig` for the first
-    problem.
+    """Reads the file, applies the environment variables, and checks the result. Raises `BadConfig`
+    for the first problem.
 
-    Sections named in `elsewhere` are allowed in the file and left to other readers.
+    The file may also have the sections named in `elsewhere`, which are ignored here.
     """
     document = read_file(file)
     for name, table in (document or {}).items():
@@ -120,8 +122,8 @@ def load_settings(
 
 
 def read_file(file: Path) -> dict[str, Any] | None:
-    """Returns the parsed file, or None if there is none. Raises `BadConfig` for any other
-    problem.
+    """Returns the parsed TOML file, or None if it does not exist. Raises `BadConfig` if it cannot
+    be read or parsed.
     """
     data = _read_bytes(file)
     if data is None:
@@ -129,9 +131,9 @@ def read_file(file: Path) -> dict[str, Any] | None:
     try:
         return tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise BadConfig(f"{file}: not UTF-8 (byte {error.start})") from error
+        raise BadConfig(f"{file}: not valid UTF-8 at byte {error.start}") from error
     except RecursionError as error:
-        raise BadConfig(f"{file}: nested too deeply") from error
+        raise BadConfig(f"{file}: values are nested too deeply") from error
     except ValueError as error:
         # `TOMLDecodeError`, which has line and column, or a number with thousands of digits.
         raise BadConfig(f"{file}: not valid TOML: {str(error)[:200]}") from error
@@ -139,7 +141,7 @@ def read_file(file: Path) -> dict[str, Any] | None:
 
 def _read_bytes(file: Path) -> bytes | None:
     try:
-        # Non-blocking, so that a pipe in the file's place is refused below and not waited for.
+        # Non-blocking, so that opening a pipe does not wait; it is refused below.
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             mode = os.fstat(descriptor).st_mode
@@ -163,14 +165,14 @@ def _read_bytes(file: Path) -> bytes | None:
 
 
 def _overrides(sections: Sections, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Returns the variables that name a setting: section → field → variable.
+    """Returns the environment variables that override settings: section → field → variable.
 
-    Variables outside every known section are ignored (`LAKEBED_ROOT`). An unknown field of a known
-    section is an error, because it is probably a typing mistake.
+    Variables that belong to no known section, such as `LAKEBED_ROOT`, are ignored. An unknown field
+    of a known section is an error, because it is probably a typing mistake.
     """
     found: dict[str, dict[str, str]] = {}
     for variable in sorted(environment):
-        # The longest section wins, should one be the beginning of another.
+        # The longest section name wins if one is a prefix of another.
         for section in sorted(sections, key=len, reverse=True):
             prefix = f"{ENVIRONMENT_PREFIX}{section.upper()}_"
             if variable.startswith(prefix):

@@ -6,7 +6,7 @@ rounded. Formatting picks the largest unit that divides the value, so that
 
     parse_bytes(format_bytes(n)) == n        parse_duration_ns(format_duration_ns(n)) == n
 
-Text that cannot be read raises `InputError` with the text (shortened) and the units known.
+Text that cannot be parsed raises `InputError`, with the shortened text and the known units.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def shown(value: object) -> str:
     """Formats a value for an error message: text is quoted, on one line and shortened."""
     if isinstance(value, int) and value.bit_length() > 256:
         return "an enormous number"
-    # Text is cut before it is quoted too: a hostile value may be megabytes of escapes.
+    # Text is also cut before it is quoted: a hostile value may be megabytes of escapes.
     text = ascii(value[: _SHOWN_CHARACTERS_MAX + 1] if isinstance(value, str) else value)
     return text if len(text) <= _SHOWN_CHARACTERS_MAX else text[:_SHOWN_CHARACTERS_MAX] + "…"
 
@@ -101,7 +101,7 @@ def _parse(
         raise InputError(f"{problem}: expected {known}")
     whole, fraction, unit = match.groups(default="")
     if not unit and unit_missing is None:
-        raise InputError(f"{problem}: its unit is missing; expected {known}")
+        raise InputError(f"{problem}: the unit is missing; expected {known}")
     scale = _scale(unit or unit_missing or "", units)
     if scale is None:
         raise InputError(f"{problem}: unknown unit {unit!r}; expected {known}")

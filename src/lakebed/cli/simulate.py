@@ -1,7 +1,8 @@
-"""`lakebed simulate`: runs a whole store on a simulated machine with injected faults."""
+"""`lakebed simulate`: runs a whole store on a simulated machine with faults, from a seed."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,16 +38,25 @@ def simulate(
     ] = 1000,
     minutes: Annotated[
         float | None,
-        typer.Option(metavar="T", min=0.0, help="Run consecutive seeds for T minutes."),
+        typer.Option(metavar="T", min=0.0, help="Run consecutive seeds for this many minutes."),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Run N consecutive seeds. Default: 1."),
+        typer.Option(metavar="N", min=1, help="Run this many consecutive seeds. Default: 1."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="The number of processes that run seeds. Default: one for each core, if several "
+            "seeds are run.",
+        ),
     ] = None,
     replay: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Run the steps of a failed run that was saved in this file."
+            metavar="FILE", help="Run the steps of a failing run that was saved in this file."
         ),
     ] = None,
     save: Annotated[
@@ -57,17 +67,18 @@ def simulate(
         typer.Option(
             "--shrink/--no-shrink",
             metavar="",
-            help="Reduce the steps of a failing run, and save them.",
+            help="Reduce a failing run to the steps that matter.",
         ),
     ] = True,
     trace: Annotated[
-        bool, typer.Option("--trace", metavar="", help="Print every step and its result.")
+        bool, typer.Option("--trace", metavar="", help="Print one line per step, crash and check.")
     ] = False,
 ) -> None:
     """Run a store on a simulated machine with injected faults, and check its guarantees.
 
-    The exit code is 1 if a guarantee was violated. Then the steps of that run are reduced to the
-    few that matter and saved, and the last line printed is a command that repeats the run.
+    The exit code is 1 if a guarantee was violated. In that case the failing run is reduced to the
+    steps that matter, these are saved, and the last line printed is the command that repeats the
+    run.
 
     \b
     Examples:
@@ -98,6 +109,7 @@ def simulate(
         seed_count=seeds,
         seconds_max=None if minutes is None else minutes * 60,
         clock=SystemClock(),
+        job_count=1 if seeds == 1 else jobs or len(os.sched_getaffinity(0)),
     )
     if campaign.failed is None:
         if trace and seeds == 1:
@@ -113,7 +125,7 @@ def simulate(
 
 def _require_greenlet() -> None:
     try:
-        import greenlet  # noqa: F401 - the simulated threads are made of it
+        import greenlet  # noqa: F401 - the scheduler needs it
     except ImportError:
         raise InputError(
             "the simulator needs greenlet: install lakebed with the extra `simulation`, "
@@ -158,10 +170,10 @@ def _shrink(output: Output, failed: RunResult, folder: Path) -> None:
     make_folders(disk, folder.absolute())
     replace_atomically(disk, path, smallest.plan.encode().encode())
     count = len(smallest.plan.steps)
-    output.line(f"the same with {count} steps, found in {shrinker.run_count} runs:")
+    output.line(f"reduced to {count} steps after {shrinker.run_count} runs:")
     for line in smallest.trace.lines[-_TRACE_LINES:]:
         output.line(line)
-    output.line(f"saved; run it with: lakebed simulate --replay {path}")
+    output.line(f"steps saved; replay them with: lakebed simulate --replay {path}")
 
 
 def _end(output: Output, campaign: Campaign, replay: str) -> None:
@@ -170,7 +182,7 @@ def _end(output: Output, campaign: Campaign, replay: str) -> None:
         f"{campaign.seed_count} seeds, {coverage.step_count} steps, {coverage.crash_count} crashes"
     )
     if campaign.duration_ns:
-        sums += f", {campaign.steps_per_s:.0f} steps a second"
+        sums += f", {campaign.steps_per_s:.0f} steps per second"
     failed = campaign.failed
     violation = None if failed is None or failed.violation is None else failed.violation
     document = {

@@ -1,10 +1,11 @@
-"""What the S3 server and the HTTP API server share.
+"""Code that the S3 server and the HTTP API server share.
 
-- `worker`: threads for blocking calls, and commits that are awaited without a thread;
-- `body_pump`: receives a large body while the previous piece is hashed and written in a thread;
-- `read_ahead`: sends a large body while the next piece is read in a thread;
-- `budget`: limits on concurrent requests, overall and per access key, and on the memory they hold;
-- `failures`: decides what is logged about a failed request, and what its client is sent.
+- `worker`: runs blocking calls in threads, and awaits commits without a thread;
+- `body_pump`: receives the next piece of a large request body while a thread hashes and writes the
+  previous one;
+- `read_ahead`: sends one piece of a large response body while a thread reads the next one;
+- `budget`: limits concurrent requests, overall and per access key, and the memory they hold;
+- `failures`: decides what to log about a failed request, and what to send to its client.
 
-Authentication, routing, decoding and rendering stay in each server.
+Each server has its own authentication, routing, decoding and rendering.
 """

@@ -1,14 +1,14 @@
-"""Receives large request bodies into the store.
+"""Receives large request bodies and writes them to the store.
 
-A body is collected into pieces. While one piece is hashed, written and synced in another thread,
-the next one is received, so at most two pieces of a request are in memory.
+A body is collected into pieces. While a thread hashes, writes and syncs one piece, the next one is
+received, so at most two pieces of a request are in memory.
 
-The number of bodies that are received at once is limited by memory. A body needs a slot only once
-it is larger than `SMALL_BYTES`. So slow clients that have sent little block no slot, and small
-bodies never wait for large ones. The total size of small bodies is limited too; above that limit
-every body needs a slot at once.
+To bound memory, only a fixed number of large bodies are received at the same time. A body needs one
+of these slots once it is larger than `SMALL_BYTES`. So a slow client that has sent little occupies
+no slot, and small bodies do not wait for large ones. The total size of all small bodies is limited
+too; while it is above `SMALL_BYTES_MAX`, a body of any size needs a slot.
 
-What may be lost: nothing was acknowledged. If a body breaks off, nothing of it is stored.
+What may be lost: a body that arrives only in part. Nothing of it is stored or acknowledged.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from lakebed.http.request import RequestBody
 from lakebed.seglake.change import Change
 
 SMALL_BYTES: Final = 1 * MIB
-SMALL_BYTES_MAX: Final = 128 * MIB  # of all small bodies without a slot
-PIECE_BYTES: Final = 1 * MIB  # large enough for a thread switch
+SMALL_BYTES_MAX: Final = 128 * MIB  # all bodies without a slot together
+PIECE_BYTES: Final = 1 * MIB  # large enough to be worth a thread switch
 WAIT_S: Final = 20.0
 
 Sent = bytes | bytearray
@@ -35,16 +35,19 @@ Result = TypeVar("Result")
 
 
 class TooManyBodies(Busy):
-    """All slots for large bodies are in use."""
+    """All slots for large request bodies are in use."""
 
 
 class BodySink(Protocol[Result]):
-    """Takes the pieces of one body, in any thread, one call at a time. `Put` implements it."""
+    """Receives the pieces of one request body and writes them to the store.
+
+    It may be called from any thread, but only by one thread at a time. `Put` implements it.
+    """
 
     def write(self, data: Sent, /) -> None: ...
 
     def change(self) -> Change[Result]:
-        """Called when the body is complete. Returns the change to commit."""
+        """Returns the change to commit; called once the whole body was written."""
         ...
 
     def give_up(self) -> None:
@@ -52,16 +55,17 @@ class BodySink(Protocol[Result]):
 
 
 class BodyPump:
-    """Belongs to one server. Used in the loop's thread."""
+    """Stores the request bodies of one server. Use it only in the event loop's thread."""
 
     def __init__(self, worker: Worker, places: BodyPlaces) -> None:
         self._worker = worker
         self._places = places
 
     async def store(self, body: RequestBody, sink: BodySink[Result]) -> Result:
-        """Stores the body and returns the durable result.
+        """Stores the body and returns the result once it is durable.
 
-        On any failure nothing is stored. Raises `TooManyBodies`.
+        Raises `TooManyBodies` if the body needs a slot and none becomes free in time. Nothing is
+        stored if anything fails.
         """
         with self._places.body() as place:
             change = await self._received(body, sink, place)
@@ -91,7 +95,7 @@ def _write(sink: BodySink[Any], pieces: Sequence[Sent]) -> None:
 
 
 async def _leave(sink: BodySink[Any], at_work: asyncio.Future[Any] | None) -> None:
-    """Gives up a body that was not completed, after the thread that writes it has finished."""
+    """Waits for the running write to end, then discards the body unless it is complete."""
     if at_work is not None:
         await asyncio.wait([at_work])
         if not at_work.cancelled():
@@ -100,7 +104,7 @@ async def _leave(sink: BodySink[Any], at_work: asyncio.Future[Any] | None) -> No
 
 
 async def _gathered(body: RequestBody, place: BodyPlace) -> AsyncIterator[Sequence[Sent]]:
-    """Yields the body in groups of pieces that are large enough for a thread switch."""
+    """Yields the body in groups of pieces, each large enough to be worth a thread switch."""
     pieces: list[Sent] = []
     size = 0
     while piece := await body.read():
@@ -115,12 +119,18 @@ async def _gathered(body: RequestBody, place: BodyPlace) -> AsyncIterator[Sequen
 
 
 class BodyPlaces:
-    """The slots and the memory that all bodies being received use. Used in the loop's thread."""
+    """Limits the large bodies received at the same time, and the total size of the small ones.
+
+    Use it only in the event loop's thread.
+    """
 
     def __init__(
         self, *, large_max: int, small_bytes_max: int = SMALL_BYTES_MAX, wait_s: float = WAIT_S
     ) -> None:
-        """`large_max` is how many large bodies are received at once."""
+        """`large_max` is how many large bodies may be received at the same time.
+
+        `wait_s` is how long a large body waits for a free slot.
+        """
         self._large_max = large_max
         self._small_bytes_max = small_bytes_max
         self._wait_s = wait_s
@@ -129,7 +139,7 @@ class BodyPlaces:
 
     @contextlib.contextmanager
     def body(self) -> Iterator[BodyPlace]:
-        """Yields a place for one body and releases it at the end."""
+        """Yields the `BodyPlace` of one body, and releases what it holds at the end."""
         place = BodyPlace(self)
         try:
             yield place
@@ -149,7 +159,8 @@ class BodyPlaces:
                     await self._free.acquire()
             except TimeoutError:
                 raise TooManyBodies(
-                    f"{self._large_max} large bodies are being received, the maximum; retry later"
+                    f"the server is receiving {self._large_max} large bodies, its maximum; "
+                    "retry later"
                 ) from None
             place.is_taken = True
             self._small_bytes -= place.small_bytes
@@ -157,7 +168,10 @@ class BodyPlaces:
 
 
 class BodyPlace:
-    """What one body uses: a slot, or a number of bytes while it is small."""
+    """The share of `BodyPlaces` that one body holds.
+
+    A small body holds a number of bytes; a large one holds a slot instead.
+    """
 
     __slots__ = ("_places", "is_taken", "small_bytes")
 

@@ -1,11 +1,12 @@
 """Limits the concurrent requests of a server and the memory of their bodies.
 
-A request is admitted or refused before its body is read. Above the total limit a request is refused
-at once (`Busy`). Each access key has a limit too, except for exempt keys; above it a request waits
-briefly for its turn. Memory is counted as a body arrives, not as announced, so a slow client holds
-little. Everything is released when the client has the response or is gone.
+A request is admitted or refused before its body is read. Above the server's total limit, a request
+is refused immediately (`Busy`). Each access key has its own limit, unless it is exempt; a request
+above that limit waits briefly for its turn. Memory is counted as the bytes of a body arrive, not by
+the length that the client announced, so a slow client holds little. Everything is released when the
+client has received the response or has disconnected.
 
-An access key without current requests uses no memory.
+Nothing is kept in memory for an access key that has no current requests.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from lakebed.base.errors import Busy
 from lakebed.base.units import format_bytes
 
-WAIT_MS_MAX: Final = 500  # for the limit of an access key
+WAIT_MS_MAX: Final = 500  # how long a request waits if its access key is at its limit
 
 
 class Caller(Protocol):
@@ -32,11 +33,14 @@ class Caller(Protocol):
 
     @property
     def is_exempt(self) -> bool:
-        """Whether the limit per access key does not apply."""
+        """Whether this access key has no limit of concurrent requests."""
 
 
 class Budget:
-    """Used in the loop's thread."""
+    """The limits of one server, and what its running requests use of them.
+
+    Use it only in the event loop's thread.
+    """
 
     def __init__(
         self,
@@ -55,17 +59,18 @@ class Budget:
         self.body_bytes = 0
 
     def count(self, access_key: str) -> int:
-        """Returns the number of admitted requests of a key, without those that wait."""
+        """Returns how many requests of an access key are admitted; waiting ones do not count."""
         of_key = self._keys.get(access_key)
         return 0 if of_key is None else of_key.count
 
     def try_admit(self, caller: Caller, *, held_bytes: int = 0) -> Share | None:
         """Admits a request now, or returns None if its access key is at its limit.
 
-        Raises `Busy` if the total limit is reached. The caller must `release` the share.
+        `held_bytes` is how much of its body is already in memory. Raises `Busy` if the server is at
+        its limit of requests or of memory. The caller must `release` the share.
         """
         if self.requests >= self._requests_max:
-            raise Busy(f"{self.requests} requests are running, the maximum; retry later")
+            raise Busy(f"the server is running {self.requests} requests, its maximum; retry later")
         if held_bytes:
             self.check(held_bytes)
         access_key = None
@@ -82,12 +87,15 @@ class Budget:
         return Share(self, access_key, held_bytes)
 
     async def admit(self, caller: Caller, *, held_bytes: int = 0) -> Share:
-        """Like `try_admit`, but waits for the key's limit. Raises `Busy` if that takes too long."""
+        """Admits a request; waits if its access key is at its limit.
+
+        Raises `Busy` if that takes too long, and whenever `try_admit` does.
+        """
         share = self.try_admit(caller, held_bytes=held_bytes)
         return share or await self._place(caller, held_bytes)
 
     def check(self, size: int) -> None:
-        """Raises `Busy` if `size` more bytes would exceed the limit."""
+        """Raises `Busy` if `size` more bytes of bodies would exceed the memory limit."""
         limit = self._body_bytes_max
         if self.body_bytes + size > limit:
             raise Busy(
@@ -96,7 +104,7 @@ class Budget:
             )
 
     def leave(self, access_key: str | None, held_bytes: int) -> None:
-        """Called by a share that is released."""
+        """Returns what a released share held to the budget, and admits waiting requests."""
         self.requests -= 1
         self.body_bytes -= held_bytes
         if access_key is None:
@@ -109,8 +117,9 @@ class Budget:
             del self._keys[access_key]
 
     async def _place(self, caller: Caller, held_bytes: int) -> Share:
-        """Waits until another request of the same access key ends and returns its place. Raises
-        `Busy` after the longest wait.
+        """Waits until another request of the same access key ends, then admits this one.
+
+        Raises `Busy` after the longest wait.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(loop.create_future(), caller, held_bytes)
@@ -129,13 +138,16 @@ class Budget:
                 of_key.waiting.remove(waiting)
         if share is None:
             count = of_key.count
-            raise Busy(f"{count} requests of this access key are running, its maximum; retry later")
+            raise Busy(
+                f"the server is running {count} requests of this access key, its maximum; "
+                "retry later"
+            )
         return share
 
     def _pass_on(self, of_key: _KeyRequests) -> None:
-        """Admits the requests that have waited longest, as far as the key's limit allows.
+        """Admits waiting requests, oldest first, up to the access key's limit.
 
-        If the limit was lowered meanwhile, running requests must end first.
+        Admits none if the limit was lowered below the number of running requests.
         """
         while of_key.waiting:
             share, caller, held_bytes = of_key.waiting[0]
@@ -154,7 +166,7 @@ class Budget:
 
 
 class Share:
-    """What one request uses of the budget."""
+    """The part of a budget that one admitted request uses, until it is released."""
 
     __slots__ = ("_access_key", "_budget", "_held_bytes", "_is_released", "is_short")
 
@@ -164,10 +176,10 @@ class Share:
         self._access_key = access_key
         self._held_bytes = held_bytes
         self._is_released = False
-        self.is_short = False  # whether it was refused memory
+        self.is_short = False  # whether the request was refused memory
 
     def check(self, size: int) -> None:
-        """Raises `Busy` if `size` more bytes cannot be held now."""
+        """Raises `Busy` if there is no memory for `size` more bytes of the body now."""
         try:
             self._budget.check(size)
         except Busy:
@@ -175,20 +187,20 @@ class Share:
             raise
 
     def take(self, size: int) -> None:
-        """Holds `size` more bytes. Raises `Busy` if that exceeds the limit."""
+        """Counts `size` more bytes of the body. Raises `Busy` if that exceeds the memory limit."""
         self.check(size)
         self._budget.body_bytes += size
         self._held_bytes += size
 
     def release(self) -> None:
-        """Idempotent."""
+        """Returns the request's part to the budget. Idempotent."""
         if not self._is_released:
             self._is_released = True
             self._budget.leave(self._access_key, self._held_bytes)
 
 
 class _KeyRequests:
-    """The requests of one access key."""
+    """The number of running requests of one access key, and its waiting requests."""
 
     __slots__ = ("count", "waiting")
 

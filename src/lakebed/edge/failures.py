@@ -1,10 +1,11 @@
 """Turns a failed request into a response and a log line.
 
-- An unexpected exception is hidden: the client gets only the request's id, the log the details.
+- The details of an unexpected exception are only logged; the client gets the request's id.
 - Failures that are not the client's fault are logged as `request_failed`, with that id. Failures
-  that affect every request for a time (a full disk, a closing store) are logged once a second.
-- Requests that exceed a limit, are too slow or malformed are logged as `request_refused`, once a
-  second. A full log or queue is not logged: that is normal back-pressure for writers.
+  that affect every request for a while (a full disk, a closing store) are logged at most once a
+  second.
+- Requests that exceed a limit, are too slow, or are malformed are logged as `request_refused`, at
+  most once a second. A full log or queue is not logged: that is normal back-pressure for writers.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from lakebed.http.request import ClientGone, Request
 from lakebed.http.response import Response
 
 Render = Callable[[LakebedError, Request], Response]
-"""Renders an error as a response of the server."""
+"""Renders an error in the server's own response format."""
 
-NO_OPERATION: Final = "none"  # refused before it was routed
+NO_OPERATION: Final = "none"  # the request was refused before it was routed
 _NOT_IMPLEMENTED: Final = 501
 _HIDDEN: Final = LakebedError("the request failed inside the server; see the server's log")
 
 
 class Failures:
-    """Belongs to one server. Used in the loop's thread."""
+    """Turns the failed requests of one server into responses and log lines.
+
+    Use it only in the event loop's thread.
+    """
 
     def __init__(self, render: Render, *, logger: logging.Logger, clock: Clock) -> None:
         self._render = render
@@ -45,9 +49,10 @@ class Failures:
         )
 
     def response(self, error: Exception, request: Request, share: Share | None) -> Response:
-        """Returns the response to a handler's exception; raises a `ClientGone` again.
+        """Returns the response to a request whose handler raised `error`, and logs the failure.
 
-        `share` is the request's part of the budget, or None if the request was not admitted.
+        Re-raises `ClientGone`, because there is no client to respond to. `share` is the request's
+        share of the budget, or None if the request was not admitted.
         """
         if isinstance(error, ClientGone):
             raise error
@@ -61,7 +66,7 @@ class Failures:
         return response
 
     def note_refusal(self, refusal: Refusal) -> None:
-        """Logs a refusal by the protocol: of a malformed request or of its body."""
+        """Logs a request that the HTTP protocol code refused itself, such as a malformed one."""
         request = refusal.request
         facts = {} if request is None else _facts(request)
         self._refused.note(
@@ -91,9 +96,9 @@ class Failures:
 
 
 def _is_too_much(error: Exception, share: Share | None) -> bool:
-    """Returns whether a limit of the server was exceeded.
+    """Returns whether the request exceeded a limit of the server.
 
-    A `Busy` may also come from a full queue of the store, which is not such a limit.
+    A `Busy` from a full queue of the store does not count as such a limit.
     """
     if isinstance(error, TooLarge | TooManyBodies):
         return True

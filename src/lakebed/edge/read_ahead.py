@@ -1,7 +1,8 @@
-"""Sends a body whose pieces are read in another thread: while one is sent, the next is read.
+"""Sends a response body piece by piece: while one piece is sent, a thread reads the next one.
 
-So two pieces of a response are in memory. A failure before the first piece becomes an error
-response; after that the connection is cut, because the length was already announced.
+So two pieces of a response are in memory. If reading the first piece fails, the client gets an
+error response. If a later piece fails, the connection is closed, because the headers, with the
+length of the body, were already sent.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ Read = Buffer | FileSlice | FilePlace
 async def read_ahead(
     worker: Worker, pieces: Iterator[Read], close: Callable[[], None] = lambda: None
 ) -> ReadAhead:
-    """Reads the first piece in `worker` and returns a `ReadAhead` that reads the rest. The
-    source is closed when reading ends or fails.
+    """Reads the first piece in a thread, and returns a response body that reads the others.
+
+    `close` is called when the body is closed, or if the first piece cannot be read.
     """
     body = ReadAhead(worker, pieces, close)
     try:
@@ -35,7 +37,7 @@ async def read_ahead(
 
 
 class ReadAhead:
-    """The body of a response. It must be closed, even if it is never read or fails."""
+    """A response body that reads one piece ahead. It must be closed, even if it is never read."""
 
     def __init__(self, worker: Worker, pieces: Iterator[Read], close: Callable[[], None]) -> None:
         self._worker = worker
@@ -65,7 +67,7 @@ class ReadAhead:
         return self._current
 
     async def _arrived(self) -> None:
-        """Waits until the piece that is being read has become `_next`."""
+        """Waits for the piece that is being read, if any, and stores it in `_next`."""
         if self._ahead is not None:
             self._next = await asyncio.shield(self._ahead)
             self._ahead = None

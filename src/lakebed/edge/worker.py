@@ -1,8 +1,9 @@
-"""Threads for blocking calls, and commits that are awaited without a thread.
+"""Runs blocking calls in threads, and awaits commits without a thread.
 
-Requests run in the loop's thread. Work that takes long or waits for the disk goes to a thread
-(`run`). A change goes to the store's commit queue: `commit` submits it and awaits it, and
-`handed_over` waits for room in the queue first. The loop is woken once per batch of commits.
+Request handlers run in the event loop's thread. Work that takes long or waits for the disk goes to
+a thread (`run`). Changes go to the store's commit queue: `commit` submits a change and awaits it,
+and `handed_over` waits for room in the queue if it is full. The loop is woken once per batch of
+commits.
 
 Invariant: no thread waits for a commit, or for room in the commit queue. While a commit stalls, all
 threads remain free for readers.
@@ -27,7 +28,10 @@ _IN_ONE_TURN: Final = 64  # changes queued per turn of the loop
 
 
 class Worker:
-    """Belongs to one server. Used in the thread of its loop."""
+    """Runs the blocking calls of one server in threads, and awaits its commits.
+
+    Use it only in the event loop's thread.
+    """
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor  # for calls that may wait for the disk
@@ -37,9 +41,9 @@ class Worker:
     # Threads.
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Runs blocking work in another thread.
+        """Runs blocking work in another thread and returns its result.
 
-        The work must not wait for a commit: that would use up the threads.
+        The work must not wait for a commit: if it did, a stalled commit could block every thread.
         """
         running = self._begin(work)
         self.call_count += 1
@@ -49,7 +53,10 @@ class Worker:
             self.call_count -= 1
 
     def start(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Like `run`, but does not wait. Raises `Closed` once the threads have ended."""
+        """Starts blocking work in another thread, and returns a future of its result.
+
+        Raises `Closed` if the threads were already stopped.
+        """
         running = self._begin(work)
         self.call_count += 1
         running.add_done_callback(self._ended)
@@ -69,19 +76,23 @@ class Worker:
 
     @property
     def awaited_count(self) -> int:
-        """The number of requests that wait for a commit, or for room in its queue."""
+        """The number of calls that wait for a commit, or for room in the commit queue."""
         return sum(map(len, self._waiting.values()))
 
     async def commit(self, change: Change[Result]) -> Result:
-        """Commits a change and returns its durable result. Raises `Busy` if the queue is full."""
+        """Commits a change and returns its result once it is durable.
+
+        Raises `Busy` if the commit queue is full.
+        """
         return await self.done(change.submit(timeout=0))
 
     async def commit_each(
         self, changes: Sequence[Change[Result] | LakebedError]
     ) -> list[Result | LakebedError]:
-        """Commits each change on its own. Returns a result or an error for each.
+        """Commits each change on its own, and returns the result or the error of each, in order.
 
-        All are queued before the first is awaited, so that they share batches.
+        All changes are queued before the first is awaited, so that they share batches. An error in
+        `changes` is returned in its place.
         """
         tickets: list[Ticket[Result] | LakebedError] = []
         for index, change in enumerate(changes):
@@ -107,10 +118,10 @@ class Worker:
         return results
 
     async def handed_over(self, change: Change[Result]) -> Ticket[Result]:
-        """Queues a change, and waits if the queue is full, because its body was expensive to
-        receive.
+        """Adds a change to the commit queue and returns its ticket; waits if the queue is full.
 
-        Raises `Busy` only if the queue is full and this server has no change in it.
+        It waits because receiving the body again would be expensive. Raises `Busy` only if the
+        queue is full and none of the changes in it are from this server.
         """
         while True:
             try:
@@ -124,7 +135,7 @@ class Worker:
                 return ticket
 
     async def done(self, ticket: Ticket[Result]) -> Result:
-        """Waits for a queued change. Returns its result or raises its error."""
+        """Waits until a queued change is committed. Returns its result or raises its error."""
         batch = ticket.batch
         if not batch.is_done:
             self._watch(ticket)
@@ -133,7 +144,7 @@ class Worker:
         return ticket.result()
 
     def _watch(self, ticket: Ticket[Any]) -> None:
-        """Tracks the ticket's batch until it is done."""
+        """Tracks the batch of a ticket, so that callers can wait until it is committed."""
         batch = ticket.batch
         if batch in self._waiting:
             return
@@ -147,7 +158,7 @@ class Worker:
         ticket.when_done(wake)
 
     def _settled(self, batch: Batch[Any, Any]) -> asyncio.Future[None]:
-        """Returns a future that is set when a tracked batch is done."""
+        """Returns a future that is set when a tracked batch is committed or has failed."""
         is_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[batch].append(is_done)
         return is_done

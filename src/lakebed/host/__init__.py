@@ -1,1 +1,4 @@
-"""`lakebed.Store`, which serves its local socket while open for writing, and `lakebed.connect`."""
+"""The public entry points `lakebed.Store` and `lakebed.connect`.
+
+A store that is open for writing serves a local socket, through which other processes use it.
+"""

@@ -1,12 +1,12 @@
-"""`connect`: opens a store, or reaches it through the process that has it open.
+"""`lakebed.connect`: opens a store, or connects to the process that already has it open.
 
-    with lakebed.connect("data") as store: ...           # opened here, or the writer's socket
+    with lakebed.connect("data") as store: ...      # opens "data", or uses the writer's socket
     with lakebed.connect("https://host:9100", access_key=…, secret_key=…) as store: ...
 
-The first process to connect to a root opens it and serves its socket; later ones use that socket.
-While a writer opens or closes a store, the lock exists without the socket; `connect` waits for that
-to pass. If the holder of the lock never serves a socket (a bare `AofManager`), the result is
-`Locked`.
+The first process to connect to a root opens it and serves its socket; later processes use that
+socket. While a writer is opening or closing a store, the root is locked but the socket does not
+exist; `connect` waits until this is over. If the process that holds the lock never serves a socket
+(a bare `AofManager`), `connect` raises `Locked`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def connect(
 ) -> Store | RemoteStore:
     """Connects to the store at a URL or in a root; opens the root if no other process has it open.
 
-    A URL is not contacted before the first call. For `retry_s` seconds calls that are safe to
-    repeat are retried while there is no response, and a locked root is waited for.
+    A server at a URL is not contacted before the first call on the store. Calls that are safe to
+    repeat are retried for up to `retry_s` seconds while there is no response. A root that is locked
+    but not served is retried for that long too; after that `Locked` is raised.
     """
     if is_url(url_or_root):
         return RemoteStore.open(
@@ -56,8 +57,8 @@ def connect(
         )
     if access_key is not None or secret_key is not None or ca_file is not None:
         raise InputError(
-            "keys and certificates are only for URLs: a store folder is reached through its local "
-            "socket, which needs none"
+            "access_key, secret_key and ca_file are only for URLs; omit them to connect to a store "
+            "in a folder"
         )
     with ThreadRunner() as runner:
         return first_of(
@@ -70,7 +71,7 @@ def connect(
 
 
 def served(root: PathLike, *, retry_s: float) -> RemoteStore | None:
-    """Returns the store through its socket, or None if no process serves it now."""
+    """Connects to the root's local socket; returns None if no process serves it now."""
     address = address_of(root)
     with RemoteStore(address, retry_s=0) as probe:
         try:
@@ -89,7 +90,10 @@ def first_of(
     random: Random,
     wait_s: float,
 ) -> Served | Opened:
-    """Returns the first that succeeds. Raises `Locked` if neither does within `wait_s`."""
+    """Tries `find_served` and `open_here` in turn; returns the first result.
+
+    Raises `Locked` if neither succeeds within `wait_s` seconds.
+    """
     backoff = Backoff(POLICY, random)
     until_ns = runner.clock.monotonic_ns() + round(wait_s * NS_PER_S)
     while True:
@@ -102,7 +106,8 @@ def first_of(
             delay_ns = backoff.next_ns()
             if runner.clock.monotonic_ns() + delay_ns > until_ns:
                 raise Locked(
-                    f"{error}; that process serves no socket: it has only logs open, or is "
-                    "still opening or closing the store; try again, or stop that process"
+                    f"{error}; that process does not serve the store's socket: it has only logs "
+                    "open, or is still opening or closing the store; try again, or stop that "
+                    "process"
                 ) from None
         runner.sleep_ns(delay_ns)

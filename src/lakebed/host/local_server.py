@@ -1,19 +1,21 @@
-"""The local socket of an open store, `<root>/lakebed.sock`, through which other processes write.
+"""Serves an open store to other processes through the local socket `<root>/lakebed.sock`.
 
-Until it is used, it costs a bound socket and a waiting thread. The first client makes that thread
-import the HTTP API and its event loop, and serve.
+Until the first client connects, the server is only a bound socket and a waiting thread. Then that
+thread imports the HTTP API, starts its event loop and serves it.
 
 Invariants:
-- The socket opens after everything else in the store and closes before it. Current requests are
-  finished, up to a time limit, then cut; calls that still run get `Closed`.
-- The file's permissions are the access control: only the owner may connect.
-- The file is removed by the server that created it, and only if it is still the same file. A
-  killed process leaves its file; the next writer replaces it, because the root's lock proves that
-  there is no other writer.
+- The socket opens after everything else in the store, and closes before everything else. On close,
+  running requests may finish within a time limit; after that they are disconnected, and calls that
+  are still running get `Closed`.
+- The permissions of the socket file are the access control: only the owner may connect.
+- The socket file is removed only by the server that created it, and only if it is still the same
+  file. A killed process leaves its file; the next writer replaces it, because the root's lock
+  proves that there is no other writer.
 - A forked child does not listen, does not remove the file, and keeps no client's connection.
 - If the socket cannot be created, the store opens anyway and a warning is logged.
 
-A program that exits without closing its store is not delayed: the socket is closed at once.
+A program that exits without closing its store is not delayed: running requests are disconnected
+immediately.
 """
 
 from __future__ import annotations
@@ -35,18 +37,24 @@ from lakebed.store.store import Store
 SOCKET_NAME: Final = "lakebed.sock"
 DRAIN_S: Final = 5.0
 _CONNECTIONS_MAX: Final = 10_000
-_CUT_S: Final = 5.0  # to cut connections after that
+_CUT_S: Final = 5.0  # to disconnect the remaining requests after DRAIN_S
 
 _log = logging.getLogger(__name__)
 
 
 def local_connections_max() -> int:
-    """Returns how many connections to allow: a share of the process's file descriptors."""
+    """Returns how many connections to the local socket are allowed.
+
+    It is a share of the file descriptors that the process may open.
+    """
     return max(4, min(_CONNECTIONS_MAX, descriptors.connection_share() // 2))
 
 
 def open_local_server(store: Store) -> LocalServer | None:
-    """Returns None if the socket cannot be created; the reason is logged."""
+    """Starts to serve a store through its local socket.
+
+    If the socket cannot be created, logs the reason and returns None.
+    """
     path = os.path.abspath(os.path.join(store.root, SOCKET_NAME))
     try:
         return LocalServer(store, path)
@@ -56,7 +64,7 @@ def open_local_server(store: Store) -> LocalServer | None:
 
 
 class LocalServer:
-    """Listens until it is closed. Thread-safe."""
+    """The server of a store's local socket. It listens until it is closed. Thread-safe."""
 
     def __init__(self, store: Store, path: str, *, drain_s: float = DRAIN_S) -> None:
         self.path = path
@@ -83,12 +91,14 @@ class LocalServer:
         atexit.register(self._close_at_exit)
 
     def close(self) -> None:
-        """Stops accepting requests, waits for running ones up to the time limit, then disconnects
-        the rest. Idempotent.
+        """Stops serving. Idempotent.
 
-        If a request closes the store in the server's own thread, this does not wait, because it
-        would wait for itself; other requests get `Closed`. If a running request waits for the
-        thread that closes the store, this takes the full time limit.
+        New requests are refused. Running requests may finish within the time limit; after that
+        they are disconnected. If a running request waits for the thread that closes the store, this
+        takes the full time limit.
+
+        If a request closes the store in the server's own thread, this returns without waiting,
+        because the thread would wait for itself; other requests get `Closed`.
         """
         if self._generation != fork_guard.generation():
             return  # a forked child has neither thread nor socket
@@ -102,7 +112,10 @@ class LocalServer:
             event(_log, "socket_not_ended", level=logging.WARNING, path=self.path)
 
     def drop(self) -> None:
-        """Called in a forked child. The API's own sockets are dropped by its server."""
+        """Closes the listening socket and the wake-up descriptor that a forked child inherited.
+
+        Called only in that child. The HTTP API server closes its own inherited sockets.
+        """
         self._listening.close()
         os.close(self._wake)
 
@@ -111,9 +124,10 @@ class LocalServer:
         self.close()
 
     def _remove_file(self) -> None:
-        """Removes the socket file if it is ours.
+        """Removes the socket file if this server created it.
 
-        While the socket is open, no other file can have its identity.
+        The file is recognised by its identity, which no other file can have while the socket is
+        open.
         """
         with self._mutex:
             is_ours = not self._is_over and local_socket.identity_of(self.path) == self._file
@@ -139,7 +153,7 @@ class LocalServer:
             self._end()
 
     def _is_wanted(self) -> bool:
-        """Waits for the first client or for the end. Returns whether there is a client."""
+        """Waits until a client connects or the server is closed; returns whether to serve."""
         poll = select.poll()
         poll.register(self._listening, select.POLLIN)
         poll.register(self._wake, select.POLLIN)

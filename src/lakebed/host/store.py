@@ -12,10 +12,10 @@ from lakebed.store.store import StoreOptions
 
 
 class Store(store.Store):
-    """A store in this process.
+    """A store that this process has open.
 
-    While it is open for writing it serves `lakebed.sock` in its root, so that other processes can
-    use it.
+    While it is open for writing, it serves the socket `lakebed.sock` in its root, so that other
+    processes can use it.
     """
 
     @overload
@@ -49,12 +49,12 @@ class Store(store.Store):
         serves: bool = True,
         **options: Unpack[StoreOptions],
     ) -> Self | ReadOnlyStore:
-        """Opens a root: for writing, creating it if needed, or with `read_only=True` for reading.
+        """Opens a store for writing, and creates it if needed; with `read_only=True` for reading.
 
-        Raises `Locked` if another process has it open for writing; reading takes no lock. Without
-        the options `config`, `topic_config`, `group_config`, `object_config` and `tier_config` the
-        settings come from `lakebed.toml` and the environment. A writer serves the local socket
-        unless `serves` is false.
+        Opening for writing raises `Locked` if another process has the store open for writing.
+        Opening for reading takes no lock. Settings that are not passed as `config`, `topic_config`,
+        `group_config`, `object_config` or `tier_config` come from `lakebed.toml` and the
+        environment. A writer serves the local socket unless `serves` is false.
         """
         if read_only:
             return super().open(root, read_only=True, **options)

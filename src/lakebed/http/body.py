@@ -1,7 +1,7 @@
 """The body of a request. The connection puts bytes in, and the handler reads them.
 
-At most `Limits.read_ahead_bytes` plus one read of the socket are held. Beyond that the socket is
-not read until the handler has taken the held bytes.
+A body buffers at most `Limits.read_ahead_bytes` plus one read of the socket. When the buffer is
+full, the connection stops reading from the socket until the handler has read the buffered bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PIECE_COST_BYTES = 64  # overhead of a piece: a body may arrive byte by byte
 
 
 class WholeBody:
-    """A body that arrived together with its head: small, or empty."""
+    """A small or empty request body that was received completely before the handler was called."""
 
     __slots__ = ("_is_read", "length", "whole")
 
@@ -41,14 +41,20 @@ class WholeBody:
 
 
 class Source(Protocol):
-    """The part of the connection that a body uses."""
+    """The method of the connection that a request body calls."""
 
     def want_body(self) -> None:
-        """Called when a handler waits for bytes: lets the client send, and continues to read."""
+        """Sends `100 Continue` if the client waits for it, and resumes reading from the socket.
+
+        The body calls it when the handler waits for bytes or has read some.
+        """
 
 
 class IncomingBody:
-    """A body that is still being received. `is_read`: all of it has arrived and was read."""
+    """A request body that is still being received while the handler reads it.
+
+    `is_read` is true once the whole body was received and the handler has read all of it.
+    """
 
     __slots__ = (
         "_chunks",
@@ -108,7 +114,7 @@ class IncomingBody:
         return piece
 
     def _next_piece(self) -> bytes:
-        """Returns a large piece unchanged, or all small pieces joined."""
+        """Removes and returns the first piece if it is large, else all buffered pieces joined."""
         pieces = self._pieces
         if len(pieces) == 1 or len(pieces[0]) >= LARGE_PIECE_BYTES:
             piece = pieces.pop(0)
@@ -122,8 +128,9 @@ class IncomingBody:
             yield piece
 
     def feed(self, data: bytes) -> int:
-        """Takes the bytes that belong to the body and returns their count. A `BadBody` goes to
-        the reader.
+        """Buffers the bytes of `data` that belong to the body and returns how many it used.
+
+        Does not raise if the framing is malformed: the handler's next `read` raises `BadBody`.
         """
         before = len(self._pieces)
         if self._chunks is None:
@@ -148,7 +155,10 @@ class IncomingBody:
         return used
 
     def fail(self, error: BadBody | ClientGone) -> None:
-        """Ends the body with an error. Bytes that were not read yet are dropped."""
+        """Makes `read` raise `error` from now on, and drops the bytes that were not read yet.
+
+        Does nothing if the body is complete or has already failed.
+        """
         if self._error is None and not self.is_complete:
             self._error = error
             self._pieces.clear()

@@ -1,8 +1,8 @@
-"""Sends the body of a response as fast as the client receives it, and files with sendfile.
+"""Sends response bodies no faster than the client receives them, and files with `sendfile`.
 
 `os.sendfile` writes to a copy of the socket's descriptor and bypasses the transport, so it is used
 only while the transport's buffer is empty. Where sendfile is not possible (TLS, some files), the
-file is read and written.
+file is read and written to the transport.
 """
 
 from __future__ import annotations
@@ -26,35 +26,39 @@ _CANNOT = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})  # unsupport
 
 
 class Outlet(Protocol):
-    """The part of the connection that a body sender uses. Every method raises `ClientGone`."""
+    """The methods of a connection's outgoing stream that send a response body.
+
+    Methods that wait, and `plain_socket`, raise `ClientGone` if the client is gone.
+    """
 
     def write(self, data: Buffer) -> None: ...
 
     async def drained(self) -> None:
-        """Waits until the transport accepts more."""
+        """Waits until the transport accepts more data."""
 
     async def emptied(self) -> None:
         """Waits until the transport's buffer is empty."""
 
     def plain_socket(self) -> socket.socket | None:
-        """Returns a copy of the socket, or None if bytes must be encrypted."""
+        """Returns a duplicate of the socket, or None if the connection uses TLS."""
 
     async def wait(self, ready: asyncio.Future[None]) -> None:
         """Waits until `ready` is done or the client is gone."""
 
     def note_sent(self, count: int) -> None:
-        """Counts bytes that were sent without the transport."""
+        """Counts bytes that were sent with `sendfile`, bypassing the transport."""
 
 
 class ShortBody(Exception):
-    """A response's body does not have the length that was announced: a bug of the handler."""
+    """The response body is shorter or longer than the handler announced: a bug in the handler."""
 
 
 async def send_pieces(
     outlet: Outlet, pieces: AsyncIterable[Piece], *, length: int | None, is_chunked: bool
 ) -> int:
-    """Sends a body and returns its size. Raises `ClientGone`, `ShortBody`, or what iterating
-    over `pieces` raises.
+    """Sends a response body and returns its size.
+
+    Raises `ClientGone`, `ShortBody`, or any error that iterating over `pieces` raises.
     """
     sent = 0
     async for piece in pieces:
@@ -63,7 +67,7 @@ async def send_pieces(
             continue
         sent += size
         if length is not None and sent > length:
-            raise ShortBody(f"the response body has more than the {length} bytes announced")
+            raise ShortBody(f"the response body is longer than the announced {length} bytes")
         if is_chunked:
             outlet.write(b"%x\r\n" % size)
         if isinstance(piece, FileSlice):
@@ -74,7 +78,7 @@ async def send_pieces(
             outlet.write(b"\r\n")
         await outlet.drained()
     if length is not None and sent != length:
-        raise ShortBody(f"the response body has {sent} bytes, but {length} were announced")
+        raise ShortBody(f"the response body has {sent} bytes, but {length} bytes were announced")
     if is_chunked:
         outlet.write(CHUNKS_END)
     return sent
@@ -87,7 +91,10 @@ def size_of(piece: Piece) -> int:
 
 
 async def send_file(outlet: Outlet, part: FileSlice) -> None:
-    """Raises `ClientGone`, or `ShortBody` if the file ends early."""
+    """Sends a range of a file, with `sendfile` if possible.
+
+    Raises `ClientGone`, or `ShortBody` if the file is shorter than the range.
+    """
     copy = outlet.plain_socket()
     if copy is None:
         await _read_and_write(outlet, part)
@@ -111,7 +118,7 @@ async def send_file(outlet: Outlet, part: FileSlice) -> None:
                 await _read_and_write(outlet, FileSlice(part.descriptor, offset, end - offset))
                 return
             if not count:
-                raise ShortBody("the file ended while it was being sent")
+                raise ShortBody("the file is shorter than the range to send")
             offset += count
             outlet.note_sent(count)
 
@@ -136,14 +143,14 @@ async def _read_and_write(outlet: Outlet, part: FileSlice) -> None:
     while offset < end:
         data = os.pread(part.descriptor, min(end - offset, _READ_BYTES), offset)
         if not data:
-            raise ShortBody("the file ended while it was being sent")
+            raise ShortBody("the file is shorter than the range to send")
         outlet.write(data)
         offset += len(data)
         await outlet.drained()
 
 
 async def close_pieces(body: object) -> None:
-    """Closes a body that may not have been read to its end, so that it releases what it holds."""
+    """Closes a response body that is an async generator, so that it releases its resources."""
     close = getattr(body, "aclose", None)
     if close is not None:
         await close()

@@ -1,7 +1,7 @@
-"""The decoder of chunked request bodies: takes bytes, yields the content and finds the end.
+"""Decodes request bodies with `Transfer-Encoding: chunked`.
 
-It is strict: sizes are hexadecimal digits only, and lines end in CR LF. Extensions and trailers are
-checked for control bytes, counted against a limit, and dropped, so little is kept.
+The decoder is strict: sizes are hexadecimal digits only, and lines end in CR LF. Chunk extensions
+and trailers are checked for control bytes, counted against a limit, and then discarded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Expected(Enum):
 
 
 class ChunkedReader:
-    """Decodes one body: call `feed` until `is_complete`. Bytes after the end are not used."""
+    """Decodes one chunked body: call `feed` with received bytes until `is_complete` is true."""
 
     __slots__ = ("_expected", "_extension_bytes", "_left", "_limits", "_line", "_trailer_bytes")
 
@@ -44,7 +44,10 @@ class ChunkedReader:
         return self._expected is _Expected.NOTHING
 
     def feed(self, data: bytes, pieces: list[bytes]) -> int:
-        """Appends the content of `data` to `pieces`; returns the bytes used. Raises `BadBody`."""
+        """Decodes `data`, appends the content to `pieces`, and returns how many bytes it used.
+
+        Bytes after the end of the body are not used. Raises `BadBody` if the body is malformed.
+        """
         at, end = 0, len(data)
         while at < end and self._expected is not _Expected.NOTHING:
             if self._expected is _Expected.CONTENT:
@@ -65,7 +68,7 @@ class ChunkedReader:
             raise BadBody(f"chunked body: a line is longer than {_LINE_BYTES_MAX} bytes")
         line = self._line + data[at:end]
         if self._expected is _Expected.CONTENT_END and not b"\r\n".startswith(line):
-            raise BadBody("chunked body: a chunk is longer than its size")
+            raise BadBody("chunked body: a chunk has more data than its size line announces")
         if newline < 0:
             self._line = line
             return end
@@ -88,16 +91,20 @@ class ChunkedReader:
     def _take_size(self, line: bytes) -> None:
         match = _SIZE_LINE.fullmatch(line)
         if match is None:
-            raise BadBody("chunked body: a chunk size is malformed")
+            raise BadBody("chunked body: a chunk's size line is malformed")
         self._extension_bytes += len(match[2] or b"")
         if self._extension_bytes > _EXTENSION_BYTES_MAX:
-            raise BadBody(f"chunked body: more than {_EXTENSION_BYTES_MAX} bytes of extensions")
+            raise BadBody(
+                f"chunked body: more than {_EXTENSION_BYTES_MAX} bytes of chunk extensions"
+            )
         self._left = int(match[1], 16)
         self._expected = _Expected.CONTENT if self._left else _Expected.TRAILER
 
     def _take_trailer(self, line: bytes) -> None:
         self._trailer_bytes += len(line) + 2
         if self._trailer_bytes > self._limits.header_bytes_max:
-            raise BadBody(f"chunked body: trailer over {self._limits.header_bytes_max} bytes")
+            raise BadBody(
+                f"chunked body: the trailers have more than {self._limits.header_bytes_max} bytes"
+            )
         if _TRAILER_LINE.fullmatch(line) is None:
-            raise BadBody("chunked body: the trailer is malformed")
+            raise BadBody("chunked body: a trailer line is malformed")

@@ -1,8 +1,9 @@
-"""The protocol of one client connection: parses requests and answers them in order.
+"""The HTTP protocol of one client connection: parses requests and answers them in order.
 
-A connection handles one request at a time. Bytes that arrive after it are buffered; above
-`Limits.pipelined_bytes` the socket is not read. The next request starts when the previous response
-was handed to the transport and the transport accepts more.
+A connection handles one request at a time. Bytes that arrive after the current request are
+buffered; while more than `Limits.pipelined_bytes` are buffered, the socket is not read. The next
+request starts when the previous response was passed to the transport and the transport accepts more
+data.
 
 A connection ends after a response if either side requests it, if the request was refused, or if the
 request's body was not read to its end. In the last two cases the server reads and drops the
@@ -32,28 +33,31 @@ if TYPE_CHECKING:
 
     from lakebed.http.server import Server
 
-REFUSED_MAX = 64  # connections above the limit that get a response; others are cut
+REFUSED_MAX = 64  # connections above the limit that get a 503; further ones are cut
 
 _EMPTY = WholeBody(b"")
 
 
 class Phase(Enum):
-    """What a connection waits for. Each phase has its own timer."""
+    """What a connection is waiting for. Each phase has its own timer."""
 
-    IDLE = auto()  # a request
-    HEAD = auto()  # the rest of a head, or of a small body
-    BUSY = auto()  # the handler, or the client to take the response
-    LINGERING = auto()  # the client to close
-    CLOSING = auto()  # the written bytes to be sent
+    IDLE = auto()  # waits for a request
+    HEAD = auto()  # waits for more bytes of a request's head or small body
+    BUSY = auto()  # waits for the handler, or for the client to receive the response
+    LINGERING = auto()  # waits for the client to close the connection
+    CLOSING = auto()  # waits until the written bytes are sent
 
 
-# A lookup of a member in its class costs more than its use.
+# Looking up an enum member in its class is slow, so the members are also module variables.
 IDLE, HEAD, BUSY = Phase.IDLE, Phase.HEAD, Phase.BUSY
 LINGERING, CLOSING = Phase.LINGERING, Phase.CLOSING
 
 
 class Connection(asyncio.Protocol):
-    """Runs in the loop's thread. There is a current request in the phase BUSY, and only then."""
+    """One client connection. Runs in the event loop's thread.
+
+    It has a current request exactly while its phase is BUSY.
+    """
 
     __slots__ = (
         "_answering",
@@ -87,11 +91,11 @@ class Connection(asyncio.Protocol):
         self._phase = IDLE
         self._since_ns = server.clock.monotonic_ns()
         self._pending = bytearray()  # bytes not yet part of a request
-        self._searched = 0  # count of leading pending bytes in which no head ends
+        self._searched = 0  # pending bytes already searched for the end of a head
         self._head: Head | None = None  # a head whose small body is incomplete
         self._request: Request | None = None  # the current request
-        self._unsent: Request | None = None  # the previous one, until it is mostly sent
-        self._body: IncomingBody | None = None  # unless it arrived with the head
+        self._unsent: Request | None = None  # the previous request, until its response is sent
+        self._body: IncomingBody | None = None  # the current request's body, if it is large
         self._pace: MinimumRate | None = None  # the rate of an incomplete body
         self._wants_continue = False
         self._is_reading = True
@@ -109,7 +113,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection waits for a request, or for the rest of a small one."""
+        """Whether no handler is running: the connection waits for a request to be complete."""
         return self._phase is IDLE or self._phase is HEAD
 
     # Called by the transport.
@@ -156,7 +160,10 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def eof_received(self) -> bool:
-        """Called when the client sends no more. It may still receive, unless it uses TLS."""
+        """Called by the transport when the client has stopped sending.
+
+        Returns whether to keep the connection open for a response, which TLS does not allow.
+        """
         self._got_eof = True
         self._lose_client()
         if self._phase is IDLE and self._pending:
@@ -191,7 +198,7 @@ class Connection(asyncio.Protocol):
     # From bytes to requests.
 
     def _go_on(self) -> None:
-        """Starts as many of the buffered requests as is possible now."""
+        """Handles buffered requests until one must wait for its handler or for more bytes."""
         turns = self._server.limits.pipelined_requests
         while self._pending and self._is_ready():
             if not turns:
@@ -209,10 +216,10 @@ class Connection(asyncio.Protocol):
         return self._phase in (IDLE, HEAD) and self._out.is_writable
 
     def _take(self, data: bytes | bytearray) -> int:
-        """Starts one request from the front of `data` and returns the number of bytes used.
+        """Parses the request at the start of `data`, calls its handler, returns the bytes used.
 
-        `data` is either the pending buffer, which is cut before a handler is called, or newly
-        received.
+        Returns 0 if the request is incomplete. `data` is either the pending buffer, from which the
+        used bytes are removed before the handler is called, or newly received bytes.
         """
         if self._head is not None:
             return self._take_small_body(self._head, data)
@@ -312,7 +319,10 @@ class Connection(asyncio.Protocol):
     # The body of the current request.
 
     def _feed_body(self, data: bytes) -> int:
-        """Passes bytes to the body; returns how many it used. The next request has the others."""
+        """Passes bytes to the current request's body and returns how many belong to it.
+
+        Bytes after the end of the body belong to the next request.
+        """
         body = self._body
         if body is None or body.is_complete:
             return 0
@@ -325,7 +335,10 @@ class Connection(asyncio.Protocol):
         return used
 
     def want_body(self) -> None:
-        """Called when the handler waits for more of the body, or took the bytes that were held."""
+        """Sends `100 Continue` if the client waits for it, and resumes reading from the socket.
+
+        The body calls it when the handler waits for bytes or has read some.
+        """
         self._note_body(0, was_waited_for=False)
         if self._wants_continue and not self._answering.has_begun:
             self._wants_continue = False
@@ -339,7 +352,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _note_body(self, count: int, *, was_waited_for: bool) -> None:
-        """Records the arrival of `count` bytes of a body."""
+        """Records that `count` bytes of a body were received, for the timer and minimum rate."""
         self._since_ns = now_ns = self._server.clock.monotonic_ns()
         if self._pace is not None:
             self._pace.note(count, now_ns, was_waited_for=was_waited_for)
@@ -348,11 +361,11 @@ class Connection(asyncio.Protocol):
         return self._body is None or self._body.is_read
 
     def body_bytes(self, request: Request) -> int:
-        """Returns how many bytes of the body were received."""
+        """Returns how many bytes of the request's body have been received so far."""
         return len(request.body.whole or b"") if self._body is None else self._body.received_bytes
 
     def _balance(self) -> None:
-        """Pauses reading from the socket while enough is buffered, and resumes it after that."""
+        """Pauses reading from the socket if the buffers are full, and otherwise resumes it."""
         limits, body = self._server.limits, self._body
         is_full = (len(self._pending) > limits.pipelined_bytes and self._phase is not HEAD) or (
             body is not None and body.held_bytes > limits.read_ahead_bytes
@@ -368,7 +381,10 @@ class Connection(asyncio.Protocol):
     # After a response, and at the end.
 
     def next(self, *, keeps_alive: bool) -> None:
-        """Called when a response is written. Waits for the next request, or ends the connection."""
+        """Ends the current request after its response was written or failed.
+
+        Then the connection waits for the next request, or closes if `keeps_alive` is false.
+        """
         body, self._body = self._body, None
         request, self._request = self._request, None
         if request is not None:
@@ -394,21 +410,21 @@ class Connection(asyncio.Protocol):
             self._linger()
 
     def _end_request(self) -> None:
-        """Ends a request whose response was sent, or whose client is gone.
+        """Calls `Request.end` for a request whose response was sent, or whose client is gone.
 
-        A part of the response that fits into the transport's buffer may be unsent.
+        The end of the response may still be in the transport's buffer.
         """
         request, self._unsent = self._unsent, None
         if request is not None:
             request.end()
 
     def go_on_later(self) -> None:
-        """Continues after `next`, when `next` was not called from within this connection."""
+        """Handles buffered requests after a response that was written by a separate task."""
         if self._pending or self._got_eof:
             self._go_on()
 
     def _refuse(self, refused: Refused) -> None:
-        """Answers bytes that did not become a request, then ends the connection."""
+        """Responds with the refusal of a malformed request, then ends the connection."""
         self._answering.refuse(refused)
         if self._out.is_open:
             self._linger()
@@ -425,24 +441,24 @@ class Connection(asyncio.Protocol):
         self._balance()
 
     def close(self) -> None:
-        """Closes once everything written was sent."""
+        """Closes the connection after all written bytes are sent."""
         self._wait_in(CLOSING)
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once."""
+        """Closes the connection immediately and discards unsent bytes."""
         self._wait_in(CLOSING)
         self._transport.abort()
 
     def drain(self) -> None:
-        """Called when the server shuts down: accepts no more requests."""
+        """Prepares for the server's shutdown: closes if idle, else hurries the current request."""
         if self._phase is IDLE and not self._pending:
             self.close()
         elif self._request is not None:
             self._request.hurry(is_gone=False)
 
     def sweep(self, now_ns: int) -> None:
-        """Called once a second: ends the connection if a timer has expired."""
+        """Ends the connection if a timer has expired. The server calls it once a second."""
         limits = self._server.limits
         if self._out.is_stuck(now_ns, limits):
             self.abort()
@@ -462,7 +478,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def _is_too_slow(self, now_ns: int) -> bool:
-        """Returns whether a body is awaited and has been below its minimum rate for too long."""
+        """Returns whether the client has sent the request body too slowly for too long."""
         is_small = self._phase is HEAD and self._head is not None
         if self._pace is None or not (is_small or self._is_waiting_for_body()):
             return False

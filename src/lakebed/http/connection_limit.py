@@ -1,8 +1,8 @@
 """The limit on the number of connections, which several servers can share.
 
-Anyone can connect without a key. So at the limit, the oldest connection that is waiting for a
-request and never sent an authenticated one is closed. The new connection is refused only if there
-is no such connection.
+Any client can connect without a key. So when a client connects and the limit is reached, the server
+closes the oldest connection that is idle and has never sent an authenticated request. The new
+connection is refused only if there is no such connection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionLimit:
-    """Used in the thread of one event loop."""
+    """Counts connections and makes room at the limit. For use in one event loop's thread."""
 
     def __init__(self, count_max: int) -> None:
         self.count_max = count_max
@@ -25,7 +25,11 @@ class ConnectionLimit:
         ] = {}  # never authenticated; oldest first
 
     def admit(self, connection: Connection | Handshake, *, is_known: bool) -> int:
-        """Counts the connection, also above the limit, and returns how many more are allowed."""
+        """Counts a new connection and returns how many more connections the limit allows.
+
+        A negative result means that the limit is exceeded and the caller must refuse the
+        connection. `is_known` exempts it from being closed to make room.
+        """
         room = self.count_max - len(self._connections) - 1
         if room < 0 and self._close_stranger():
             room = 0
@@ -35,7 +39,7 @@ class ConnectionLimit:
         return room
 
     def mark_authenticated(self, connection: Connection) -> None:
-        """Records that the connection sent a request with a valid key."""
+        """Exempts a connection that sent an authenticated request from closing to make room."""
         self._strangers.pop(connection, None)
 
     def forget(self, connection: Connection | Handshake) -> None:

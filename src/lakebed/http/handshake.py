@@ -1,9 +1,9 @@
-"""A connection during its TLS handshake, counted from the moment it is accepted.
+"""Connections in their TLS handshake, so that the connection limit already counts them.
 
 An event loop with a TLS context reports a connection only after its handshake. Until then the
 connection limit would not apply, and clients that connect and send nothing could use up all
-descriptors. So connections are accepted without TLS, counted, and then passed to the loop again for
-the handshake.
+file descriptors. So connections are accepted without TLS, counted, and then passed to the loop
+again for the handshake.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Handshake(asyncio.Protocol):
-    """Replaced by a `Connection` when the handshake is done. The loop limits its duration."""
+    """A client in its TLS handshake, replaced by a `Connection` when the handshake is done.
+
+    The event loop ends a handshake that takes longer than `Limits.header_s`.
+    """
 
     is_idle: Final = True
 
@@ -68,7 +71,7 @@ class Handshake(asyncio.Protocol):
 
 
 class _Secured(Connection):
-    """A connection that replaces its handshake, so that the two are counted once."""
+    """A TLS connection. When it starts, its handshake is no longer counted as a connection."""
 
     __slots__ = ("_handshake",)
 

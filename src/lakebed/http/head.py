@@ -2,9 +2,10 @@
 
 llhttp (through httptools) parses the headers and rejects bare CR or LF, folded lines, space before
 a colon, control bytes, lengths that are not plain numbers, and `Content-Length` together with
-`Transfer-Encoding`. This module rejects what llhttp accepts: versions other than 1.0 and 1.1, two
-spaces in the request line, encodings other than `chunked`, a missing or repeated `Host`, and a
-target that is not a path. Only this module and `chunks` decide where a body ends, never llhttp.
+`Transfer-Encoding`. This module also rejects requests that llhttp would accept: versions other than
+1.0 and 1.1, two spaces in a row in the request line, transfer encodings other than `chunked`, a
+missing or repeated `Host`, and a target that is neither a path nor a URL. Only this module and
+`chunks` decide where a body ends, never llhttp.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Fields = list[tuple[bytes, bytes]]
 
 
 class Head(NamedTuple):
-    """A request without its body. `length` is None for a chunked body and 0 for no body."""
+    """The parsed head of a request. `length` is the body's length, or None if it is chunked."""
 
     method: str
     raw_path: bytes
@@ -45,7 +46,7 @@ class Head(NamedTuple):
 
 
 class HeadReader:
-    """Parses heads. Used by one thread."""
+    """Parses request heads and caches header names. Not thread-safe."""
 
     __slots__ = ("_count_max", "_header_bytes_max", "_names", "_url_bytes_max", "on_header")
 
@@ -58,11 +59,11 @@ class HeadReader:
         self._names: dict[bytes, str] = {}  # names seen before, and their lower-case form
 
     def read(self, data: bytes) -> Head:
-        """Parses a head. `data` ends with the empty line. Raises `Refused`."""
+        """Parses a complete head, up to and including the empty line; raises `Refused`."""
         line_end = data.find(b"\r\n")
         parts = data[:line_end].split(b" ")
         if len(parts) != 3:
-            raise Refused(400, "the request line is not made of a method, a target and a version")
+            raise Refused(400, "the request line must be a method, a target and an HTTP version")
         method, target, version = parts
         version_number = _VERSIONS.get(version)
         if version_number is None:
@@ -73,12 +74,12 @@ class HeadReader:
             raise Refused(431, f"the headers are larger than {self._header_bytes_max} bytes")
         line_count = data.count(b"\r\n") - 2
         if line_count > self._count_max:
-            raise Refused(431, f"there are more than {self._count_max} header lines")
+            raise Refused(431, f"the request has more than {self._count_max} header lines")
         fields, headers = self._read_fields(data, line_count)
         if target[0] != _SLASH:
             target = _path_of(method, target, headers)
         elif target.find(b"#") >= 0:  # quicker than `in`
-            raise Refused(400, "the request target has a fragment (#)")
+            raise Refused(400, "the request target must not have a fragment (#)")
         path, _, query = target.partition(b"?")
         if "host" not in headers and version_number == "1.1":
             raise Refused(400, "the Host header is missing")
@@ -120,16 +121,16 @@ class HeadReader:
             httptools.HttpRequestParser(self).feed_data(data)
         except httptools.HttpParserInvalidMethodError as error:
             is_word = data.partition(b" ")[0].isalpha()
-            raise Refused(501 if is_word else 400, "the method is not supported") from error
+            raise Refused(501 if is_word else 400, "the HTTP method is not supported") from error
         except httptools.HttpParserUpgrade as error:
             if data.startswith(b"CONNECT "):
-                raise Refused(501, "CONNECT is not supported") from error
-            # The client offered another protocol. The server may ignore the offer, and does.
+                raise Refused(501, "the HTTP method CONNECT is not supported") from error
+            # The client offered to switch to another protocol. The server ignores the offer.
         except httptools.HttpParserError as error:
             raise Refused(400, f"the request head is malformed: {error}") from error
 
     def _read_slowly(self, data: bytes) -> tuple[Fields, dict[str, str]]:
-        """Handles header names that are new or repeated."""
+        """Parses heads that have a header name not seen before, or a repeated one."""
         fields: Fields = []
         self.on_header = lambda name, value: fields.append((name, value))
         self._parse(data)
@@ -139,7 +140,7 @@ class HeadReader:
             if key not in headers:
                 headers[key] = text
             elif key in _ONCE:
-                raise Refused(400, f"the header {key} is repeated")
+                raise Refused(400, f"the header {key} occurs more than once")
             else:
                 headers[key] = f"{headers[key]},{text}"
         return fields, headers
@@ -154,7 +155,7 @@ class HeadReader:
 
 
 def check_begin(data: bytes | bytearray, limits: Limits) -> None:
-    """Checks an incomplete head. Raises `Refused` if it cannot become a valid one."""
+    """Raises `Refused` if an incomplete head is already known to be invalid or too large."""
     end = data.find(b"\r\n")
     if end > limits.url_bytes_max + 64 or (end < 0 and len(data) > limits.url_bytes_max + 64):
         raise Refused(414, f"the request target is longer than {limits.url_bytes_max} bytes")
@@ -180,12 +181,12 @@ def _length(version: str, headers: dict[str, str]) -> int | None:
                 400, "Transfer-Encoding is not allowed with Content-Length or in HTTP/1.0"
             )
         if encoding.lower() != "chunked":
-            raise Refused(501, "the transfer encoding is not supported; only chunked is")
+            raise Refused(501, "the transfer encoding is not supported: only chunked is supported")
         return None
     if announced is None:
         return 0
     if not (announced.isascii() and announced.isdigit() and len(announced) <= _LENGTH_DIGITS_MAX):
-        raise Refused(400, "Content-Length is not a plain number")
+        raise Refused(400, f"Content-Length must be 1 to {_LENGTH_DIGITS_MAX} decimal digits")
     return int(announced)
 
 
@@ -198,12 +199,15 @@ def _expects_continue(version: str, expectation: str) -> bool:
     if version == "1.0":
         return False
     if expectation.lower() != "100-continue":
-        raise Refused(417, "unsupported value of the Expect header; only 100-continue is supported")
+        raise Refused(417, "the Expect header is not supported: only 100-continue is supported")
     return True
 
 
 def _path_of(method: bytes, target: bytes, headers: dict[str, str]) -> bytes:
-    """Returns the path of a target that is not a path itself. A host in it must match `Host`."""
+    """Returns the path and query of a request target that is a URL, or `*` for OPTIONS.
+
+    Raises `Refused` if the host in the URL differs from the `Host` header.
+    """
     if target == b"*" and method == b"OPTIONS":
         return target
     scheme, colon, after_scheme = target.partition(b"://")
@@ -221,5 +225,5 @@ def _path_of(method: bytes, target: bytes, headers: dict[str, str]) -> bytes:
 
 def _bad_version(version: bytes) -> Refused:
     if version.startswith(b"HTTP/"):
-        return Refused(505, "the HTTP version is not supported; only 1.1 and 1.0 are")
+        return Refused(505, "the HTTP version is not supported: only 1.0 and 1.1 are supported")
     return Refused(400, "the request line has no HTTP version")

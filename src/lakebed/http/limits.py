@@ -12,18 +12,21 @@ _DAY_S = 24 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Timers are checked once a second, so each may expire up to a second late."""
+    """The limits of an HTTP server.
+
+    Timers are checked once a second, so each may expire up to a second late.
+    """
 
     url_bytes_max: int = bounded(16 * KIB, minimum=64, maximum=MIB)
     header_bytes_max: int = bounded(32 * KIB, minimum=256, maximum=MIB)
     header_count_max: int = bounded(200, minimum=1, maximum=10_000)
     small_body_bytes: int = bounded(
         64 * KIB, minimum=0, maximum=MIB
-    )  # read before the handler runs
-    read_ahead_bytes: int = bounded(256 * KIB, minimum=4 * KIB, maximum=GIB)  # received but unread
+    )  # received completely before the handler is called
+    read_ahead_bytes: int = bounded(256 * KIB, minimum=4 * KIB, maximum=GIB)  # buffered body bytes
     pipelined_bytes: int = bounded(64 * KIB, minimum=KIB, maximum=MIB)  # after the current request
-    pipelined_requests: int = bounded(16, minimum=1, maximum=1_000)  # per turn of the loop
-    linger_bytes_max: int = bounded(16 * MIB, minimum=0, maximum=GIB)  # after the last response
+    pipelined_requests: int = bounded(16, minimum=1, maximum=1_000)  # per turn of the event loop
+    linger_bytes_max: int = bounded(16 * MIB, minimum=0, maximum=GIB)  # dropped before closing
     connections_max: int = bounded(10_000, minimum=1, maximum=1_000_000)
 
     header_s: float = bounded(10.0, minimum=0.1, maximum=_DAY_S)  # for a whole head
@@ -39,5 +42,5 @@ class Limits:
 
     @property
     def head_bytes_max(self) -> int:
-        """The limit for a whole head: request line and headers."""
+        """The maximum size of a request's head: request line and headers."""
         return self.url_bytes_max + self.header_bytes_max

@@ -1,11 +1,11 @@
-"""Unix sockets in the file system: creates, replaces and connects to them.
+"""Creates Unix sockets in the file system, and connects to them.
 
-The socket file of a server that has ended is replaced; the caller must know that no server is
-listening on it. Anything else at the path is left alone. The file's permissions are the only access
-control, and are set before a client can connect.
+An existing socket file is replaced, so the caller must know that no server is listening on it. Any
+other file at the path is left alone. The file's permissions are the only access control, and are
+set before a client can connect.
 
 The address of a Unix socket is at most 108 bytes. A longer path is reached through the descriptor
-of its folder, as `/proc/self/fd/<descriptor>/<name>`. Executed programs do not inherit the sockets.
+of its folder, as `/proc/self/fd/<descriptor>/<name>`. Child programs do not inherit the sockets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _KINDS = {
 
 
 def bind(path: PathLike, mode: int = 0o600) -> socket.socket:
-    """Returns a listening socket. Raises `AlreadyExists` if the path is not a socket."""
+    """Creates a Unix socket at the path and listens on it.
+
+    Replaces an existing socket file. Raises `AlreadyExists` if the path is any other kind of file.
+    """
     path_text = os.fspath(path)
     try:
         with _address(path_text) as (address, folder, name):
@@ -45,10 +48,11 @@ def bind(path: PathLike, mode: int = 0o600) -> socket.socket:
 
 
 def connect(path: PathLike, *, timeout_s: float | None = None) -> socket.socket:
-    """Connects to the server that listens at the path. `timeout_s` applies to each use.
+    """Connects to the Unix socket at the path. `timeout_s` applies to each socket operation.
 
-    Raises an `OSError` with the path: `FileNotFoundError`, `ConnectionRefusedError` if no server is
-    listening, or `PermissionError` if the socket belongs to another user.
+    Raises an `OSError` with the path: `FileNotFoundError` if there is no such file,
+    `ConnectionRefusedError` if no server is listening, or `PermissionError` if the file's
+    permissions do not allow it.
     """
     path_text = os.fspath(path)
     connection = _new_socket()
@@ -66,7 +70,10 @@ def connect(path: PathLike, *, timeout_s: float | None = None) -> socket.socket:
 
 
 def identity_of(path: PathLike) -> tuple[int, int] | None:
-    """Returns device and inode of the file, by which a server recognises its own socket file."""
+    """Returns the file's device and inode numbers, or None if it cannot be read.
+
+    A server compares them to recognise its own socket file.
+    """
     try:
         status = os.lstat(path)
     except OSError:
@@ -76,7 +83,10 @@ def identity_of(path: PathLike) -> tuple[int, int] | None:
 
 @contextmanager
 def _address(path: str) -> Iterator[tuple[str, int, str]]:
-    """Yields the address to bind or connect to, and the folder's descriptor with the name in it."""
+    """Yields the socket address, the descriptor of the socket's folder, and its name in there.
+
+    The address is the path, or goes through the descriptor if the path is too long.
+    """
     parent, name = os.path.split(path)
     folder = os.open(parent or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -84,9 +94,7 @@ def _address(path: str) -> Iterator[tuple[str, int, str]]:
         if len(os.fsencode(path)) > ADDRESS_BYTES_MAX:
             address = f"/proc/self/fd/{folder}/{name}"
         if len(os.fsencode(address)) > ADDRESS_BYTES_MAX:
-            raise BadName(
-                f"{path}: the socket's file name is too long (about 80 bytes are allowed)"
-            )
+            raise BadName(f"{path}: the socket's file name is too long; use at most 80 bytes")
         yield address, folder, name
     finally:
         os.close(folder)
@@ -99,7 +107,9 @@ def _remove_old(path: str, folder: int, name: str) -> None:
         return
     if not stat.S_ISSOCK(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "another kind of file")
-        raise AlreadyExists(f"{path}: is {kind}, not a socket; it was left alone")
+        raise AlreadyExists(
+            f"{path} already exists and is {kind}, not a socket: remove it or use another path"
+        )
     os.unlink(name, dir_fd=folder)
 
 

@@ -1,7 +1,7 @@
 """The outgoing side of a connection: writes to the transport and detects stuck clients.
 
-At most one task writes at a time, so at most one waits. Once the transport is gone, `write` drops
-its data and waiters get `ClientGone`.
+At most one task writes at a time, so at most one task waits. After the connection is closed,
+`write` drops its data, and methods that wait raise `ClientGone`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from lakebed.http.request import ClientGone
 
 
 class OutgoingStream:
-    """Writes responses to one connection. The connection passes it the transport's events, such
-    as a pause or resume of writing.
+    """Writes the responses of one connection.
+
+    The connection calls `pause`, `resume` and `lose` when the transport reports these events.
     """
 
     __slots__ = (
@@ -42,11 +43,11 @@ class OutgoingStream:
         self.is_writable = True
         self._waiter: asyncio.Future[None] | None = None
         self._written_bytes = 0  # through the transport or sendfile
-        self._moved_bytes = 0  # of these, sent to the client by the last check
+        self._moved_bytes = 0  # bytes that had been sent to the client at the last check
         self._moved_ns = now_ns
         self._pace: MinimumRate | None = None  # while there are unsent bytes
 
-    # For the writing task.
+    # Called by the task that writes a response.
 
     def write(self, data: Buffer) -> None:
         if self._transport is not None:
@@ -54,7 +55,7 @@ class OutgoingStream:
             self._transport.write(data)
 
     def write_both(self, head: bytes, body: Buffer) -> None:
-        """Writes head and body without joining them."""
+        """Writes head and body without copying them into one buffer."""
         if self._transport is not None:
             self._written_bytes += len(head) + size_of(body)
             self._transport.writelines((head, body))
@@ -101,7 +102,7 @@ class OutgoingStream:
     def note_sent(self, count: int) -> None:
         self._written_bytes += count
 
-    # For the connection.
+    # Called by the connection.
 
     def pause(self) -> None:
         self.is_writable = False
@@ -111,7 +112,7 @@ class OutgoingStream:
         self._wake()
 
     def lose(self) -> None:
-        """Called when the transport is gone."""
+        """Records that the connection is closed, and wakes the waiting task."""
         self._transport = None
         self.is_open = False
         self._wake()

@@ -1,4 +1,4 @@
-"""Refusals by the protocol itself: a malformed request, or a connection over the limit."""
+"""Refusals by the HTTP server itself: malformed requests, and connections over the limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.http.response import Response
 
 
 class Refused(InputError):
-    """Raised while a request is parsed. The connection responds with `status` and closes."""
+    """Raised if a request is malformed. The connection responds with `status` and closes."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -20,18 +20,18 @@ class Refused(InputError):
 
 
 class Refusal(NamedTuple):
-    """The facts that a refusal's response reports. The connection always ends after it."""
+    """What the response to a refused request reports. The connection closes after it."""
 
     status: int
     reason: str
     request_id: str
     request: (
         Request | None
-    )  # None if it could not be parsed; else its body is malformed or its handler failed
+    )  # None if its head could not be parsed; otherwise its body is malformed or its handler failed
 
 
 def plain_text(refusal: Refusal) -> Response:
-    """Renders a refusal as plain text, the default."""
+    """Returns a refusal as a plain-text response, which is the default of a server."""
     phrase = HTTPStatus(refusal.status).phrase
     text = f"{refusal.status} {phrase}: {refusal.reason}\n"
     headers = [("Content-Type", "text/plain; charset=utf-8")]

@@ -13,27 +13,27 @@ class ClientGone(LakebedError):
 
 
 class BadBody(InputError):
-    """The framing of the body is malformed. The connection is closed after the response."""
+    """The chunked encoding of a request body is malformed. The connection closes afterwards."""
 
 
 class RequestBody(Protocol):
-    """Read once, in the loop's thread.
+    """The body of a request, which can be read once, in the event loop's thread.
 
-    If some of it is not read, the connection closes after the response.
+    If the handler does not read all of it, the connection closes after the response.
     """
 
     length: int | None  # as announced, or None if chunked
     whole: bytes | None  # the body, if it arrived with the head, as every small one does
 
     async def read(self) -> bytes | bytearray:
-        """Returns the next piece, or b"" at the end. Raises `ClientGone` and `BadBody`."""
+        """Returns the next piece, or b"" at the end. Raises `ClientGone` or `BadBody`."""
         ...
 
     def __aiter__(self) -> AsyncIterator[bytes | bytearray]: ...
 
 
 class RequestLabel(NamedTuple):
-    """What a request does, for logs and metrics."""
+    """The operation, bucket and access key of a request, for logs and metrics."""
 
     operation: str
     bucket: str = ""
@@ -41,7 +41,10 @@ class RequestLabel(NamedTuple):
 
 
 class Request:
-    """`raw_path` and `raw_query` are the bytes that were sent; nothing is decoded."""
+    """A request that a handler receives.
+
+    `raw_path` and `raw_query` are the bytes that the client sent, without any decoding.
+    """
 
     __slots__ = (
         "_at_end",
@@ -88,23 +91,26 @@ class Request:
         self.peer = peer  # the client's address, or "" on a local socket
         self.is_secure = is_secure
         self.received_ns = received_ns  # monotonic, at the end of the head
-        self.label: RequestLabel | None = None  # set by the handler once it is known
+        self.label: RequestLabel | None = None  # set by the handler
         self.is_gone = False  # the client closed the connection or its sending side
         self.is_hurried = False  # the client is gone or the server shuts down: wait for no new data
         self._at_end: list[Callable[[], None]] = []
         self.on_hurry: Callable[[], None] | None = None  # called in the loop's thread
 
     def at_end(self, give_back: Callable[[], None]) -> None:
-        """Registers a call for when the client has the response, or can no longer get one."""
+        """Registers a callback for the time when the response was sent or the client is gone."""
         self._at_end.append(give_back)
 
     def end(self) -> None:
-        """Called by the connection. Idempotent."""
+        """Runs the callbacks registered with `at_end`. The connection calls it. Idempotent."""
         while self._at_end:
             self._at_end.pop()()
 
     def hurry(self, *, is_gone: bool) -> None:
-        """Called by the connection when the client is gone or the server shuts down."""
+        """Asks the handler to finish soon: sets `is_hurried` and calls `on_hurry`.
+
+        The connection calls it when the client is gone or the server shuts down.
+        """
         self.is_gone = self.is_gone or is_gone
         self.is_hurried = True
         if self.on_hurry is not None:

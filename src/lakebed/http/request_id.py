@@ -6,14 +6,14 @@ from contextvars import ContextVar
 from typing import Final
 
 CURRENT: Final[ContextVar[str]] = ContextVar("request_id", default="")
-"""The id of the request being handled, for log lines; empty outside of requests."""
+"""The id of the request being handled, for log lines; empty while no request is handled."""
 
 _MASK = (1 << 64) - 1
 _STEP = 0x9E37_79B9_7F4A_7C15  # odd, so all 2^64 numbers occur before any repeats
 
 
 class RequestIds:
-    """`seed` is 64 random bits. Used by one thread."""
+    """Generates request ids from a random 64-bit `seed`. Not thread-safe."""
 
     __slots__ = ("_last",)
 

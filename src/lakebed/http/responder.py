@@ -1,8 +1,8 @@
 """Calls the handler of a request and writes its response.
 
-A complete response is written at once, in the call that received the request. A response that is
-awaited or comes in pieces runs as a task that the server keeps. If the client is gone, the response
-is dropped.
+If the handler returns a response with a complete body, it is written before `begin` returns. If
+the handler returns an awaitable, or a body that comes in pieces, a task of the server writes the
+response. If the client is gone, the response is dropped.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 Handler = Callable[[Request], Response | Awaitable[Response]]
 
 JOINED_BYTES_MAX = 64 * 1024  # up to this size a body is joined with its head
-CLIENT_CLOSED = 499  # reported to `on_done` only: the client was gone
+CLIENT_CLOSED = 499  # status reported to `on_done` if the client was gone; never sent
 
 _log = logging.getLogger(__name__)
 
 
 class Exchange(Protocol):
-    """The part of the connection that a responder uses."""
+    """The methods of a connection that a responder calls."""
 
     def is_body_read(self) -> bool: ...
 
@@ -54,7 +54,7 @@ class Exchange(Protocol):
 
 
 class Responder:
-    """Belongs to one connection and handles one request at a time."""
+    """Writes the responses of one connection, for one request at a time."""
 
     __slots__ = ("_connection", "_keeps_alive", "_out", "_server", "has_begun")
 
@@ -79,7 +79,7 @@ class Responder:
         self._server.run(self._finish(request, result))
 
     def refuse(self, refused: Refused) -> None:
-        """Responds to bytes that never became a request."""
+        """Sends the refusal of a request whose head could not be parsed."""
         self._send_refusal(
             Refusal(refused.status, refused.reason, self._server.request_ids.take(), None)
         )
@@ -103,7 +103,7 @@ class Responder:
         self._connection.go_on_later()
 
     def _write(self, request: Request, response: Response, body: Buffer) -> None:
-        """Writes a complete response in one call."""
+        """Writes a response whose body is complete."""
         if not self._out.is_open:
             self._done(request, CLIENT_CLOSED, 0, keeps_alive=False)
             return
@@ -128,7 +128,7 @@ class Responder:
     async def _stream(
         self, request: Request, response: Response, body: AsyncIterable[Piece]
     ) -> None:
-        """Writes a response that comes in pieces."""
+        """Writes a response whose body comes in pieces."""
         if not self._out.is_open:
             raise ClientGone("the client closed the connection")
         status, length = response.status, response.length
@@ -199,7 +199,7 @@ class Responder:
         self._send_refusal(Refusal(status, reason, request.id, request))
 
     def _send_refusal(self, refusal: Refusal) -> None:
-        """Responds with a refusal. The connection ends after it."""
+        """Writes a refusal as the response. The connection closes after it."""
         request = refusal.request
         response, head = self._render(refusal)
         body = response.body if isinstance(response.body, Buffer) else b""
@@ -221,11 +221,11 @@ class Responder:
                 _log.exception("cannot render the refusal of request %s", refusal.request_id)
                 continue
             return response, head
-        raise AssertionError("plain text can always be rendered")
+        raise AssertionError("a refusal could not be rendered as plain text")
 
 
 def _content_length(response: Response, size: int) -> int | None:
-    """Returns the length to announce for a body that is not sent."""
+    """Returns the Content-Length for a response whose body is not sent, or None to omit it."""
     if response.length is not None:
         return response.length
     return size if size or response.status != 304 else None

@@ -9,10 +9,9 @@ from lakebed.base.layout import Buffer
 
 
 class FileSlice(NamedTuple):
-    """Bytes of an open file, sent with sendfile where that is possible.
+    """A range of bytes of an open file, sent with `sendfile` if possible.
 
-    The descriptor belongs to the handler, which must keep it open until the next piece is
-    requested.
+    The handler owns the descriptor and must keep it open until the next piece is requested.
     """
 
     descriptor: int
@@ -25,9 +24,10 @@ ResponseBody = Buffer | AsyncIterable[Piece]
 
 
 class Response:
-    """A body that comes in pieces needs a `length`, or is sent chunked.
+    """A response that a handler returns.
 
-    For a HEAD, or a status without a body, `length` is only announced, and no body is sent.
+    A body that comes in pieces is sent with chunked encoding unless `length` is set. No body is
+    sent to a HEAD request or with status 204 or 304; then `length` only sets Content-Length.
     """
 
     __slots__ = ("body", "closes", "headers", "length", "status")
@@ -45,4 +45,4 @@ class Response:
         self.headers = headers  # without Content-Length, Transfer-Encoding, Connection, Date
         self.body = body
         self.length = length
-        self.closes = closes  # whether to close the connection after it
+        self.closes = closes  # whether to close the connection after the response

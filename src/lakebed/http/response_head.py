@@ -25,12 +25,12 @@ def date_line(wall_ns: int) -> str:
 
 
 def has_body(method: str, status: int) -> bool:
-    """Returns whether a body may follow the head."""
+    """Returns whether a response to this method with this status may have a body."""
     return method != "HEAD" and status not in _BODILESS
 
 
 def framing_line(status: int, *, length: int | None) -> str:
-    """Returns the Content-Length line, or "" if there is none."""
+    """Returns the Content-Length line, or "" if `length` is None or the status is 204."""
     if length is None or status == 204:
         return ""
     return f"Content-Length: {length}\r\n"
@@ -39,9 +39,12 @@ def framing_line(status: int, *, length: int | None) -> str:
 def encode_head(
     status: int, headers: Sequence[tuple[str, str]], *, date: str, framing: str, connection: str
 ) -> bytes:
-    """Raises `ValueError` if a name or value contains a line break or is not Latin-1."""
+    """Returns the bytes of a response's head.
+
+    Raises `ValueError` if a header contains a line break or NUL, or is not Latin-1.
+    """
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
-        raise ValueError("a response header contains a line break")
+        raise ValueError("a response header contains a line break or a NUL character")
     status_line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"
     return f"{status_line}{date}{lines}{framing}{connection}\r\n".encode("latin-1")

@@ -1,15 +1,16 @@
-"""The HTTP server: listens, tracks its connections, and drains them when it ends.
+"""The HTTP server: listens, tracks its connections, and drains them when it shuts down.
 
     server = Server(handler)
     port = await server.listen("127.0.0.1", 9000)
     …
     await server.drain(30)
 
-A server runs in the thread of the event loop in which it was created (uvloop is the fast one). Once
-a second it checks the timers of every connection.
+A server runs in the thread of the event loop in which it was created; uvloop is the fastest loop.
+Once a second it checks the timers of every connection.
 
-A forked child keeps none of its sockets. Otherwise, after the server died, clients would wait for a
-response from the child, which still had their connections but would never respond.
+A forked child process keeps none of the server's sockets. Otherwise, after the server died, clients
+would wait for a response from the child, which still had their connections open but would never
+respond.
 """
 
 from __future__ import annotations
@@ -41,13 +42,17 @@ from lakebed.http.response_head import date_line
 from lakebed.http.tls import TlsFiles
 
 Done = Callable[[Request | None, int, int, int, int], None]
-"""Called with the request (None if malformed), status, bytes received and sent, and ns taken."""
+"""A callback after each response.
+
+Its arguments are the request (None if malformed), the status, the bytes of the request body
+received, the bytes of the response body sent, and the duration in ns.
+"""
 
 BACKLOG = 1024
 SWEEP_S = 1.0
 
-# From Python 3.13 on, a loop that stops removes the file of a Unix socket by its address. That may
-# be a path through a closed descriptor, so the caller removes the file instead.
+# From Python 3.13 on, an event loop that stops removes the file of a Unix socket by its address.
+# The address may be a path through a closed descriptor, so the caller removes the file instead.
 _FILE_IS_THE_CALLERS: dict[str, Any] = (
     {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 )
@@ -56,7 +61,10 @@ _log = logging.getLogger(__name__)
 
 
 class Server:
-    """Users call `listen…`, `drain` and `close`. Other public members are for the connections."""
+    """An HTTP server. Its owner calls `listen`, `listen_unix`, `serve_socket`, `drain` and `close`.
+
+    Its connections use the other public members.
+    """
 
     def __init__(
         self,
@@ -69,10 +77,11 @@ class Server:
         clock: Clock | None = None,
         seed: int | None = None,
     ) -> None:
-        """Call in a running event loop.
+        """Creates the server; must be called in a running event loop.
 
-        `seed` is for request ids. Servers of one loop may share one connection limit as `room`; by
-        default a server uses that of `limits`.
+        Servers in the same loop can share one connection limit as `room`; by default the server
+        has its own, with `limits.connections_max`. `seed` is the start of the request ids, by
+        default random.
         """
         self.handler = handler
         self.limits = limits or Limits()
@@ -95,7 +104,7 @@ class Server:
         fork_guard.hold(self)
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
-        """Listens on a TCP port and returns its number. Port 0 selects a free one."""
+        """Listens on a TCP port and returns its number. Port 0 means any free port."""
         connect = self._connect if tls is None else partial(Handshake, self, tls)
         listener = await self.loop.create_server(connect, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
@@ -103,8 +112,9 @@ class Server:
         return bound_port
 
     async def listen_unix(self, path: str | os.PathLike[str], mode: int) -> None:
-        """Listens on a Unix socket. An existing socket file is replaced; `mode` applies from the
-        start.
+        """Listens on a Unix socket at the path, and replaces an existing socket file.
+
+        The file has the permissions `mode` before the first client can connect.
         """
         listener = await self.loop.create_unix_server(
             self._connect, os.fspath(path), backlog=BACKLOG, start_serving=False
@@ -114,16 +124,20 @@ class Server:
         self._listeners.append(listener)
 
     async def serve_socket(self, listening: socket.socket) -> None:
-        """Serves a Unix socket that is already listening. It is closed with the other listeners."""
+        """Accepts connections from a Unix socket that is already listening.
+
+        The server closes the socket when it shuts down, but does not remove the file.
+        """
         listener = await self.loop.create_unix_server(
             self._connect, sock=listening, backlog=BACKLOG, **_FILE_IS_THE_CALLERS
         )
         self._listeners.append(listener)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Accepts no more requests, waits for current ones, then cuts remaining connections.
+        """Stops listening, waits for current requests, then closes the remaining connections.
 
-        Returns whether all ended by themselves. Handlers that are still running are not cancelled.
+        Waits at most `timeout_s`. Returns whether all connections ended before that. Handlers that
+        are still running are not cancelled.
         """
         self._stop_listening()
         self.is_draining = True
@@ -135,7 +149,7 @@ class Server:
         return self.close()
 
     def close(self) -> bool:
-        """Cuts all connections now. Returns whether there were none."""
+        """Stops listening and aborts all connections. Returns whether there were none."""
         self._stop_listening()
         self.is_draining = True
         self._timer.cancel()
@@ -147,10 +161,10 @@ class Server:
         return was_empty
 
     def drop(self) -> None:
-        """Closes nothing in a forked child, but detaches the server from its sockets there.
+        """Releases the server's sockets in a forked child, without affecting the parent's.
 
-        The descriptor numbers stay allocated, because objects of the event loop still own them and
-        would close them later.
+        Each descriptor is replaced with `/dev/null` instead of being closed, because objects of the
+        event loop still own its number and would close it later.
         """
         null_device = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         listening = [sock for listener in self._listeners for sock in listener.sockets]
@@ -176,7 +190,11 @@ class Server:
     # Called by connections.
 
     def admit(self, connection: Connection | Handshake, *, is_known: bool) -> int:
-        """Counts the connection, also above the limit, and returns how many more are allowed."""
+        """Counts a new connection and returns how many more connections the limit allows.
+
+        A negative result means that the limit is exceeded and the caller must refuse the
+        connection. `is_known` exempts it from being closed to make room.
+        """
         if isinstance(connection, Handshake):
             self._handshakes.add(connection)
         else:
@@ -185,7 +203,7 @@ class Server:
         return self._room.admit(connection, is_known=is_known)
 
     def mark_authenticated(self, connection: Connection) -> None:
-        """Records that the connection sent a request with a valid key."""
+        """Exempts a connection that sent an authenticated request from closing to make room."""
         self._room.mark_authenticated(connection)
 
     def forget(self, connection: Connection | Handshake) -> None:
@@ -197,7 +215,7 @@ class Server:
         self._note_if_empty()
 
     def run(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Runs the task to its end, even if its connection ends earlier."""
+        """Runs a coroutine as a task, which continues even if its connection ends earlier."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         self._is_empty.clear()

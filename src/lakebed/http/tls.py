@@ -1,7 +1,7 @@
 """A TLS certificate and its key, read from two files that can be reloaded while the server runs.
 
-New connections use the pair that was read last; existing connections keep theirs. A pair that is
-not valid changes nothing.
+New connections use the certificate that was read last; existing connections keep theirs. If the
+files are invalid, a reload changes nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +15,27 @@ PathLike = str | os.PathLike[str]
 
 
 class BadCertificate(InputError):
-    """The files are not a certificate and its key."""
+    """The files cannot be read, or are not a certificate and its private key."""
 
 
 class TlsFiles:
-    """`context` stays the same object; the certificate that new connections get from it changes."""
+    """The certificate of a server, which can be reloaded.
+
+    After a reload, `context` is the same object, but new connections get the new certificate.
+    """
 
     def __init__(self, certificate: PathLike, key: PathLike) -> None:
-        """Raises `BadCertificate`."""
+        """Reads both files; raises `BadCertificate` if they are not valid."""
         self._certificate = os.fspath(certificate)
         self._key = os.fspath(key)
         self.context = self._current = self._load()
         self.context.sni_callback = self._choose
 
     def reload(self) -> None:
-        """Reads both files again. Raises `BadCertificate`, and then keeps the current pair."""
+        """Reads both files again. Raises `BadCertificate` if they are not valid.
+
+        In that case the current certificate stays in use.
+        """
         self._current = self._load()
 
     def _load(self) -> ssl.SSLContext:
@@ -40,14 +46,15 @@ class TlsFiles:
             context.load_cert_chain(self._certificate, self._key, password=_no_password)
         except (OSError, ValueError) as error:  # an SSLError is an OSError
             raise BadCertificate(
-                f"{self._certificate} and {self._key} are not a certificate and its key: {error}"
+                f"cannot load the TLS certificate {self._certificate} with the private key "
+                f"{self._key}: {error}"
             ) from error
         return context
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
-        """Called at the start of every handshake, whether or not the client names a server."""
+        """Selects the current certificate for a connection, at the start of its TLS handshake."""
         connection.context = self._current
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted; use one without a password")
+    raise ValueError("the private key is encrypted; use a key file without a password")

@@ -35,7 +35,7 @@ class AppendFuture:
         return self._ticket.wait(timeout)
 
     def wait(self, timeout: float | None = None) -> Appended:
-        """Does the same as `result`."""
+        """Same as `result`."""
         return self.result(timeout)
 
     def done(self) -> bool:
@@ -72,7 +72,7 @@ class AppendFuture:
 
 
 class Outcome(Protocol):
-    """An append that was started, in this process or through the HTTP client."""
+    """The parts of an append's future that `after_failure` uses."""
 
     @property
     def partition(self) -> int: ...
@@ -84,7 +84,8 @@ def after_failure(cause: LakebedError, begun: Iterable[Outcome]) -> LakebedError
     """Returns the error to raise when one of several appends could not be started.
 
     Waits for the appends that were started. If any of them succeeded, the error is
-    `PartlyAppended`, which lists them.
+    `PartlyAppended`, which lists those that succeeded. Otherwise it is the most serious error: see
+    `graver`.
     """
     appended = []
     for outcome in begun:
@@ -96,10 +97,10 @@ def after_failure(cause: LakebedError, begun: Iterable[Outcome]) -> LakebedError
 
 
 def graver(first: LakebedError | None, second: LakebedError) -> LakebedError:
-    """Returns the more serious of two errors: the first, unless only the second may have written.
+    """Returns the more serious of two errors, or the first if they are equally serious.
 
-    A refusal such as `Busy` means that nothing was written. It must not hide a failed sync, because
-    the caller would then send messages again that may already be in the log.
+    An error such as `Busy` means that nothing was written. It must not hide an error after which
+    messages may be in the log, such as a failed sync: the caller would send those messages again.
     """
     if first is None:
         return second

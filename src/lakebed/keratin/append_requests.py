@@ -48,8 +48,8 @@ def build_append(
 ) -> Append:
     """Builds an append with one record per payload. A payload of None deletes its key.
 
-    Without a `config` only the limits of the file format apply. That is for copies of messages
-    that a topic has already accepted.
+    If `config` is None, only the limits of the file format apply. That is for copying messages that
+    another topic has already accepted.
     """
     message_payloads = _to_tuple("payloads", payloads)
     count = len(message_payloads)
@@ -105,9 +105,10 @@ def build_batch_append(batch: Buffer, *, config: TopicConfig, ack: Ack) -> Appen
 
 
 def build_staged_append(batch: bytes) -> Append:
-    """Builds an append of one record batch whose size was checked when it was staged.
+    """Builds an append of one record batch from a commit file.
 
-    The append is acknowledged after its write. The caller syncs once after the last batch.
+    The size of the batch was checked when it was added to the file. The append is acknowledged as
+    soon as it is written; the caller syncs once, after the last batch.
     """
     return _batch_append(batch, check(batch), Ack.AFTER_WRITE)
 
@@ -125,7 +126,10 @@ def _batch_append(data: bytes, header: RecordBatchHeader, ack: Ack) -> Append:
 
 
 def _to_tuple(what: str, values: Iterable[object], count: int | None = None) -> tuple[object, ...]:
-    """Copies the values, because the caller's list may change before the append is written."""
+    """Copies the values, because the caller's list may change before the append is written.
+
+    Raises `InputError` if they are not a sequence, or not `count` values.
+    """
     if isinstance(values, bytes | bytearray | memoryview | str):
         raise InputError(f"{what}: must be a sequence, not a single {type(values).__name__}")
     try:
@@ -138,7 +142,7 @@ def _to_tuple(what: str, values: Iterable[object], count: int | None = None) -> 
 
 
 def _values(payloads: tuple[object, ...]) -> Sequence[bytes]:
-    """Returns the payloads as `bytes`: the same tuple if all of them are `bytes` already."""
+    """Returns the payloads as `bytes`, or the same tuple if they are all `bytes` already."""
     if bytes_lengths(payloads) is not None:
         return cast("Sequence[bytes]", payloads)
     try:
@@ -157,7 +161,9 @@ def _tombstone_flag(
     if payloads[index] is not None:
         return 0
     if keys is None or keys[index] is None:
-        raise InputError(f"message {index}: a message without a payload needs a key to delete")
+        raise InputError(
+            f"message {index}: a payload of None deletes a key, so the message must have a key"
+        )
     return int(RecordFlags.TOMBSTONE)
 
 
@@ -170,13 +176,16 @@ def _schedule(not_before_ms: int) -> tuple[Header, ...]:
 
 
 def _scheduled_flag(headers: Sequence[Header]) -> int:
-    """A caller may also schedule a message by passing the header itself."""
+    """Returns the flag `SCHEDULED` if the headers include a delivery time, otherwise 0.
+
+    The delivery time comes from `not_before_ms`, or from a header that the caller passed.
+    """
     is_scheduled = any(name == NOT_BEFORE_HEADER for name, _ in headers)
     return int(RecordFlags.SCHEDULED) if is_scheduled else 0
 
 
 def _nth(producer: Producer | None, index: int) -> Producer | None:
-    """Returns the producer with the sequence of the message at that index."""
+    """Returns `producer` with its sequence advanced to that of the message at `index`."""
     if producer is None:
         return None
     return producer._replace(sequence=(producer.sequence + index) % SEQUENCE_COUNT)
@@ -239,7 +248,10 @@ def _checked(producer: Producer) -> Producer:
 
 
 def _stamps(timestamps_ms: Numbers, count: int) -> Numbers:
-    """Returns one timestamp for all messages, or a copy of one timestamp each."""
+    """Validates the timestamps: a single one for all messages, or a sequence with one per message.
+
+    Returns the single timestamp, or a copy of the sequence.
+    """
     try:
         if isinstance(timestamps_ms, int):
             latest, stamps = int(timestamps_ms), array("Q", [timestamps_ms])

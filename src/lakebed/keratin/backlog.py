@@ -1,9 +1,10 @@
-"""The unread messages of a partition as chunks, for `oldest_first` to read in event-time order.
+"""Divides the unread messages of a partition into chunks, to read partitions in event-time order.
 
     ends = advance_partitions([(partition, start, end), …], messages_max=10_000)
 
-The indexes of a sealed segment supply one chunk per index entry. Messages are read in windows where
-a segment has no good index, or where its index does not give the newest timestamp after `start`.
+`lakebed.base.oldest_first` chooses among the chunks. In a sealed segment, there is one chunk per
+index entry. Where a segment has no good index, or its index does not give the newest timestamp
+after `start`, the messages themselves are read and make up the chunks.
 """
 
 from __future__ import annotations
@@ -43,18 +44,19 @@ class PartitionRange(NamedTuple):
 def advance_partitions(
     ranges: Sequence[PartitionRange], *, messages_max: int | None, bytes_max: int | None
 ) -> list[int]:
-    """Returns the offset at which to stop in each partition.
+    """Returns for each range the offset up to which to read next.
 
-    Event time advances in all partitions together.
+    The offsets are chosen so that event time advances in all partitions together, and that the
+    messages do not exceed the limits.
     """
     backlogs = [PartitionBacklog(*partition_range) for partition_range in ranges]
     return advance(backlogs, Limit(messages_max, bytes_max))
 
 
 class _Stride(NamedTuple):
-    """A record that both indexes list.
+    """A record that has an entry in both indexes of its segment.
 
-    `newest_ms` is the largest timestamp of all records of the segment up to this one.
+    `newest_ms` is the largest timestamp of the segment's records up to and including this one.
     """
 
     offset: int
@@ -63,7 +65,11 @@ class _Stride(NamedTuple):
 
 
 class PartitionBacklog:
-    """A `Backlog` of one partition. Offsets without a message count with the message before."""
+    """The unread messages `[start, end)` of one partition. Implements `Backlog`.
+
+    Offsets without a message are passed over with the message that follows them, or at the end of
+    the range with the last message.
+    """
 
     def __init__(self, partition: ReadablePartition, start: int, end: int) -> None:
         self._partition = partition
@@ -116,7 +122,7 @@ class PartitionBacklog:
         yield from self._read_chunks(before.offset, end)
 
     def _strides(self, info: PartitionSegment) -> list[_Stride]:
-        """Returns nothing if an index is missing or damaged."""
+        """Returns the records that both indexes list; none if an index is missing or damaged."""
         if not info.is_sealed:
             return []
         disk, base_offset = self._partition.disk, info.base_offset
@@ -145,7 +151,7 @@ class PartitionBacklog:
 
 
 def bytes_of(batch: MessageBatch) -> int:
-    """Returns the approximate size of the messages after decompression."""
+    """Returns the approximate size in bytes of the batch's messages after decompression."""
     if isinstance(batch, PlainMessages):
         return batch.run.end - batch.run.start
     assert isinstance(batch, PackedMessages), "unknown kind of batch"

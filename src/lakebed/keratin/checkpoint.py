@@ -1,10 +1,11 @@
 """The file `checkpoint`: lets recovery skip most of the active segment when a partition is opened.
 
-It holds the segment's index entries and the producers' runs up to a position in the log, both as of
-one moment between two commits. It covers durable records only. It is a shortcut: if it is missing,
-damaged, of a newer version or of another segment, the whole active segment is scanned.
+It holds the index entries of the active segment and the runs of all producers, for the records
+before a position in the log. They are copied between two commits, and all of these records are
+durable. The file is only a shortcut: if it is missing or damaged, has a newer version or belongs to
+another segment, recovery scans the whole active segment.
 
-What may be lost: nothing. Records before its position are not read when a partition is opened, so
+What may be lost: nothing. Records before the position are not read when a partition is opened, so
 damage there is found later, by readers and by `partition_verification`, as in a sealed segment.
 """
 
@@ -37,7 +38,7 @@ _CHECKED_BYTES = CHECKPOINT_HEADER.offset_of("crc32c")
 
 
 class Checkpoint(NamedTuple):
-    """The active segment at one moment; see `CheckpointHeader` for the fields of the same names."""
+    """The contents of a checkpoint file; `CheckpointHeader` describes the fields."""
 
     base_offset: int
     created_ms: int
@@ -52,7 +53,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size of the file in bytes."""
+        """The size of the checkpoint file in bytes."""
         entries = len(self.places) * (INDEX_ENTRY.size + TIME_ENTRY.size)
         return CHECKPOINT_HEADER.size + entries + len(self.runs) * PRODUCER_RUN.size
 
@@ -93,7 +94,10 @@ def save_checkpoint(disk: Disk, path: PathLike, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(disk: Disk, path: PathLike) -> Checkpoint:
-    """Raises `NotFound`, `Torn`, `Corrupt` or `UnknownVersion` if there is no usable checkpoint."""
+    """Reads and decodes the checkpoint file.
+
+    Raises `NotFound`, `Torn`, `Corrupt` or `UnknownVersion` if there is no usable checkpoint.
+    """
     return decode_checkpoint(read_file(disk, path, size_max=_BYTES_MAX), path=path)
 
 

@@ -1,19 +1,21 @@
-"""The file `commit.bin`: the batches of one commit, durable before the first one is appended.
+"""The file `commit.bin`, which makes all batches of a commit durable before the first is appended.
 
     new = NewCommit(disk, path, application="query 7", version=41, producer_id=…, created_ms=…)
     for batch in batches:
         new.add(batch)
     new.finish()
-    new.publish()                          from here on, all batches will be appended
+    new.publish()                          # from here on, all batches will be appended
     with load_commit(disk, path) as commit:
         for batch in commit.batches(): …
 
-Each batch is written as it will appear in the log, except for its first offset. Its producer id is
-unique to this commit, with epoch 0 and sequences from 0. The log's messages of that producer show
-which batches have been appended. Batches are written and read in pieces, so memory is bounded.
+Each batch is written as it will appear in the log, except for its first offset. All batches have a
+producer id that is unique to this commit, epoch 0, and sequences that start at 0. The messages of
+that producer in the log show which batches have been appended. Batches are written and read in
+pieces, so memory is bounded.
 
-Invariant: a file under this name is complete, and every byte of it is durable. An unfinished file
-has a temporary name, and is removed with the other temporary files when the partition is opened.
+Invariant: a file named `commit.bin` is complete, and every byte of it is durable. An unfinished
+file has a temporary name, and is removed with the other temporary files when the partition is
+opened.
 """
 
 from __future__ import annotations
@@ -74,11 +76,11 @@ class NewCommit:
 
     @property
     def missing_bytes(self) -> int:
-        """Bytes still to be written, to this file and then to the log."""
+        """The disk space that the commit still needs, in this file and in the log, in bytes."""
         return self._pieces_bytes + log_bytes(self._header)
 
     def add(self, batch: bytes) -> None:
-        """Adds one record batch that has been checked."""
+        """Adds one record batch, which the caller has already validated."""
         header, count = self._header, message_count_of(batch)
         producer = Producer(header.producer_id, 0, header.message_count)
         _check_limit("messages", header.message_count + count, COMMIT_MESSAGES_MAX)
@@ -102,7 +104,10 @@ class NewCommit:
         self._file.close()
 
     def publish(self) -> None:
-        """Renames the file to its final name, durably. If it raises, no batch may be appended."""
+        """Renames the file to its final name, durably.
+
+        If this raises, the commit has failed and no batch may be appended.
+        """
         assert self._temporary is not None, "published twice"
         self._disk.rename(self._temporary, self._path)
         self._temporary = None
@@ -129,7 +134,7 @@ class NewCommit:
 
 
 class Commit:
-    """A published commit file whose bytes were verified, ready to be appended."""
+    """A published commit file whose bytes were verified; its batches can be appended to the log."""
 
     def __init__(self, file: File, header: CommitHeader, application: str) -> None:
         self._file = file
@@ -166,7 +171,8 @@ class Commit:
 def load_commit(disk: Disk, path: str) -> Commit:
     """Opens and verifies the commit file.
 
-    Raises `NotFound` if there is none, and `Torn` or `Corrupt` if any byte is not as written.
+    Raises `NotFound` if the file does not exist, `Torn` or `Corrupt` if it is damaged, and
+    `UnknownVersion` if a newer release wrote it.
     """
     file = disk.open(path)
     try:
@@ -179,7 +185,7 @@ def load_commit(disk: Disk, path: str) -> Commit:
 
 
 def log_bytes(header: CommitHeader) -> int:
-    """Returns the number of bytes that the batches take in a log."""
+    """Returns the number of bytes that the batches of a commit take in a log."""
     return header.batches_bytes + header.batch_count * record_bytes(0, 0)
 
 

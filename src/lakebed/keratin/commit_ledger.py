@@ -4,9 +4,9 @@
      {"application": "query 7", "version": 41, "base_offset": 1200, "message_count": 3,
       "committed_ms": 1700000000000}]}
 
-The application that committed most recently is last. The checksum covers the rest as compact JSON:
-see `_checksum`. The file is always replaced as a whole. A damaged file is an error, because without
-it a version that was committed before would be committed again.
+The application that committed most recently is last. The checksum covers the other fields: see
+`_checksum`. The file is always replaced as a whole. A damaged file is an error, because without it
+a version that was committed before would be committed again.
 
 What may be lost: with more than `APPLICATIONS_MAX` applications, the one that has not committed for
 the longest time is forgotten.
@@ -38,7 +38,7 @@ class Committed(NamedTuple):
     """
 
     version: int
-    base_offset: int | None  # None: interrupted so often that the first offset is not known
+    base_offset: int | None  # None: the commit was interrupted too many times to know it
     message_count: int
     committed_ms: int  # since 1970
 
@@ -50,7 +50,10 @@ Ledger = Mapping[str, Committed]
 def with_commit(
     ledger: Ledger, application: str, committed: Committed, *, count_max: int = APPLICATIONS_MAX
 ) -> Ledger:
-    """Returns the ledger with one more commit."""
+    """Returns the ledger with one more commit.
+
+    Forgets the applications that committed least recently, if there are more than `count_max`.
+    """
     others = {name: entry for name, entry in ledger.items() if name != application}
     surplus = len(others) + 1 - count_max
     for name in list(others)[: max(surplus, 0)]:
@@ -59,7 +62,7 @@ def with_commit(
 
 
 def load_ledger(disk: Disk, path: PathLike) -> Ledger:
-    """Returns an empty ledger if there is no file."""
+    """Reads and decodes the ledger; returns an empty one if the file does not exist."""
     try:
         data = read_file(disk, path, size_max=_FILE_BYTES_MAX)
     except NotFound:
@@ -68,7 +71,7 @@ def load_ledger(disk: Disk, path: PathLike) -> Ledger:
 
 
 def save_ledger(disk: Disk, path: PathLike, ledger: Ledger) -> None:
-    """Replaces the file. It is durable when this returns."""
+    """Replaces the ledger file, durably."""
     replace_atomically(disk, path, encode_ledger(ledger))
 
 

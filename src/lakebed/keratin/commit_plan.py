@@ -24,7 +24,7 @@ from lakebed.keratin.writer_requests import Append, Appended
 
 @dataclass
 class CommitPlan:
-    """The records of one commit, in order, as columns for the kernel."""
+    """The records that one commit writes, as columns for the kernel, and the append results."""
 
     next_offset: int
     answers: list[Appended | InputError] = field(default_factory=list)
@@ -86,10 +86,10 @@ def plan_commit(
 
 
 def _end(append: Append, known_count: int, plan: CommitPlan, producers: Producers) -> int:
-    """Returns the offset after its last message.
+    """Returns the offset up to which the log must be durable before the append is acknowledged.
 
-    If a repeated append was stored in part and other messages came after that part, its rest
-    is stored after those.
+    If all of its messages are already in the log, that is the end of the producer's last messages.
+    Otherwise it is the offset after the messages that this commit adds.
     """
     if append.producer is None or known_count < append.message_count:
         return plan.next_offset + append.message_count - known_count
@@ -105,8 +105,8 @@ def _judge(append: Append, plan: CommitPlan, producers: Producers) -> Verdict:
     if append.is_batch and 0 < verdict.known_count < append.message_count:
         # A batch record is stored as a whole, so other messages must have used these sequences.
         raise InputError(
-            f"producer {append.producer.producer_id}: sequence {append.producer.sequence} "
-            "begins a batch of which some messages are already in the log"
+            f"producer {append.producer.producer_id}: some messages of the batch that begins with "
+            f"sequence {append.producer.sequence} are already in the log, but not all of them"
         )
     return verdict
 

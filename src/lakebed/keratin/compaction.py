@@ -1,8 +1,8 @@
 """Decides, without I/O, which messages of sealed segments survive key compaction.
 
-The last message of each key, over all segments of the pass, is kept. Messages without a key and
+The last message of each key, in all segments of the pass, is kept. Messages without a key and
 control records are kept too. If the last message of a key is a tombstone, it is removed once its
-segment is old enough. Nothing of that key is left then, because its older messages are removed
+segment is old enough. No message of that key is left then, because its older messages are removed
 before the tombstone or together with it.
 
 A batch record is kept unchanged if every message in it survives. Otherwise its survivors become
@@ -36,11 +36,11 @@ _TOMBSTONE, _CONTROL, _BATCH = map(
 
 
 class Survivors:
-    """Finds the messages that a later message with the same key replaces.
+    """Finds the messages that are replaced by a later message with the same key.
 
     The caller passes all records in order to `note` and calls `end_pass`, and repeats both until
-    `end_pass` returns True. Then `is_replaced` answers for each message. Messages are numbered from
-    0 in log order; control records are not counted.
+    `end_pass` returns True. After that, `is_replaced` gives the result for each message. Messages
+    are numbered from 0 in log order; control records are not counted.
     """
 
     def __init__(self, *, keys_max: int = KEYS_MAX) -> None:
@@ -58,11 +58,11 @@ class Survivors:
 
     @property
     def next_number(self) -> int:
-        """The number of the next message passed to `note`."""
+        """The number that the next message passed to `note` will get."""
         return self._next
 
     def note(self, run: Run, *, path: str) -> None:
-        """Takes the messages of a run into account. `path` is for errors."""
+        """Records the keys of a run's messages. `path` is the log's path, for error messages."""
         for index, flags in enumerate(run.flags):
             if flags & _CONTROL:
                 continue
@@ -77,7 +77,7 @@ class Survivors:
     def end_pass(self) -> bool:
         """Ends a pass over all records.
 
-        Returns True if all keys were covered, and False if another pass is needed.
+        Returns True if all keys have been covered, and False if another pass is needed.
         """
         self._latest.clear()
         if self._hashes_end == _HASHES_END:
@@ -109,9 +109,10 @@ class Survivors:
             self._halve()
 
     def _halve(self) -> None:
-        """Leaves the keys with hashes in the upper half of the range to the next pass.
+        """Postpones keys to the next pass, until at most `keys_max` are held.
 
-        Messages that were found to be replaced stay marked.
+        Repeatedly drops the keys whose hashes are in the upper half of the current range. Messages
+        that are already known to be replaced stay marked.
         """
         while len(self._latest) > self._keys_max:
             self._hashes_end = (self._hashes_start + self._hashes_end) // 2
@@ -126,10 +127,10 @@ class Survivors:
 
 
 class SegmentChoice:
-    """Chooses the surviving records of one segment.
+    """Chooses the records of one segment that survive.
 
-    It is called with the segment's runs in order. The sequence of calls may be repeated from the
-    first run.
+    The instance is called with each run of the segment, in order. Calling it with the first run
+    again starts over.
     """
 
     def __init__(
@@ -179,7 +180,10 @@ class SegmentChoice:
         return key_of_block(run.headers(index)) is None
 
     def _kept_of_batch(self, run: Run, index: int) -> list[Message] | None:
-        """Returns the surviving messages, or None if the record is kept unchanged."""
+        """Returns the surviving messages of the batch record at `index`.
+
+        Returns None if the record is kept unchanged.
+        """
         batch = open_batch(run, index, path=self._path)
         if batch.record_flags & RecordFlags.CONTROL or not len(batch):
             return None

@@ -1,7 +1,7 @@
 """Runs one pass of key compaction over sealed segments, as decided by `compaction`.
 
 Segments are rewritten from the oldest to the newest. So a tombstone is removed after, or together
-with, everything that it deletes, and an interrupted pass brings no deleted message back.
+with, the messages that it deletes, and an interrupted pass brings no deleted message back.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def compact(
 ) -> Iterator[RewrittenSegment]:
     """Compacts `segments`, which must be all sealed segments of the partition, oldest first.
 
-    Yields each rewritten segment at once, so that the caller can update the segment list and the
-    manifest before the next one is rewritten. If a segment is damaged, raises `Corrupt` before
-    anything is changed; the segment must be repaired first.
+    Yields each segment as soon as it is rewritten, so that the caller can update the segment list
+    and the manifest before the next segment is rewritten. If a segment is damaged, raises `Corrupt`
+    before anything is changed; the segment must be repaired first.
     """
     survivors = Survivors(keys_max=keys_max)
     newest_ms: list[int] = []
@@ -63,7 +63,7 @@ def compact(
 
 
 def _note(disk: Disk, info: PartitionSegment, survivors: Survivors) -> int:
-    """Passes every record of the segment to `survivors`, and returns the largest timestamp."""
+    """Passes every record of a segment to `survivors`; returns the largest timestamp."""
     newest_ms = 0
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
     try:

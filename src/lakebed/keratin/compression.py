@@ -4,14 +4,14 @@
 
 Decompression is bounded: data that would inflate to more than `bytes_max` is refused with
 `TooLarge`, even if it claims to be smaller. No more than `bytes_max` is allocated (plus zstd's
-window, at most 128 MiB of address space). Incomplete data, or data with bytes after its end, is
+window, at most 128 MiB of address space). Incomplete data, or data with bytes after its end, raises
 `Corrupt`. Partial output is never returned.
 
 The codecs are those of cramjam, which the extra `lakebed[codecs]` installs. Without it, every
 compression except `NONE` raises `CodecMissing`.
 
-Snappy is read raw and in the block framing of Java's clients, and is written in that framing. lz4
-is written as independent blocks of 64 KiB, which all of Kafka's readers accept.
+Snappy data may be raw or in the block framing of Kafka's Java client; it is written in that
+framing. lz4 is written as independent blocks of 64 KiB, which all Kafka clients can read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ InflateInto = Callable[[Buffer, bytearray], int]
 
 
 class Compression(IntEnum):
-    """The compression codes in the attributes of a batch."""
+    """The compression codes in the attributes of a record batch."""
 
     NONE = 0
     GZIP = 1
@@ -61,7 +61,7 @@ class Compression(IntEnum):
 
 
 def compress(data: Buffer, compression: Compression) -> bytes:
-    """Compresses the records section of a batch."""
+    """Compresses the records section of a record batch."""
     match compression:
         case Compression.NONE:
             return bytes(data)
@@ -82,7 +82,7 @@ def compress(data: Buffer, compression: Compression) -> bytes:
 def inflate(data: Buffer, compression: Compression, *, bytes_max: int) -> memoryview:
     """Decompresses `data`.
 
-    Returns a view of newly allocated memory, or of `data` itself if it is not compressed.
+    Returns a view of newly allocated memory, or of `data` itself if `compression` is `NONE`.
     """
     match compression:
         case Compression.NONE:
@@ -100,13 +100,13 @@ def inflate(data: Buffer, compression: Compression, *, bytes_max: int) -> memory
 
 
 def require_codec(compression: Compression) -> None:
-    """Raises `CodecMissing` if the codec of that compression is not installed."""
+    """Raises `CodecMissing` if the codec for `compression` is not installed."""
     if compression is not Compression.NONE:
         _codecs()
 
 
 def _inflate_stream(data: Buffer, inflate_into: InflateInto, bytes_max: int) -> memoryview:
-    """Inflates into a buffer that grows, because these formats do not reliably state the size."""
+    """Inflates into a growing buffer, because these formats do not reliably state the size."""
     buffer_bytes = min(max(_FIRST_BUFFER_BYTES, _GROWTH * len(data)), bytes_max)
     while True:
         buffer = bytearray(buffer_bytes)
@@ -124,7 +124,7 @@ def _inflate_stream(data: Buffer, inflate_into: InflateInto, bytes_max: int) -> 
 
 
 def _inflate_snappy(view: memoryview, bytes_max: int) -> memoryview:
-    """Inflates the blocks. Each block states its size, and must not exceed it."""
+    """Inflates raw or framed snappy data. Every block begins with its inflated size."""
     codec = _codecs().snappy
     blocks = [view]
     if view[: len(XERIAL_MAGIC)] == XERIAL_MAGIC:

@@ -1,4 +1,4 @@
-"""The settings of a topic, from section `[keratin]` and from the topic's `topic.json`."""
+"""The settings of a topic: defaults from section `[keratin]`, overridden by its `topic.json`."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ class Ack(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicConfig:
-    """Configures a topic and all of its partitions. A retention limit of 0 is off."""
+    """Configures a topic and all of its partitions."""
 
     segment_bytes: int = bounded(256 * MIB, minimum=16 * KIB, maximum=2 * GIB)
-    """Size after which a new segment starts."""
+    """Size in bytes at which a segment is sealed and a new one starts."""
     index_stride_bytes: int = bounded(64 * KIB, minimum=256, maximum=64 * MIB)
     """Bytes of a log between two index entries."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    """Number of segments of a partition kept open for reading."""
+    """Maximum number of segments of a partition that are kept open for reading."""
     batch_bytes_max: int = bounded(1 * MIB, minimum=4 * KIB, maximum=64 * MIB)
     """Maximum bytes of appends that are written together."""
     batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
     """Maximum number of messages that are written together."""
     linger_ms_max: int = bounded(5, minimum=0, maximum=10_000)
-    """How long a busy partition waits for more appends."""
+    """Maximum time that a busy partition waits for more appends to write together."""
     queue_count_max: int = bounded(1024, minimum=1, maximum=1_000_000)
     """Maximum number of queued appends; further appends wait."""
     request_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=GIB)
@@ -65,13 +65,13 @@ class TopicConfig:
     sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)
     """With `after_write`: the time after which written messages are synced."""
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
-    """How often the manifest is written while messages arrive."""
+    """Time between two writes of the manifest while messages arrive."""
     checkpoint_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=2 * GIB)
-    """About how much of the active segment is read when a partition is opened."""
+    """About how many bytes of the active segment are read when a partition is opened."""
     zero_fill: bool = True
-    """Zero-fill files ahead of the end of a busy partition, while it pauses."""
+    """Write zeros ahead of the end of a busy partition, which makes its syncs faster."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Disk space that appends leave free."""
+    """Free disk space below which appends are refused."""
     retention_ms: int = bounded(0, minimum=0, maximum=_YEARS_MS)
     """Remove segments whose newest message is older than this; 0: no limit."""
     retention_bytes: int = bounded(0, minimum=0, maximum=1 << 60)
@@ -79,7 +79,7 @@ class TopicConfig:
     compact: bool = False
     """Keep only the last value of each key."""
     tombstone_ms: int = bounded(_DAY_MS, minimum=0, maximum=_YEARS_MS)
-    """How long the tombstone of a deleted key stays."""
+    """How long compaction keeps the tombstone of a deleted key."""
     producer_ms: int = bounded(7 * _DAY_MS, minimum=1000, maximum=_YEARS_MS)
     """How long a producer is remembered after its last message."""
 
@@ -100,7 +100,7 @@ class TopicConfig:
         return Ack(self.ack)
 
     def commit_config(self) -> CommitConfig:
-        """Returns the settings of the commit barrier."""
+        """Returns the settings of the commit barrier, which groups queued appends into commits."""
         return CommitConfig(
             batch_bytes_max=self.batch_bytes_max,
             batch_count_max=self.batch_count_max,

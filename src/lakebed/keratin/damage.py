@@ -1,4 +1,4 @@
-"""Damage that a reader of a partition meets, and the policy that decides to raise or skip."""
+"""A damaged range that a reader skipped, and the policy that decides whether to raise or skip."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lakebed.base.errors import DataError, DiskError
 
 
 class SkippedRange(NamedTuple):
-    """Bytes `[start, end)` of a file that a reader skipped, and the error that caused it.
+    """Bytes `[start, end)` of a file that a reader skipped, and the error that it found there.
 
-    Messages with offsets in `[first_offset, next_offset)` may have been there, judging by the
-    records before and after. That range is empty if no message is missing, as for a damaged log
-    header.
+    Messages with offsets in `[first_offset, next_offset)` may be missing, judging by the records
+    before and after. That offset range is empty if no message is missing, for example if only the
+    header of the log is damaged.
     """
 
     path: str

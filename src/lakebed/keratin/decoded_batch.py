@@ -1,7 +1,7 @@
 """The messages of one record batch after decompression, with all lengths verified.
 
-The headers of a message are a section after its value that begins with their count. They are
-decoded only on request.
+The headers of a message are stored after its value, preceded by their count. They are decoded only
+on request.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MESSAGE: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
 
 
 class DecodedBatch:
-    """The messages of a batch, as columns over the inflated records and by iteration.
+    """The messages of a record batch, as columns and, by iteration, as `Message` objects.
 
-    `columns` come from the kernel and hold each message's own offset and timestamp. Positions in
-    them count from the start of `buffer`; views of `buffer` keep it alive. `record_flags` apply to
-    every message of the batch.
+    `columns` come from the kernel. They hold the offset and timestamp of each message, and the
+    positions of its key, value and headers in `buffer`. Views of `buffer` keep it alive.
+    `record_flags` apply to every message of the batch.
     """
 
     __slots__ = ("buffer", "columns", "header", "record_flags")
@@ -68,15 +68,18 @@ class DecodedBatch:
         return map(_MESSAGE, rows)
 
     def key(self, index: int) -> memoryview | None:
-        """Returns a view of the key, without copying it; None if the key is null."""
+        """Returns a view of the message's key, without copying it; None if the key is null."""
         return self._view(self.columns.key_positions[index], self.columns.key_lengths[index])
 
     def value(self, index: int) -> memoryview | None:
-        """Returns a view of the value, without copying it; None if the value is null."""
+        """Returns a view of the message's value, without copying it; None if the value is null."""
         return self._view(self.columns.value_positions[index], self.columns.value_lengths[index])
 
     def headers(self, index: int) -> tuple[Header, ...]:
-        """Decodes the headers. Invalid UTF-8 in a name becomes U+FFFD, as in Java's clients."""
+        """Decodes the headers of the message at `index`.
+
+        Invalid UTF-8 in a name becomes U+FFFD, as in Kafka's Java client.
+        """
         position: int = self.columns.header_positions[index]
         end = position + self.columns.header_lengths[index]
         headers: list[Header] = []
@@ -102,7 +105,7 @@ class DecodedBatch:
 
 
 def header_section(headers: Sequence[Header]) -> bytes:
-    """Encodes the count and the headers; `DecodedBatch.headers` decodes them.
+    """Encodes the headers of a message and their count; `DecodedBatch.headers` decodes them.
 
     Returns no bytes if there are no headers; the record encoder then writes the count itself.
     """

@@ -1,7 +1,7 @@
-"""The file `durable_end`: up to where readers in other processes may read a partition.
+"""The file `durable_end`, which shows other processes how far they may read a partition.
 
-It is overwritten after each sync. After a power loss it may name an end before the durable end,
-never after it.
+It is overwritten after each sync. After a power loss, the end in the file may be before the real
+durable end, but never after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHECKED_BYTES = DURABLE_END.offset_of("crc32c")
 
 
 def encode_durable_end(end: DurableEnd) -> bytes:
-    """Encodes `end` with its checksum computed; the checksum in `end` is ignored."""
+    """Encodes `end` with a newly computed checksum; the checksum in `end` is ignored."""
     crc = crc32c(DURABLE_END.pack(end)[:_CHECKED_BYTES])
     return DURABLE_END.pack(end._replace(crc32c=crc))
 
@@ -42,14 +42,14 @@ def decode_durable_end(data: Buffer, *, path: PathLike) -> DurableEnd:
 def load_durable_end(disk: Disk, path: str) -> DurableEnd | None:
     """Returns the published end, or None if the file is missing or damaged.
 
-    Callers must work without it.
+    Callers must be able to work without the published end.
     """
     decode = partial(decode_durable_end, path=path)
     return read_notice(disk, path, size=DURABLE_END.size, decode=decode)
 
 
 class DurableEndFile:
-    """The writer's handle of the file."""
+    """The file `durable_end`, opened by the writer of a partition."""
 
     def __init__(self, disk: Disk, path: str, *, writer_epoch: int) -> None:
         self._notice = Notice(disk, path)
@@ -57,7 +57,7 @@ class DurableEndFile:
         self._boot_id = disk.boot_id()
 
     def start(self, *, base_offset: int, position: int, next_offset: int) -> None:
-        """Replaces the file that an earlier writer left, durably."""
+        """Durably replaces the file that an earlier writer left."""
         self._notice.start(self._encode(base_offset, position, next_offset))
 
     def publish(self, *, base_offset: int, position: int, next_offset: int) -> None:

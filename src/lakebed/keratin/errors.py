@@ -33,24 +33,24 @@ class OffsetOutOfRange(NotFound):
 
 
 class ProducerFenced(InputError):
-    """The producer's epoch has ended: a producer with the same id and a newer epoch writes now."""
+    """The producer's epoch has ended: a producer with the same id and a newer epoch took over."""
 
 
 class OutOfOrderSequence(InputError):
-    """The producer's messages before these did not arrive at the log."""
+    """The sequence is not the next one: the log lacks earlier messages of this producer."""
 
 
 class CodecMissing(LakebedError):
     """A compressed record batch cannot be read or written without an optional package.
 
-    Nothing is wrong with the batch. The message names the extra to install.
+    Nothing is wrong with the batch. The error message names the package extra to install.
     """
 
     exit_code = 69
 
 
 class AppendedPart(NamedTuple):
-    """The messages that went to one partition."""
+    """The messages of a request that were appended to one partition."""
 
     partition: int
     base_offset: int

@@ -2,10 +2,11 @@
 
 The filler works in steps, with its own file handle, some distance ahead of the writer. The writer
 waits for a step only if it reaches the range that the step is filling. The zeros are only an
-optimization: a log ends where zeros begin.
+optimization and do not change the contents: a log ends where zeros begin.
 
 Invariants:
-- a step never writes where records are, or where they will be written before it ends;
+- a step never writes where there are records, or where records will be written before the step
+  ends;
 - nothing is written to a segment that is sealed or is being sealed;
 - a failed sync of the filler may have consumed a write error that concerned the writer's records,
   and the writer's own sync would then succeed. So the writer calls `check` after each of its syncs,
@@ -40,12 +41,15 @@ _log = logging.getLogger(__name__)
 
 STEP_BYTES_MAX = 4 * MIB
 AHEAD_BYTES_MAX = 64 * MIB
-ASK_AGAIN_BYTES = 256 * KIB  # written until a partition that was not busy is checked again
+ASK_AGAIN_BYTES = 256 * KIB  # bytes written before a partition that was not busy is checked again
 _REFUSED_NS = NS_PER_S
 
 
 class Filler:
-    """Fills one partition. The writer calls `begin`, `reach` and `end`; the runner calls `step`."""
+    """Writes zeros ahead of the records of one partition.
+
+    The writer calls `begin`, `reach` and `end`; the runner calls `step`.
+    """
 
     def __init__(
         self,
@@ -88,7 +92,7 @@ class Filler:
     # Called by the writer.
 
     def begin(self, *, base_offset: int, end: int) -> None:
-        """Starts filling a segment, to which the writer appends from now on."""
+        """Starts filling a new active segment, whose records end at position `end`."""
         with self._mutex:
             self._base_offset = base_offset
             self._end = self._filled_end = self._begun_bytes = end
@@ -98,7 +102,7 @@ class Filler:
     def reach(self, end: int) -> bool:
         """Announces that records will be written up to `end`; returns whether a step is due.
 
-        Waits while a step is filling that range.
+        Waits first if a step is filling a part of that range.
         """
         while True:
             with self._mutex:
@@ -111,11 +115,14 @@ class Filler:
 
     @property
     def failure(self) -> DiskError | None:
-        """The failed sync after which the writer's syncs cannot be trusted; None if none failed."""
+        """The failed sync of the filler, or None.
+
+        After it, even the writer's own syncs cannot be trusted.
+        """
         return self._failure
 
     def check(self) -> None:
-        """Raises `Poisoned` if a sync of the filler failed, so that the file cannot be trusted."""
+        """Raises `Poisoned` if a sync of the filler failed: the file cannot be trusted then."""
         if self._failure is not None:
             raise Poisoned("sync", self._paths.folder, why=str(self._failure))
 
@@ -133,7 +140,7 @@ class Filler:
     # Called by the runner.
 
     def step(self) -> int | None:
-        """Fills one range if it is worth it now.
+        """Fills the next range if the partition is busy enough.
 
         Returns the delay to the next step in ns, or None if no further step is due.
         """
@@ -161,7 +168,7 @@ class Filler:
             return None
 
     def _fill(self) -> bool:
-        """Fills one range; returns False if the store's budget is used up."""
+        """Fills one range; returns False if the store has used up its budget for zeros."""
         with self._mutex:
             base_offset = self._base_offset
             if base_offset is None:
@@ -198,7 +205,10 @@ class Filler:
         return True
 
     def _is_asking(self) -> bool:
-        """Returns True once when a step is due. The caller holds the mutex."""
+        """Returns whether a step must be requested; True only once per step.
+
+        The caller holds the mutex.
+        """
         is_asking = self._end >= self._ask_at and self._left_bytes() > 0
         if is_asking:
             self._ask_at = OFFSET_MAX  # the step sets it again
@@ -223,9 +233,9 @@ class Filler:
         )
 
     def _return_budget(self, used_bytes: int) -> None:
-        """Returns to the budget what exceeds `used_bytes`, because records now cover it.
+        """Gives back the part of the budget that exceeds `used_bytes`.
 
-        The caller holds the mutex.
+        Records now cover those zeros, or filling has ended. The caller holds the mutex.
         """
         if self._taken_bytes > used_bytes:
             self._budget.give_back(self._taken_bytes - used_bytes)

@@ -36,11 +36,11 @@ class PartitionCursor:
 
     @property
     def position(self) -> int:
-        """The offset after the last message taken."""
+        """The offset from which `take` continues."""
         return self._position
 
     def take(self) -> MessageBatch | None:
-        """Returns the next durable messages, or None if there are none after `position` yet.
+        """Returns the next durable messages, or None if there are none at or after `position` yet.
 
         Raises `OffsetOutOfRange` if retention removed messages that were not taken, or if
         `position` is after the high watermark; and `Closed` if the partition is closed.
@@ -65,7 +65,7 @@ class PartitionCursor:
 
 
 class MessageIterator(BatchIterator[Message, MessageBatch, int]):
-    """Implements the follower's iteration for messages, message batches and offsets."""
+    """Iterates over single messages, which are taken in batches. Positions are offsets."""
 
     def item_of(self, batch: MessageBatch, index: int) -> Message:
         return batch.message(index)
@@ -78,7 +78,7 @@ class MessageIterator(BatchIterator[Message, MessageBatch, int]):
 
 
 class Follower(MessageIterator, FollowerBase[Message, MessageBatch, int]):
-    """Follows a partition from the offset `start`, or from its oldest message if it is None."""
+    """Follows a partition from offset `start`, or from its oldest message if `start` is None."""
 
     def __init__(
         self,

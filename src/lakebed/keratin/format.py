@@ -1,4 +1,4 @@
-"""The bytes of a Keratin partition. Big-endian; every checksum is a crc32c.
+"""The file formats of a Keratin partition. Numbers are big-endian; every checksum is a crc32c.
 
     <base>.log   := LOG_HEADER record* zero*           zeros only in the active segment
     record       := KERATIN_RECORD headers payload KERATIN_TRAILER, see `kernels.format`
@@ -46,7 +46,7 @@ class RecordFlags(IntFlag):
 
 
 class ManifestHeader(NamedTuple):
-    """Starts `manifest.bin`."""
+    """The header of `manifest.bin`."""
 
     magic: Annotated[bytes, Raw(8)]  # "KERATIN", zero
     version: u16  # 1
@@ -56,7 +56,10 @@ class ManifestHeader(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """Describes a partition. The file is replaced as a whole, never changed in place."""
+    """The fields of `manifest.bin` that describe the partition.
+
+    The file is replaced as a whole, never changed in place.
+    """
 
     created_ms: u64  # when the partition was created, since 1970
     segment_bytes_max: u64
@@ -69,7 +72,7 @@ class Manifest(NamedTuple):
 
 
 class ManifestSegment(NamedTuple):
-    """One sealed segment in the manifest."""
+    """The entry of one sealed segment in `manifest.bin`."""
 
     base_offset: u64
     last_offset: u64  # the offset of its last message
@@ -78,13 +81,16 @@ class ManifestSegment(NamedTuple):
 
 
 class StartOffset(NamedTuple):
-    """Ends a manifest with flag bit 0 set: messages before this offset were removed."""
+    """The last field of `manifest.bin`, present if bit 0 of the flags is set.
+
+    Messages before this offset were removed.
+    """
 
     start_offset: u64
 
 
 class LogHeader(NamedTuple):
-    """Starts a `.log`."""
+    """The header of a `.log` file."""
 
     magic: Annotated[bytes, Raw(8)]  # "KLOG", zeros
     version: u16  # 1
@@ -97,7 +103,7 @@ class LogHeader(NamedTuple):
 
 
 class IndexHeader(NamedTuple):
-    """Starts an `.idx` or a `.tidx`."""
+    """The header of an `.idx` or a `.tidx` file."""
 
     magic: Annotated[bytes, Raw(8)]  # "KIDX" or "KTIX", zeros
     version: u16  # 1
@@ -112,7 +118,7 @@ class IndexHeader(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """The position of one record in the `.log`."""
+    """An entry of an `.idx` file: the position of one record in the `.log` file."""
 
     relative_offset: u32  # the record's offset minus the segment's base offset
     reserved: u32  # 0
@@ -120,7 +126,7 @@ class IndexEntry(NamedTuple):
 
 
 class TimeEntry(NamedTuple):
-    """The largest timestamp of a segment's records up to one of them."""
+    """An entry of a `.tidx` file: the largest timestamp in the segment up to one record."""
 
     timestamp_ms: u64  # the largest of all records up to and including this one
     relative_offset: u32  # the record's offset minus the segment's base offset
@@ -128,17 +134,17 @@ class TimeEntry(NamedTuple):
 
 
 class DurableEnd(NamedTuple):
-    """The file `durable_end`: up to where readers in other processes may read.
+    """The file `durable_end`: how far readers in other processes may read.
 
-    It is written after each sync, and is not synced itself. If its boot id is not the current one,
-    it is only a lower bound.
+    It is written after each sync of the log, and is not synced itself. If its boot id is not the
+    current one, it is only a lower bound.
     """
 
     magic: Annotated[bytes, Raw(8)]  # "KDUREND", zero
     version: u16  # 1
     flags: u16  # 0
     boot_id: Annotated[bytes, Raw(16)]  # the machine's boot id when this was written
-    writer_epoch: u64  # counts how often the partition was opened for writing
+    writer_epoch: u64  # how many times the partition was opened for writing
     base_offset: u64  # of the active segment
     position: u64  # the durable end in that segment's file
     next_offset: u64  # the high watermark: the offset after the last durable message
@@ -146,7 +152,7 @@ class DurableEnd(NamedTuple):
 
 
 class ProducersHeader(NamedTuple):
-    """Starts a `.producers`: the producers' runs of messages before `base_offset`."""
+    """The header of a `.producers` file, which holds the producers' runs before `base_offset`."""
 
     magic: Annotated[bytes, Raw(8)]  # "KPROD", zeros
     version: u16  # 1
@@ -158,7 +164,7 @@ class ProducersHeader(NamedTuple):
 
 
 class ProducerRun(NamedTuple):
-    """Messages of one producer with consecutive sequences and consecutive offsets."""
+    """A run: messages of one producer with consecutive sequences and consecutive offsets."""
 
     producer_id: u64
     epoch: u16
@@ -170,7 +176,7 @@ class ProducerRun(NamedTuple):
 
 
 class CheckpointHeader(NamedTuple):
-    """Starts `checkpoint`: describes the active segment's records before `position`."""
+    """The header of `checkpoint`, which covers the active segment's records before `position`."""
 
     magic: Annotated[bytes, Raw(8)]  # "KCHECKP", zero
     version: u16  # 1
@@ -190,7 +196,7 @@ class CheckpointHeader(NamedTuple):
 
 
 class CommitHeader(NamedTuple):
-    """Starts `commit.bin`: the batches of a commit that may not all be in the log yet."""
+    """The header of `commit.bin`, which holds the batches of a commit until all are in the log."""
 
     magic: Annotated[bytes, Raw(8)]  # "KCOMMIT", zero
     version: u16  # 1
@@ -240,5 +246,5 @@ OFFSET_MAX = (1 << 63) - 1  # the largest signed 64-bit integer, as in Kafka's p
 
 
 def record_bytes(headers_bytes: int, payload_bytes: int) -> int:
-    """Returns the size of a record in a log."""
+    """Returns the size in a log of a record whose headers and payload have these sizes."""
     return RECORD_OVERHEAD + headers_bytes + payload_bytes

@@ -85,7 +85,7 @@ def encode_headers(
     *,
     count_max: int = HEADERS_COUNT_MAX,
 ) -> bytes:
-    """Encodes a headers block; it is empty without a key, a producer and headers."""
+    """Encodes a headers block. It is empty if there is no key, no producer and no header."""
     if key is None and producer is None and not headers:
         return b""
     flags = (HAS_KEY if key is not None else 0) | (HAS_PRODUCER if producer is not None else 0)
@@ -107,9 +107,10 @@ def encode_headers(
 def encode_plain_blocks(
     keys: Iterable[bytes | None], producer: Producer | None, *, count: int
 ) -> list[bytes]:
-    """Encodes the blocks of `count` consecutive messages that have no headers.
+    """Encodes the headers blocks of `count` consecutive messages that have no user headers.
 
-    The result is the same as from `encode_headers`. `producer` has the first message's sequence.
+    Each block is the same as from `encode_headers`. `producer` holds the sequence of the first
+    message.
     """
     length_of = KEY_LENGTH.pack_values
     if producer is None:

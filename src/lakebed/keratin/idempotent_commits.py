@@ -12,10 +12,12 @@ remembers while `commit.bin` exists. The messages of that producer show which ba
 the log, so no sequence is carried from one commit to the next.
 
 Invariants:
-- once `commit.bin` is durable, all its batches will be in the log exactly once; before that, none;
+- before `commit.bin` is durable, none of its batches is in the log; once it is durable, all of them
+  will be in the log exactly once;
 - a version is in the ledger only after all its batches are durable in the log, and `commit.bin` is
   removed only after the ledger is durable;
-- readers see all of a commit at once if it fits into one segment; other appends wait until then.
+- if a commit fits into one segment, all its messages become visible to readers at the same time;
+  other appends wait while a commit is appended.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 
 class IdempotentCommits:
-    """The commits of one partition.
+    """Commits batches to one partition.
 
     `turn`, `resume` and `close` are thread-safe. All other methods must be called within a turn.
     """
@@ -76,7 +78,7 @@ class IdempotentCommits:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Waits until no other thread commits, and keeps others waiting until the block ends.
+        """Waits until no other thread has a turn; then other threads wait until the block ends.
 
         Raises `Closed` if the partition is closed.
         """
@@ -99,7 +101,7 @@ class IdempotentCommits:
             turn_ended.set()
 
     def close(self) -> None:
-        """Waits for the current turn to end, and refuses further ones. Idempotent."""
+        """Waits for the current turn to end, and refuses further turns. Idempotent."""
         while True:
             with self._mutex:
                 self._is_closed = True
@@ -109,9 +111,10 @@ class IdempotentCommits:
             busy.wait()
 
     def resume(self) -> None:
-        """Completes an interrupted commit, before the partition is available to callers.
+        """Completes an interrupted commit when the partition is opened, before callers can use it.
 
-        If that fails, the next commit tries again. Nothing else depends on it.
+        If the commit cannot be completed yet, the problem is logged and the next commit tries
+        again.
         """
         with self.turn():
             try:
@@ -120,7 +123,7 @@ class IdempotentCommits:
                 self._note(f"{self._paths.name}: an interrupted commit was not completed: {error}")
 
     def find(self, application: str, *, version: int) -> Committed | None:
-        """Returns the outcome of that version, or None if it was not committed.
+        """Returns the outcome of a version that the application committed, otherwise None.
 
         Completes an interrupted commit first. For a version before the application's last one, the
         outcome has no offset and no message count, because the ledger keeps only the last version.
@@ -132,10 +135,10 @@ class IdempotentCommits:
         return last if last.version == version else Committed(version, None, 0, last.committed_ms)
 
     def stage(self, application: str, batches: Iterable[bytes], *, version: int) -> NewCommit:
-        """Writes the batches, which must have been checked, to a temporary commit file.
+        """Writes the batches, which the caller has validated, to a temporary commit file.
 
-        The partition is not changed yet. The caller must call `discard` on the result in the end,
-        whether it is committed or not.
+        The partition is not changed yet. The caller must finally call `discard` on the result,
+        whether it was committed or not.
         """
         new = NewCommit(
             self._disk,
@@ -159,7 +162,7 @@ class IdempotentCommits:
     def commit(self, new: NewCommit) -> Committed:
         """Publishes the commit file and appends its batches.
 
-        If this raises after the file was published, the next commit completes this one.
+        If this raises after the file was published, the next commit completes this one first.
         """
         self._is_interrupted = True
         new.publish()
@@ -167,7 +170,7 @@ class IdempotentCommits:
             return self._finish(commit)
 
     def commit_nothing(self, application: str, *, version: int) -> Committed:
-        """Records a version that has no messages for this partition."""
+        """Records in the ledger a version that has no messages for this partition."""
         offset = self._partition.high_watermark()
         return self._record_in_ledger(application, self._committed(version, offset, 0))
 
@@ -279,7 +282,7 @@ class IdempotentCommits:
         return committed
 
     def _end(self, commit: Commit) -> None:
-        """Removes the commit file; the commit is in the log and in the ledger."""
+        """Removes the commit file of a commit that is in the log and in the ledger."""
         try:
             self._disk.unlink(self._paths.commit)
             self._is_interrupted = False
@@ -298,7 +301,7 @@ class IdempotentCommits:
         return self._ledger
 
     def _new_producer(self, application: str, version: int) -> int:
-        """Chooses a producer id that no message of the partition has.
+        """Chooses a producer id that the partition does not know.
 
         The next offset is part of the hash, so the id differs even from that of an earlier commit
         of the same version that the ledger has forgotten.
@@ -319,12 +322,15 @@ class IdempotentCommits:
 
 
 def _appended_count(runs: tuple[ProducerRun, ...]) -> int:
-    """Returns how many messages of a commit are in the log; they are appended in order."""
+    """Returns how many messages of a commit are in the log, according to its producer's runs.
+
+    They are appended in order, so the last run is enough.
+    """
     return runs[-1].first_sequence + runs[-1].message_count if runs else 0
 
 
 def _missing_appends(commit: Commit, appended_count: int) -> Iterator[Append]:
-    """Yields the batches that are not in the log yet."""
+    """Yields an append for each batch of the commit that is not in the log yet."""
     end = 0  # the sequence after the batch
     for batch in commit.batches():
         append = build_staged_append(batch)

@@ -3,8 +3,8 @@
     {"format": "lakebed topic", "version": 1, "topic_id": "32 hex digits", "partitions": 3,
      "config": {"retention_ms": 3600000}}
 
-`config` has only the settings that differ from the store's. A topic exists if this file does; see
-`topic_folder` for a folder without it.
+`config` has only the settings that override those of the store. A topic exists if this file does;
+`topic_folder` describes what a folder without this file means.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TopicIdentity:
     settings: Mapping[str, Value] = field(default_factory=dict)
 
     def config(self, defaults: TopicConfig) -> TopicConfig:
-        """Returns the store's settings, overridden by the topic's own."""
+        """Returns the settings of the store, overridden by those of the topic."""
         return replace(defaults, **self.settings)  # type: ignore[arg-type]
 
 
@@ -64,7 +64,11 @@ def checked_settings(settings: Mapping[str, object]) -> dict[str, Value]:
 
 
 def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
-    """Raises `NotFound` if there is no such topic, and `Corrupt` if its `topic.json` is missing."""
+    """Reads and decodes `topic.json`.
+
+    Raises `NotFound` if the topic does not exist, `Corrupt` if the topic exists but its
+    `topic.json` is missing or damaged, and `BadConfig` if a setting is wrong.
+    """
     path = paths.identity
     check_topic_folder(disk, paths)
     data = read_file(disk, path, size_max=MIB)
@@ -95,7 +99,8 @@ def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
 def rebuilt_identity(disk: Disk, paths: TopicPaths, random: Random) -> TopicIdentity:
     """Makes a new identity for a topic whose `topic.json` is missing.
 
-    The number of partitions comes from its folders. It has a new id and default settings.
+    The number of partitions comes from the partition folders. The topic gets a new id and default
+    settings.
     """
     numbers = paths.partitions(disk) if disk.is_folder(paths.folder) else []
     if not numbers:
@@ -107,7 +112,7 @@ def rebuilt_identity(disk: Disk, paths: TopicPaths, random: Random) -> TopicIden
 
 
 def save_identity(disk: Disk, paths: TopicPaths, identity: TopicIdentity) -> None:
-    """Replaces `topic.json`. It is durable when this returns."""
+    """Replaces `topic.json`, durably."""
     replace_atomically(disk, paths.identity, encode_identity(identity))
 
 

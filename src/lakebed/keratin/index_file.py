@@ -71,7 +71,7 @@ def encode_time_index(entries: Sequence[TimeEntry], *, base_offset: int, created
 
 
 def load_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[IndexEntry]:
-    """Returns the entries in order, up to the first invalid one.
+    """Returns the entries of an `.idx` file in order, up to the first invalid one.
 
     Raises `Corrupt` if the file is not an index of this segment.
     """
@@ -80,7 +80,7 @@ def load_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[IndexEnt
 
 
 def load_time_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[TimeEntry]:
-    """Does the same as `load_index` for a `.tidx`."""
+    """Does the same as `load_index` for a `.tidx` file."""
     data = read_file(disk, path, size_max=INDEX_BYTES_MAX)
     return decode_time_index(data, path=path, base_offset=base_offset)
 
@@ -111,13 +111,16 @@ def decode_time_index(data: Buffer, *, path: PathLike, base_offset: int) -> list
 
 
 def position_for(places: Sequence[IndexEntry], relative_offset: int) -> int:
-    """Returns the position of the last indexed record at or before that offset."""
+    """Returns the position of the last indexed record at or before that offset.
+
+    Returns the position of the segment's first record if no such record is indexed.
+    """
     index = bisect_right(places, relative_offset, key=lambda entry: entry.relative_offset)
     return places[index - 1].position if index else RECORDS_START
 
 
 def time_entry_before(times: Sequence[TimeEntry], timestamp_ms: int) -> TimeEntry | None:
-    """Returns the last entry up to which every record is older than `timestamp_ms`."""
+    """Returns the last entry with a timestamp below `timestamp_ms`, or None if there is none."""
     index = bisect_left(times, timestamp_ms, key=lambda entry: entry.timestamp_ms)
     return times[index - 1] if index else None
 

@@ -1,6 +1,6 @@
-"""Finds the records in the bytes of one `.log`: scans good records, and searches after damage.
+"""Finds the records in the bytes of one `.log` file: scans good records, and searches after damage.
 
-This module does not know how far a file may be read: the caller passes the end.
+The caller decides how far the file may be read, and passes that end to each call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIND_BYTES = 1 * MIB
 FIND_COST_BYTES_MAX = 8 * GIB
 """The most bytes that one search may checksum without finding a record.
 
-It keeps a payload full of false record starts from costing hours.
+Without this limit, a payload full of false record starts could take hours to search.
 """
 
 _START_BYTES = KERATIN_RECORD.offset_of("flags")
@@ -40,7 +40,7 @@ _START = re.compile(
 
 PROBLEMS = {
     Stop.END: "zeros where a record should be",
-    Stop.CUT: "a record is longer than the rest of the file",
+    Stop.CUT: "a record is cut short by the end of the file",
     Stop.BAD_HEADER: "these bytes are not a record",
     Stop.BAD_CHECKSUM: "a record has a wrong checksum",
 }
@@ -66,7 +66,10 @@ class LogBytes:
         return buffer[start - origin : max(start, end) - origin]
 
     def header(self) -> LogHeader:
-        """Raises `Torn` or `Corrupt` if the log does not begin with this segment's header."""
+        """Reads and decodes the header of the log.
+
+        Raises `Torn` or `Corrupt` if the log does not begin with this segment's header.
+        """
         data = self.bytes_at(0, min(self.size, HEADER_BYTES_MAX))
         return decode_log_header(data, path=self.path, base_offset=self.base_offset)
 
@@ -90,10 +93,11 @@ class LogBytes:
     def scan(
         self, position: int, end: int, *, bytes_max: int, count_max: int | None = None
     ) -> Run | Stop:
-        """Returns the good records from `position` up to `end`, or the reason why there is none.
+        """Returns the good records that begin at `position`, or why there is no good record there.
 
-        Reads about `bytes_max`, but always at least one record if it is good. Raises
-        `UnknownVersion` if there is a whole record of a newer version at `position`.
+        Reads about `bytes_max` bytes and never past `end`, but returns at least the first record if
+        it is good. Raises `UnknownVersion` if there is a whole record of a newer version at
+        `position`.
         """
         window_end = min(end, position + max(bytes_max, RECORD_OVERHEAD))
         try:
@@ -113,11 +117,11 @@ class LogBytes:
         return scanned
 
     def find(self, position: int, end: int, *, least_offset: int, limit_offset: int) -> Run | None:
-        """Searches for the first whole record at or after `position` whose offset is in
-        `[least_offset, limit_offset)`, to resume reading after damage.
+        """Searches for the next good record after damage, at or after `position`.
 
-        Returns a run with that record alone, or None. Raises `UnknownVersion` if the record has a
-        newer format version.
+        Only a whole record whose offset is in `[least_offset, limit_offset)` counts. Returns a run
+        with that record alone, or None if none is found. Raises `UnknownVersion` if the record has
+        a newer format version.
         """
         cost_bytes = 0
         while position + RECORD_OVERHEAD <= end:
@@ -140,7 +144,10 @@ class LogBytes:
         return None
 
     def end_of_bytes(self, start: int, end: int) -> int:
-        """Returns the end of the last nonzero byte in `[start, end)`; `start` if all are zero."""
+        """Returns the end of the last nonzero byte in `[start, end)`.
+
+        Returns `start` if all bytes are zero.
+        """
         for window_end in range(end, start, -_FIND_BYTES):
             window_start = max(start, window_end - _FIND_BYTES)
             used = len(bytes(self.bytes_at(window_start, window_end)).rstrip(b"\0"))
@@ -164,7 +171,7 @@ class LogBytes:
     def _refuse_newer(self, position: int, end: int) -> None:
         """Raises `UnknownVersion` if there is a whole record of a newer version at `position`.
 
-        Its checksum must be right; every version has the checksum in the same place.
+        The record's checksum must be right; every version has the checksum in the same place.
         """
         record_end = self._record_end(position, end)
         if record_end is None:
@@ -187,9 +194,10 @@ class LogBytes:
     def _record_end(
         self, position: int, end: int, least_offset: int = 0, limit_offset: int = 1 << 64
     ) -> int | None:
-        """Returns the end of the record at `position` by its header, or None if it is implausible.
+        """Returns the end of the record at `position` according to its header.
 
-        It is plausible if the record ends by `end` and its offset is within the limits.
+        Returns None if the header is implausible: the record would end after `end`, or its offset
+        is outside of the limits.
         """
         if position + RECORD_OVERHEAD > end:
             return None

@@ -1,7 +1,7 @@
 """The header of a `.log` file.
 
-A header of the current version may be longer than `LOG_HEADER`: it then has additional fields at
-its end. Its checksum covers them too, and records begin after them.
+A header of the current version may be longer than `LOG_HEADER`, because it has additional fields at
+its end. Its checksum covers those fields too, and the records begin after them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""Inspects every byte of one `.log` without changing it, and decides if it is whole.
+"""Inspects every byte of one `.log`, and decides whether the log is whole, torn or corrupt.
+
+The log is not changed.
 
 - A sealed log, whose length is known from the manifest, must consist of whole records in order, and
-  must end exactly at that length. Anything else is corrupt.
+  must end exactly at that length. Otherwise it is corrupt.
 - In an unsealed log, bad bytes followed by good records are corrupt. Bad bytes with no good record
   after them are torn, unless they lie below the confirmed end; then they are corrupt. Zeros after
   the last record are the end of the log.
 - A damaged header is corrupt if records follow it, and torn if none do.
 - An unsupported version is always an error.
 
-Limit: if the header of a record is damaged, and its payload itself contains whole records with
-plausible offsets, those are taken for records of the log.
+Limitation: if the header of a record is damaged, and its payload itself contains whole records with
+plausible offsets, those are mistaken for records of the log.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from lakebed.keratin.run_decoder import open_batch
 from lakebed.kernels import Stop
 
 DAMAGES_COUNT_MAX = 1000
-"""The most bad places after which a search is made; each may read the whole rest of the file."""
+"""How many damaged places to search past; each search may read the file to its end."""
 
 _WINDOW_BYTES = 4 * MIB
 _KNOWN_FLAGS = sum(map(int, RecordFlags))
@@ -36,7 +38,7 @@ _KNOWN_FLAGS = sum(map(int, RecordFlags))
 class LogDamage(NamedTuple):
     """Damaged bytes `[start, end)` of a log.
 
-    Messages with offsets in `[first_offset, next_offset)` may have been there.
+    Messages with offsets in `[first_offset, next_offset)` may be lost.
     """
 
     start: int
@@ -95,9 +97,9 @@ def inspect_log(
     """Inspects all bytes of a log.
 
     `sealed_end` is the length that a sealed log must have, and None for an unsealed log.
-    `next_offset` is the offset after its last message, if known. `confirmed_end` is the position up
-    to which an unsealed log is durable. Bytes after `judged_end` are ignored, because a writer may
-    be writing there.
+    `next_offset` is the offset after the log's last message, if known. `confirmed_end` is the
+    position up to which an unsealed log is known to be durable. Bytes after `judged_end` are
+    ignored, because a writer may be writing there.
     """
     header_error = log.header_error()
     if isinstance(header_error, UnknownVersion):
@@ -139,7 +141,7 @@ def inspect_log(
 
 
 class _Survey:
-    """Walks the records of a log, continuing after damage, and collects what it finds."""
+    """Walks the records of a log, continuing after damage, and collects good ranges and damage."""
 
     def __init__(self, log: LogBytes, *, size: int, limit_offset: int) -> None:
         self._log = log
@@ -170,7 +172,7 @@ class _Survey:
             position = next_position
 
     def _resume_after(self, position: int, problem: str) -> int | None:
-        """Notes a bad place, and returns where good records continue; None if there are none."""
+        """Notes damage at `position`; returns the position of the next good record, or None."""
         used_end = self._log.end_of_bytes(position, self._size)
         if used_end == position:
             return None
@@ -183,7 +185,7 @@ class _Survey:
                 limit_offset=self._limit_offset,
             )
         else:
-            problem += "; the rest was not inspected because there are too many damaged places"
+            problem += "; the log was not inspected further because it has too many damaged places"
         if following is None:
             self.tail = LogDamage(position, used_end, self.next_offset, self.next_offset, problem)
             return None
@@ -231,7 +233,7 @@ class _Survey:
 
 
 def _sealed_damages(survey: _Survey, sealed_end: int, next_offset: int | None) -> list[LogDamage]:
-    """Returns the damage at the end of a log that must end exactly at `sealed_end`."""
+    """Returns the damage, if any, at the end of a log that must end exactly at `sealed_end`."""
     expected_offset = (
         survey.next_offset if next_offset is None else max(next_offset, survey.next_offset)
     )

@@ -1,7 +1,7 @@
 """Walks the records of a log for recovery, as long as they are whole and in order.
 
-A walk stops at the end of the log, at a torn write or at damage. The caller decides which one it
-is, because it knows how far the file is confirmed to be durable.
+A walk stops at the end of the log, at a torn write or at damage. The caller decides which of the
+three it is, because it knows how far the file is confirmed to be durable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ZEROS = bytes(_ZERO_WINDOW_BYTES)
 
 
 class LogWalk(NamedTuple):
-    """Where a walk stopped."""
+    """Where and why a walk stopped."""
 
     end: int  # the end of the last good record
     next_offset: int  # the offset after its last message
@@ -32,9 +32,10 @@ class LogWalk(NamedTuple):
 def walk(
     log: LogBytes, start: int, end: int, *, next_offset: int, on_run: Callable[[Run], None]
 ) -> LogWalk:
-    """Calls `on_run` with the good records in bytes `[start, end)`, and returns where it stopped.
+    """Calls `on_run` with the good records in bytes `[start, end)`; returns where the walk stopped.
 
-    Offsets must rise, from `next_offset` at least.
+    It stops before the first bad record. The offsets of good records rise, beginning at
+    `next_offset` or later.
     """
     while start < end:
         scanned = log.scan(start, end, bytes_max=WINDOW_BYTES)

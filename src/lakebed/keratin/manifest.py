@@ -1,7 +1,7 @@
 """The file `manifest.bin`: the sealed segments, offsets and settings of a partition.
 
 It is always replaced as a whole. It is only a shortcut: the records in the logs are authoritative,
-and without a manifest recovery finds everything by scanning them.
+and without a manifest recovery finds all segments and offsets by scanning the logs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MANIFEST_BYTES_MAX = 256 * MIB
 
 
 class PartitionManifest(NamedTuple):
-    """The contents of a manifest."""
+    """The decoded contents of `manifest.bin`."""
 
     created_ms: int
     segment_bytes_max: int
@@ -69,7 +69,7 @@ def encode_manifest(manifest: PartitionManifest) -> bytes:
 
 
 def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
-    """Decodes a manifest; raises `Torn` or `Corrupt` if it is not one.
+    """Decodes a manifest; raises `Torn` or `Corrupt` if it is damaged.
 
     The file is replaced atomically, so even `Torn` means damage, not an unfinished write.
     """
@@ -125,7 +125,10 @@ def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
 
 
 def load_manifest(disk: Disk, path: PathLike) -> PartitionManifest:
-    """Raises `NotFound` if there is no manifest, and a `DataError` if it is damaged."""
+    """Reads and decodes the manifest.
+
+    Raises `NotFound` if there is no manifest, and `DataError` if it is damaged.
+    """
     data = read_file(disk, path, size_max=MANIFEST_BYTES_MAX)
     return decode_manifest(data, path=path)
 

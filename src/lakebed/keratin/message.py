@@ -11,7 +11,7 @@ NOT_BEFORE_HEADER = "lakebed-not-before-ms"  # decimal ms: consumer groups deliv
 
 
 class Message(NamedTuple):
-    """One message with its own copy of the bytes. A tombstone or a null value has `value` None."""
+    """One message with its own copy of the bytes; `value` is None for a tombstone."""
 
     offset: int
     timestamp_ms: int
@@ -26,7 +26,10 @@ class Message(NamedTuple):
 
     @property
     def not_before_ms(self) -> int:
-        """The earliest time at which consumer groups deliver the message; 0 if there is none."""
+        """The earliest time at which consumer groups deliver the message, in ms since 1970.
+
+        0 if the message is not scheduled.
+        """
         for name, value in self.headers:
             if name == NOT_BEFORE_HEADER and value is not None and value.isdigit():
                 return int(value[:20])

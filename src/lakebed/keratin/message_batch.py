@@ -1,4 +1,4 @@
-"""Batches of messages as readers receive them: columns over the bytes that were read.
+"""Batches of messages as readers receive them, with the messages' fields as columns.
 
 A batch is a run of plain records, or the messages of one batch record. It never contains control
 records. Iterating over it yields `Message` objects.
@@ -69,7 +69,7 @@ class MessageBatch(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """The size in bytes of all keys, values and headers, as stored in the log or the batch."""
+        """The size in bytes of all keys, values and headers, as they are stored."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Message]: ...
@@ -87,7 +87,10 @@ class MessageBatch(ABC):
 
     @abstractmethod
     def part(self, first: int, last: int) -> MessageBatch:
-        """Returns the messages `[first, last)` without copying. The range must not be empty."""
+        """Returns the messages with indexes `[first, last)`, without copying.
+
+        The range must not be empty.
+        """
 
 
 class PlainMessages(MessageBatch):
@@ -110,7 +113,7 @@ class PlainMessages(MessageBatch):
         return sum(self.run.payload_lengths) + sum(self.run.header_lengths)
 
     def __iter__(self) -> Iterator[Message]:
-        """Builds messages column by column, in a third of the time that `message` takes."""
+        """Yields all messages. This is about three times as fast as calling `message` for each."""
         if not _is_zero(self.run.header_lengths) or not _is_zero(self.flags):
             return self._with_headers()
         values = map(bytes, self._payloads())
@@ -175,7 +178,7 @@ class PlainMessages(MessageBatch):
             yield _MAKE((offset, timestamp_ms, key, value, headers, flags))
 
     def _block(self, index: int) -> HeadersBlock:
-        """Decodes the headers block. The producer may be missing from the result."""
+        """Decodes the headers block of a message. The result may lack the producer."""
         block = bytes(self.run.headers(index))
         key = _key_alone(block)
         return self._decoded(block, index) if key is None else HeadersBlock(key)
@@ -197,7 +200,7 @@ class PlainMessages(MessageBatch):
 
 
 class PackedMessages(MessageBatch):
-    """The messages `[first, last)` of one batch record, after decompression."""
+    """The messages with indexes `[first, last)` of one batch record, after decompression."""
 
     __slots__ = ("_first", "batch")
 
@@ -249,9 +252,9 @@ class PackedMessages(MessageBatch):
 
 
 def key_of_block(block: memoryview | bytes) -> bytes | None:
-    """Returns the key in a headers block; raises `Corrupt` if the block is malformed.
+    """Returns the key in a headers block, or None if it has no key.
 
-    This is fast if the block has no headers.
+    This is fast if the block has no user headers. Raises `Corrupt` if the block is malformed.
     """
     data = bytes(block)
     key = _key_alone(data)
@@ -259,7 +262,10 @@ def key_of_block(block: memoryview | bytes) -> bytes | None:
 
 
 def _key_alone(block: bytes) -> bytes | None:
-    """Returns the key of a block that has a key and no headers, as most have; otherwise None."""
+    """Returns the key of a headers block that has a key but no user headers, the usual case.
+
+    Returns None for any other block.
+    """
     if block.endswith(_NO_HEADERS):
         for start, key_end in _starts_of_key_alone(len(block)):
             if block.startswith(start):
@@ -269,9 +275,10 @@ def _key_alone(block: bytes) -> bytes | None:
 
 @lru_cache(maxsize=1024)
 def _starts_of_key_alone(block_bytes: int) -> list[tuple[bytes, int]]:
-    """Returns the possible beginnings of a block of that length that has a key and no headers.
+    """Returns how a headers block of that length begins if it has a key but no user headers.
 
-    Each comes with the end of the key. There is one without and one with a producer.
+    There are up to two possible beginnings: without a producer and with one. Each is returned with
+    the position at which the key ends.
     """
     starts = []
     for flags, producer_bytes in ((HAS_KEY, 0), (HAS_KEY | HAS_PRODUCER, PRODUCER.size)):
@@ -291,5 +298,5 @@ def _is_producer_alone(block: bytes) -> bool:
 
 
 def _is_zero(column: Column) -> bool:
-    """Returns whether all items are zero, by one memory comparison."""
+    """Returns whether all items are zero, using a single memory comparison."""
     return column.tobytes() == bytes(column.nbytes)

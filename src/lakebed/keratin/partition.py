@@ -1,6 +1,6 @@
-"""One partition that is open for writing. It joins the writer, the reader and the upkeep.
+"""One partition that is open for writing: its writer, its reader and its upkeep.
 
-    partition.append_batch([b"..."]).result()      (base offset, count), when acknowledged
+    partition.append_batch([b"..."]).result()      # (base offset, count), when acknowledged
     for message in partition.scan_from(0): ...
 
 The caller that opens a partition must hold the lock of its store.
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Partition:
-    """A partition that is open for writing. Thread-safe. It implements `PartitionView`."""
+    """A partition that is open for writing. Thread-safe. Implements `PartitionView`."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class Partition:
         """Opens the partition and repairs it if a crash left it unfinished or damaged.
 
         `wake` schedules `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned`
-        returns whether retention must keep a segment. Losses are recorded in `damage` before the
-        repair.
+        returns whether retention must keep a segment. Losses are recorded in `damage` before they
+        are repaired.
         """
         self._damage = damage
         self._disk = disk
@@ -168,7 +168,7 @@ class Partition:
 
     @property
     def failure(self) -> LakebedError | None:
-        """The error since which writes are refused until the partition is reopened, or None."""
+        """The error that makes the partition refuse writes until it is reopened, or None."""
         return self._barrier.failure or self._filler.failure
 
     def segments(self) -> Sequence[PartitionSegment]:
@@ -207,8 +207,8 @@ class Partition:
     ) -> AppendFuture:
         """Queues messages, which get consecutive offsets, and returns their future.
 
-        A payload of None deletes its key. With a `producer`, which has the sequence of the first
-        message, messages that are already in the log are not appended again. This waits only for
+        A payload of None deletes its key. `producer` holds the sequence of the first message; with
+        it, messages that are already in the log are not appended again. This call waits only for
         room in the queue, and raises `Busy` after `timeout` seconds.
         """
         append = self.prepare(
@@ -233,7 +233,7 @@ class Partition:
         not_before_ms: int = 0,
         ack: Ack | None = None,
     ) -> Append:
-        """Validates an append without queueing it. See `append_batch`, and `submit`."""
+        """Validates an append like `append_batch`, without queueing it; `submit` queues it."""
         return build_append(
             payloads,
             config=self.config,
@@ -248,9 +248,10 @@ class Partition:
     def append_copy(
         self, value: bytes | None, *, key: bytes | None, headers: Sequence[Header]
     ) -> AppendFuture:
-        """Appends a copy of a message that a topic accepted; the limits of this one do not apply.
+        """Appends a copy of a message that another topic has accepted.
 
-        It is acknowledged after a sync, even if the topic's `ack` is `after_write`.
+        The size limits of this topic do not apply. The append is acknowledged after a sync, even if
+        the topic's `ack` is `after_write`.
         """
         append = build_append(
             [value],
@@ -271,15 +272,18 @@ class Partition:
         return AppendFuture(self.submit(append, timeout=timeout), partition=self.number)
 
     def sync(self) -> None:
-        """Makes durable the messages that were acknowledged after their write only."""
+        """Makes all written messages durable, including those acknowledged before a sync."""
         self._barrier.commit(SYNC, size=0)
 
     def seal(self) -> bool:
-        """Seals the active segment and begins a new one; returns False if there is no record."""
+        """Seals the active segment and begins a new one.
+
+        Returns False, and changes nothing, if the active segment has no records.
+        """
         return bool(self.change(lambda writer: writer.roll()))
 
     def truncate_before(self, before: int) -> int:
-        """Removes all messages before that offset; returns the number of segments removed."""
+        """Removes all messages before offset `before`; returns the number of segments removed."""
         if before < 0:
             raise InputError(f"{self.name}: offset {before}: must be 0 or more")
         offset = min(before, self.high_watermark())
@@ -287,15 +291,15 @@ class Partition:
         return len(cast("list[PartitionSegment]", removed))
 
     def change(self, apply: Callable[[PartitionWriter], object]) -> object:
-        """Runs `apply` with the writer, between two commits, and returns its result."""
+        """Calls `apply` with the writer, between two commits, and returns its result."""
         return self._barrier.commit(Change(apply), size=0)
 
     def exchange(self, rewritten: RewrittenSegment) -> None:
-        """Switches readers to the smaller file that replaced a sealed segment's file."""
+        """Switches readers to the smaller file that has replaced the file of a sealed segment."""
         self.change(lambda writer: writer.exchange(rewritten))
 
     def _repair(self, info: PartitionSegment) -> None:
-        """Removes the damaged bytes of a sealed segment, before the partition is in use."""
+        """Removes the damaged bytes of a sealed segment, while the partition is being opened."""
         repaired = repair_segment(
             self._disk,
             self.paths,
@@ -311,12 +315,12 @@ class Partition:
             _log.error("%s", self.problems[-1])
 
     def record_loss(self, *losses: Loss) -> None:
-        """Records the losses durably in the damage ledger, if there is one."""
+        """Records the losses durably in the damage ledger, if the partition has a ledger."""
         if self._damage is not None:
             self._damage.record(*losses)
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        """See `PartitionView`."""
+        """Returns the losses that no operator has acknowledged, sorted by first offset."""
         if self._damage is None:
             return ()
         return self._damage.ledger().lost_offsets(self.paths.topic, self.number)
@@ -326,8 +330,8 @@ class Partition:
     ) -> Ticket[Appended]:
         """Queues a prepared append.
 
-        `is_awaited` means that the caller waits without a thread, so the commit does not linger for
-        further appends.
+        `is_awaited` means that the caller is waiting for the result without blocking a thread. The
+        commit then does not linger for further appends.
         """
         ticket = self._barrier.submit(
             append,
@@ -343,7 +347,7 @@ class Partition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Yields the messages from that offset on."""
+        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given."""
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(
@@ -355,7 +359,7 @@ class Partition:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """Yields the messages of `[start, end)` as columns; by default all messages."""
+        """Yields the messages of `[start, end)` in batches; by default all messages."""
         return self._reader.read_batches(
             start,
             end,
@@ -367,31 +371,34 @@ class Partition:
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """Yields the messages of `[start, end)`."""
+        """Yields the messages with offsets in `[start, end)`; by default all messages."""
         return self._reader.read(start, end, skip_damage=skip_damage)
 
     def follow(self, start: int | None = None) -> Follower:
-        """Returns an iterator over the messages from `start` on that waits for new ones."""
+        """Returns an iterator over the messages from `start` on. It waits for new messages."""
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns raw records from that offset on, as they are stored in the log."""
+        """Returns the records from `offset` on as raw bytes, as they are stored in the log."""
         return self._reader.fetch(offset, max_bytes)
 
     def get(self, offset: int) -> Message:
         return self._reader.get(offset)
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """Returns the offset of the first message at or after that time.
+        """Returns the offset of the first message whose timestamp is at least `timestamp_ms`.
 
-        Returns the high watermark if there is none.
+        Returns the high watermark if there is no such message.
         """
         return self._reader.offset_for_time(timestamp_ms)
 
     # Upkeep.
 
     def flush_step(self) -> int | None:
-        """Commits what is due; returns the ns until the next step is due, or None."""
+        """Commits queued appends and syncs written messages when they are due.
+
+        Returns the ns until the next step is due, or None if none is due.
+        """
         delay_ns = self._barrier.step()
         since_ns = self._writer.unsynced_since_ns
         if since_ns is None:
@@ -414,7 +421,7 @@ class Partition:
     def upkeep_step(self) -> int | None:
         """Runs retention and other background work.
 
-        Returns the ns until the next step is due, or None.
+        Returns the ns until the next step is due, or None if none is due.
         """
         return self._upkeep.step()
 
@@ -424,13 +431,13 @@ class Partition:
         return self._writer.producer_count
 
     def forget_producers(self) -> int:
-        """Forgets producers that wrote nothing for `producer_ms`; returns their number."""
+        """Forgets producers that wrote nothing for `producer_ms`; returns how many there were."""
         return cast("int", self.change(lambda writer: writer.forget_producers()))
 
     def checkpoint_if_due(self) -> None:
         """Saves a checkpoint if enough was written since the last one.
 
-        The checkpoint is copied between two commits, and then written while appends continue.
+        The state is copied between two commits, and is then written to disk while appends continue.
         """
         if self._writer.is_checkpoint_due:
             try:

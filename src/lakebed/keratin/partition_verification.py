@@ -1,8 +1,8 @@
 """Verifies a whole partition without changing it: its manifest, logs and indexes.
 
-The logs are authoritative. A manifest or an index that does not match them is a problem that
-opening the partition fixes, not a loss. While a writer is running, the newest segment is verified
-only up to the durable end, because later bytes may be half written.
+The logs are authoritative. A manifest or an index that does not match them is a problem that is
+fixed when the partition is opened, not a loss. While a writer is running, the newest segment is
+verified only up to the durable end, because later bytes may be half written.
 
 Verification has three steps, which may run at different times: `plan_partition` lists the segments,
 `check_segment` checks one of them, and `join_partition` combines the results.
@@ -32,7 +32,7 @@ _INDEX_PROBLEMS_MAX = 10  # reported for the indexes of one segment
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentVerification:
-    """The result for one segment. `inspection` is None if the segment's log file is missing."""
+    """The result of verifying a segment. `inspection` is None if its log file is missing."""
 
     base_offset: int
     path: str
@@ -46,14 +46,17 @@ class SegmentVerification:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Observations that are not problems."""
+        """Observations about the segment that are not problems, such as unknown flags."""
         count = self.inspection.unknown_flags_count if self.inspection else 0
         return (f"{self.path}: {count} records with unknown flags",) if count else ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionVerification:
-    """The result for a partition. Opening the partition fixes `problems` without loss."""
+    """The result of verifying a partition.
+
+    Opening the partition fixes `problems` without loss.
+    """
 
     name: str
     start_offset: int
@@ -91,7 +94,7 @@ class PartitionVerification:
 
 
 class SegmentPiece(NamedTuple):
-    """One segment to check, with everything from the rest of the partition that the check needs."""
+    """One segment to check, and the facts about its partition that the check needs."""
 
     base_offset: int
     listed: ManifestSegment | None  # its manifest entry; None if it is not sealed
@@ -100,7 +103,7 @@ class SegmentPiece(NamedTuple):
 
 
 class PartitionPlan(NamedTuple):
-    """The segments to check, and the problems that were found before reading them."""
+    """The segments to check, and the problems that were found before the segments were read."""
 
     name: str
     start_offset: int
@@ -154,7 +157,7 @@ def join_partition(
 ) -> PartitionVerification:
     """Combines the results of the plan's segments, in order.
 
-    Segments that were removed after the plan was made may be left out.
+    Results may be left out for segments that were removed after the plan was made.
     """
     ends = [segment.inspection.next_offset for segment in segments if segment.inspection]
     return PartitionVerification(
@@ -203,7 +206,7 @@ def check_segment(disk: Disk, paths: PartitionPaths, piece: SegmentPiece) -> Seg
 
 
 def inspect_piece(log: LogBytes, piece: SegmentPiece) -> LogInspection:
-    """Inspects a segment's bytes, which need not come from the partition's own disk."""
+    """Inspects the bytes of a segment, which may also come from a copy such as a backup."""
     listed, published = piece.listed, piece.published
     if listed is not None:
         return inspect_log(log, sealed_end=listed.log_bytes, next_offset=listed.last_offset + 1)
@@ -229,7 +232,7 @@ def _manifest(disk: Disk, paths: PartitionPaths, problems: list[str]) -> Partiti
 def _index_problems(
     disk: Disk, paths: PartitionPaths, base: int, log: LogBytes, inspection: LogInspection
 ) -> list[str]:
-    """Returns the index entries that do not match the log."""
+    """Returns a description of each index entry that does not match the log."""
     problems: list[str] = []
     path = paths.segment(base, SegmentFile.INDEX)
     try:

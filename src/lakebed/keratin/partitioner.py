@@ -11,16 +11,17 @@ _WITHOUT_SIGN = 0x7FFFFFFF
 
 
 def partition_of(key: Buffer, partition_count: int) -> int:
-    """Returns the key's partition: its hash without the sign bit, modulo the partition count."""
+    """Returns the partition of a key: its hash without the sign bit, modulo the partition count."""
     return (murmur2(key) & _WITHOUT_SIGN) % partition_count
 
 
 def divided(
     keys: Iterable[Buffer | None], partition_count: int, next_partition: Callable[[], int]
 ) -> list[tuple[int, list[int]]]:
-    """Groups message indexes by the partition that each message goes to, sorted by partition.
+    """Groups the messages, given by their keys, by partition. Returns the indexes of each group.
 
-    All messages without a key go to one partition, chosen by `next_partition`.
+    The groups are sorted by partition. All messages without a key go to the same partition, which
+    `next_partition` chooses.
     """
     indexes: dict[int, list[int]] = {}
     keyless_partition: int | None = None

@@ -35,7 +35,7 @@ class SegmentFile(Enum):
 
 
 class TopicPaths:
-    """The paths below `<root>/topics/<topic>/`."""
+    """The paths of a topic's files, all below `<root>/topics/<topic>/`."""
 
     def __init__(self, root: PathLike, topic: str) -> None:
         check_topic_name(topic)
@@ -54,7 +54,7 @@ class TopicPaths:
 
 
 class PartitionPaths:
-    """The paths below `<root>/topics/<topic>/<partition>/`."""
+    """The paths of a partition's files, most of them below `<root>/topics/<topic>/<partition>/`."""
 
     def __init__(self, topic: TopicPaths, number: int) -> None:
         check_partition(number)
@@ -94,7 +94,7 @@ def is_topic_name(name: str) -> bool:
 
 
 def check_topic_name(name: str) -> None:
-    """Applies Kafka's rule for topic names, so that its clients' topics are all accepted."""
+    """Raises `BadName` if the name breaks Kafka's rule for topic names."""
     if not is_topic_name(name):
         raise BadName(
             f"topic name {name[:60]!r}: must be 1 to 249 letters, digits, '.', '_' or '-', "
@@ -108,10 +108,10 @@ def check_partition(number: int) -> None:
 
 
 def index_path(log_path: str) -> str:
-    """Returns the path of the `.idx` that belongs to a `.log`."""
+    """Returns the path of the `.idx` file that belongs to a `.log` file."""
     return log_path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value
 
 
 def time_index_path(log_path: str) -> str:
-    """Returns the path of the `.tidx` that belongs to a `.log`."""
+    """Returns the path of the `.tidx` file that belongs to a `.log` file."""
     return log_path.removesuffix(SegmentFile.LOG.value) + SegmentFile.TIME_INDEX.value

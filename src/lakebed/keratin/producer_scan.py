@@ -1,4 +1,4 @@
-"""Finds the producers' runs by reading the records themselves."""
+"""Reconstructs the producers' runs by reading the records of a log."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lakebed.kernels import keratin_producers
 
 
 def note_producers(producers: Producers, run: Run, *, now_ms: int) -> None:
-    """Adds every message of the run that has a producer, with `now_ms` as its write time.
+    """Adds the messages of a run to the runs of their producers.
 
-    The real write time is not stored in the record.
+    Their write time is not stored in the records, so `now_ms` is used instead.
     """
     columns = keratin_producers(
         run.buffer,

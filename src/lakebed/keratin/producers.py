@@ -1,8 +1,8 @@
-"""The last messages of each producer, to recognise messages that it sends again. No I/O.
+"""The last messages of each producer, to recognise messages that are sent again. No I/O.
 
 Messages of a producer with consecutive sequences and consecutive offsets are a *run*. The last few
-runs of each producer are remembered. A message that falls into a run is already in the log.
-Sequences count to 2^31 and start over, as in Kafka.
+runs of each producer are remembered. A message whose sequence falls into a run is already in the
+log. Sequences count to 2^31 and start over, as in Kafka.
 
 Invariant: each message is stored exactly once, provided that its producer resends unacknowledged
 messages before it sends new ones.
@@ -30,16 +30,16 @@ from lakebed.kernels import crc32c
 from lakebed.kernels.format import PRODUCER_RUN_COUNT_MAX
 
 PRODUCERS_MAX = 100_000  # of a partition
-RUNS_MAX = 5  # remembered per producer: the most requests in flight of Kafka's clients
+RUNS_MAX = 5  # remembered per producer: Kafka's clients have at most this many requests in flight
 _CHECKED_BYTES = PRODUCERS_HEADER.offset_of("crc32c")
 
 Runs = tuple[ProducerRun, ...]
 
 
 class Verdict(NamedTuple):
-    """How many of a producer's messages are already in the log.
+    """How many of the messages that a producer sends are already in the log.
 
-    The first `known_count` of them are, and their offsets start at `base_offset`.
+    These are the first `known_count` messages, and their offsets start at `base_offset`.
     """
 
     known_count: int
@@ -50,7 +50,7 @@ NEW = Verdict(0, 0)
 
 
 def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
-    """Returns which of the `count` messages from `producer.sequence` on are already in the log.
+    """Returns how many of the `count` messages from `producer.sequence` on are already in the log.
 
     Raises `ProducerFenced` if the producer's epoch has ended, and `OutOfOrderSequence` if earlier
     messages are missing.
@@ -60,8 +60,8 @@ def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
     last = runs[-1]
     if producer.epoch < last.epoch:
         raise ProducerFenced(
-            f"producer {producer.producer_id}: epoch {producer.epoch} has ended, "
-            f"epoch {last.epoch} writes now"
+            f"producer {producer.producer_id}: epoch {producer.epoch} has ended: a producer "
+            f"with the same id has taken over with epoch {last.epoch}"
         )
     if producer.epoch > last.epoch:
         if producer.sequence:
@@ -80,7 +80,7 @@ def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
 
 
 def extended(runs: Runs, new: ProducerRun) -> Runs:
-    """Returns the producer's runs with one more, joined to the last run if it continues it."""
+    """Returns `runs` with `new` added. If `new` continues the last run, the two are joined."""
     last = runs[-1] if runs else None
     if last is None or (last.epoch, _next_sequence(last)) != (new.epoch, new.first_sequence):
         return (new,)  # the producer started a new epoch, or had been forgotten
@@ -93,7 +93,7 @@ def extended(runs: Runs, new: ProducerRun) -> Runs:
 
 
 class Producers:
-    """All producers of a partition. Only the partition's writer uses it."""
+    """The remembered runs of all producers of a partition. Only the partition's writer uses it."""
 
     def __init__(self, runs: Iterable[ProducerRun] = ()) -> None:
         self._runs: dict[int, Runs] = {}
@@ -122,10 +122,10 @@ class Producers:
     def forget_before(
         self, timestamp_ms: int, *, kept: Collection[int] = (), count_max: int = PRODUCERS_MAX
     ) -> int:
-        """Forgets the producers that wrote nothing since `timestamp_ms`; returns their number.
+        """Forgets producers that have written nothing since `timestamp_ms`; returns how many.
 
-        If more than `count_max` are left, those that have been quiet longest are forgotten too. The
-        producers in `kept` are never forgotten.
+        If more than `count_max` are known, those that have been quiet for the longest time are
+        forgotten too. The producers in `kept` are never forgotten.
         """
         count = len(self._runs)
         surplus: set[int] = set()
@@ -190,10 +190,10 @@ def decode_producers(data: Buffer, *, path: PathLike, base_offset: int) -> list[
 
 
 def _length_from(runs: Runs) -> int:
-    """Returns the number of messages in the runs, whose sequences are consecutive.
+    """Returns the number of messages in all `runs`, whose sequences are consecutive.
 
-    An append may span two runs, if a crash cut it and other messages were appended before it was
-    sent again.
+    One append may span two runs: a crash stored only its first part, and other messages were
+    appended before the producer sent it again.
     """
     return sum(run.message_count for run in runs)
 

@@ -1,6 +1,6 @@
-"""Decodes raw records, as returned by `PartitionReader.fetch`, that came from another process.
+"""Decodes raw records from another process, in the format that `PartitionReader.fetch` returns.
 
-They are not trusted: every checksum is verified, and offsets must rise.
+The bytes are not trusted: every checksum is verified, and offsets must rise.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _STRICT = DamagePolicy(skip=False)
 
 
 def run_in(data: Buffer, *, name: str) -> Run | None:
-    """Returns the records in `data`, or None if it is empty; `name` is for errors.
+    """Returns the records in `data`, or None if `data` is empty.
 
-    Raises `Corrupt` if the bytes are not contiguous whole records.
+    Raises `Corrupt`, with `name` as the path, if the bytes are not contiguous whole records.
     """
     view = memoryview(data).toreadonly().cast("B")
     if not len(view):
@@ -39,7 +39,10 @@ def run_in(data: Buffer, *, name: str) -> Run | None:
 
 
 def batches_in(data: Buffer, *, start: int, end: int, name: str) -> Iterator[MessageBatch]:
-    """Yields the messages in `data` with offsets in `[start, end)`. `name` is for errors."""
+    """Yields the messages in `data` with offsets in `[start, end)`.
+
+    Raises `Corrupt`, with `name` as the path, if the bytes are not contiguous whole records.
+    """
     run = run_in(data, name=name)
     if run is not None:
         yield from batches_of(run, start=start, end=end, path=name, policy=_STRICT)

@@ -5,12 +5,12 @@
 
 The partition may be read up to the end that its writer published in `durable_end`, and no further:
 later messages may vanish in a crash, and their offsets may be assigned again. If the machine was
-restarted since, or without that file, the partition ends before its first bad record, but never
-before the published end. A writer publishes the end when it opens the partition, before it appends,
-so bytes that are not durable are never taken for messages.
+restarted after the writer published the end, or if the file is missing, the partition ends before
+its first bad record, but never before the published end. A writer publishes the end when it opens
+the partition, before it appends, so bytes that are not durable are never taken for messages.
 
 The manifest lists the segments. Segments that it does not list (because they are newer, or because
-it is damaged) are found in the folder and read up to their first bad record.
+the manifest is damaged) are found in the folder and read up to their first bad record.
 
 A writer in another process cannot wake a reader, so waiting means polling `durable_end`.
 """
@@ -43,7 +43,7 @@ _WINDOW_BYTES = 1 * MIB
 
 
 class Listing(NamedTuple):
-    """The segments, as far as they may be read."""
+    """The segments that may be read, and the offsets at which they begin and end."""
 
     segments: Sequence[PartitionSegment]
     start_offset: int
@@ -51,13 +51,13 @@ class Listing(NamedTuple):
 
 
 class ReadOnlyPartition:
-    """A partition that is only read. Thread-safe. It implements `PartitionView`.
+    """A partition that is only read. Thread-safe. Implements `PartitionView`.
 
-    It sees the durable messages, also those that a writer adds in the meantime.
+    It shows all durable messages, including those that a writer in another process adds later.
     """
 
     def __init__(self, paths: PartitionPaths, *, disk: Disk, runner: Runner) -> None:
-        """Raises `NotFound` if there is no such partition."""
+        """Opens the partition; raises `NotFound` if it does not exist."""
         if not disk.is_folder(paths.segments):
             raise NotFound(f"{paths.segments}: the partition does not exist")
         self.paths = paths
@@ -109,11 +109,14 @@ class ReadOnlyPartition:
         return self._listing().high_watermark
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """See `PartitionView`. This polls."""
+        """Waits, by polling, until the high watermark is greater than `offset`."""
         return poll_until(self._runner, lambda: self.high_watermark() > offset, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `PartitionView`. A task of the runner polls while there are subscribers."""
+        """Calls `callback` whenever the high watermark moves; see `PartitionView`.
+
+        A task of the runner polls while there are subscribers.
+        """
         self._check_open()
         return self._poll.subscribe(callback)
 
@@ -122,7 +125,7 @@ class ReadOnlyPartition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Yields the messages from that offset on."""
+        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given."""
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(
@@ -134,7 +137,7 @@ class ReadOnlyPartition:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """Yields the messages of `[start, end)` as columns; by default all messages."""
+        """Yields the messages of `[start, end)` in batches; by default all messages."""
         return self._reader.read_batches(
             start,
             end,
@@ -146,24 +149,24 @@ class ReadOnlyPartition:
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """Yields the messages of `[start, end)`."""
+        """Yields the messages with offsets in `[start, end)`; by default all messages."""
         return self._reader.read(start, end, skip_damage=skip_damage)
 
     def follow(self, start: int | None = None) -> Follower:
-        """Returns an iterator over the messages from `start` on that waits for new ones."""
+        """Returns an iterator over the messages from `start` on. It waits for new messages."""
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns raw records from that offset on, as they are stored in the log."""
+        """Returns the records from `offset` on as raw bytes, as they are stored in the log."""
         return self._reader.fetch(offset, max_bytes)
 
     def get(self, offset: int) -> Message:
         return self._reader.get(offset)
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """Returns the offset of the first message at or after that time.
+        """Returns the offset of the first message whose timestamp is at least `timestamp_ms`.
 
-        Returns the high watermark if there is none.
+        Returns the high watermark if there is no such message.
         """
         return self._reader.offset_for_time(timestamp_ms)
 
@@ -181,7 +184,10 @@ class ReadOnlyPartition:
         self.close()
 
     def _load_published(self) -> DurableEnd | None:
-        """Returns the end that the writer published, or None if there is no readable one."""
+        """Returns the end that the writer published.
+
+        Returns None if the file is missing, or if it is damaged and no earlier end was read.
+        """
         self._check_open()
         path = self.paths.durable_end
 
@@ -198,7 +204,10 @@ class ReadOnlyPartition:
         return self._published
 
     def _load_manifest(self) -> tuple[bytes, PartitionManifest | None]:
-        """Returns the manifest's bytes and contents; the contents are None if it is unusable."""
+        """Returns the manifest as bytes and decoded.
+
+        Returns no bytes and None if the manifest is missing or damaged.
+        """
         path = self.paths.manifest
         try:
             data = read_file(self._disk, path, size_max=MANIFEST_BYTES_MAX)
@@ -275,9 +284,10 @@ class ReadOnlyPartition:
         return PartitionSegment(base, next_offset, path, end, is_sealed=False)
 
     def _scan(self, base: int, published: DurableEnd | None) -> tuple[int, int, Stop]:
-        """Scans an unlisted segment up to its first bad record.
+        """Scans a segment that the manifest does not list, up to its first bad record.
 
-        Returns the end of the last good record, the offset after it, and why the scan stopped.
+        Returns the end of the last good record, the offset after its last message, and why the scan
+        stopped.
         """
         start, next_offset = RECORDS_START, base
         if published is not None and published.base_offset == base:
@@ -307,7 +317,8 @@ class ReadOnlyPartition:
 def scan_end(log: LogBytes, position: int, next_offset: int) -> tuple[int, int, Stop]:
     """Scans good records from `position`, which must be the start of a record.
 
-    Returns the end of the last good record, the offset after it, and why the scan stopped.
+    Returns the end of the last good record, the offset after its last message, and why the scan
+    stopped.
     """
     size = log.size
     while position < size:
@@ -323,7 +334,7 @@ def scan_end(log: LogBytes, position: int, next_offset: int) -> tuple[int, int, 
 
 
 def _has_rolled(manifest: PartitionManifest, published: DurableEnd | None) -> bool:
-    """Returns whether the writer has begun segments that the manifest does not list."""
+    """Returns whether the writer has begun a segment that the manifest does not mention."""
     return published is not None and published.base_offset > manifest.active_base_offset
 
 
@@ -334,7 +345,7 @@ def _unlisted(
     *,
     is_current: bool,
 ) -> list[int]:
-    """Returns the base offsets of the segments after the manifest's sealed ones, in order."""
+    """Returns the base offsets of all segments after those that the manifest lists as sealed."""
     candidates = set(bases)
     least = 0
     if manifest is not None:

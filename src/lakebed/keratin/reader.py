@@ -2,15 +2,15 @@
 
 Invariants:
 
-- no message at or after the high watermark is returned; a read uses the high watermark of its
-  start;
+- no message at or after the high watermark is returned; a read uses the high watermark at the time
+  when it starts;
 - the checksum of every record is verified;
 - messages are returned in the order of their offsets, without duplicates or omissions, unless the
   caller requests to skip damage; offsets without a message and control records are skipped;
 - memory is bounded by the batch size, the longest record or one inflated batch record, whichever is
   largest;
 - a wrong or missing `.idx` only costs time. An entry of a `.tidx` is used only if the record that
-  it leads to exists and is not newer than the entry.
+  it points to exists and is not newer than the entry.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NONE = memoryview(b"")
 
 
 class FetchedRecords(NamedTuple):
-    """Contiguous whole records as they are stored in the log."""
+    """Contiguous whole records as raw bytes, as they are stored in the log."""
 
     data: memoryview
     base_offset: int  # of the first record: a batch may begin before the requested offset
@@ -48,7 +48,7 @@ class FetchedRecords(NamedTuple):
 
 
 class PartitionReader:
-    """Reads one partition, and keeps its segments' files open until it is closed.
+    """Reads one partition, and keeps files of its segments open for further reads.
 
     Thread-safe, but each iterator that it returns must be used by one thread only.
     """
@@ -68,7 +68,7 @@ class PartitionReader:
 
     @property
     def open_count(self) -> int:
-        """The number of segments that are open now."""
+        """The number of segment files that are open now."""
         return len(self._handles)
 
     def scan_from(
@@ -101,11 +101,12 @@ class PartitionReader:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """Yields the durable messages with offsets in `[start, end)` as columns, in order.
+        """Yields the durable messages with offsets in `[start, end)` in batches, in order.
 
-        The defaults are the partition's start and its current high watermark, which also limits
-        `end`. Raises `OffsetOutOfRange` like `scan_from`, and `Corrupt` at damage. With
-        `skip_damage`, calls `on_skipped` for each damaged range instead.
+        By default, `start` is the partition's start and `end` its current high watermark. `end` is
+        never after the high watermark. Raises `OffsetOutOfRange` like `scan_from`, and `Corrupt` at
+        damage. With `skip_damage`, calls `on_skipped` for each damaged range instead of raising
+        `Corrupt`.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         bounds = self._bounds(start, end)
@@ -127,7 +128,7 @@ class PartitionReader:
         """Returns the message with that offset.
 
         Raises `OffsetOutOfRange` like `scan_from`, `NotFound` if no message has that offset (it was
-        compacted away, or never existed), and `Corrupt` if it is damaged.
+        compacted away, or never existed), and `Corrupt` if the message is damaged.
         """
         start, end = self._bounds(offset, offset + 1)
         for batch in self._batches(start, end, _STRICT, _GET_BYTES):
@@ -135,10 +136,11 @@ class PartitionReader:
         raise NotFound(f"{self._view.name}: there is no message with offset {offset}")
 
     def fetch(self, offset: int, max_bytes: int) -> FetchedRecords:
-        """Returns whole records as bytes, from the record that holds `offset`, all of one segment.
+        """Returns whole records as bytes, beginning with the record that holds `offset`.
 
-        Returns at most `max_bytes`, but at least one record, unless `offset` is the high watermark.
-        Control records are included. Raises `OffsetOutOfRange` like `scan_from`.
+        All records come from one segment. Returns at most `max_bytes`, but at least one record,
+        unless `offset` is the high watermark. Control records are included. Raises
+        `OffsetOutOfRange` like `scan_from`.
         """
         start, end = self._bounds(offset, None)
         for run in self._walk(start, end, _STRICT, max_bytes):
@@ -148,7 +150,7 @@ class PartitionReader:
     def offset_for_time(self, timestamp_ms: int) -> int:
         """Returns the lowest offset of a message whose timestamp is at least `timestamp_ms`.
 
-        Returns the high watermark if there is none. Timestamps need not be in order.
+        Returns the high watermark if there is no such message. Timestamps need not be in order.
         """
         start, end = self._bounds(None, None)
         for info in self._view.segments():
@@ -163,11 +165,11 @@ class PartitionReader:
         return end
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Waits until the high watermark is greater than `offset`: see `PartitionView`."""
+        """Waits until the high watermark is greater than `offset`; see `PartitionView`."""
         return self._view.wait_beyond(offset, timeout)
 
     def close(self) -> None:
-        """Closes the files. Idempotent. Batches that were returned stay valid."""
+        """Closes the files. Batches that were returned before stay valid. Idempotent."""
         self._handles.close()
 
     def __enter__(self) -> PartitionReader:
@@ -206,9 +208,10 @@ class PartitionReader:
             yield from batches_of(run, start=start, end=end, path=walk.path, policy=policy)
 
     def _first_not_older(self, info: PartitionSegment, timestamp_ms: int) -> int:
-        """Returns an offset before which all messages of the segment are older.
+        """Returns an offset before which all messages of the segment are older than `timestamp_ms`.
 
-        It comes from the `.tidx`, or is the segment's base offset if that cannot be used.
+        The offset comes from the `.tidx`. If that cannot be used, it is the base offset of the
+        segment.
         """
         try:
             path = time_index_path(info.path)
@@ -261,7 +264,7 @@ def _limited(
 
 
 def _first_at(run: Run, path: str, timestamp_ms: int, *, start: int, end: int) -> int | None:
-    """Returns the offset of the run's first message that is not older, or None."""
+    """Returns the offset of the first message at or after `timestamp_ms`, or None."""
     if max(run.timestamps_ms) < timestamp_ms:
         return None
     for batch in batches_of(run, start=start, end=end, path=path, policy=_STRICT):

@@ -11,7 +11,7 @@ A batch is a header and a section of records, which may be compressed. Its check
 the first offset, the length and the leader epoch, so the log can assign the offset without
 computing the checksum again. `check` verifies the header and the checksum and never decodes the
 records; `decode` also verifies every length in them. Both accept exactly one whole batch. A client
-can send malformed records with a right checksum: only `decode` finds those.
+can send malformed records with a right checksum: only `decode` detects those.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _CHECKED_FROM = RECORD_BATCH.offset_of("attributes")
 _NONE = -1  # the value of an unset field
 
 _PROBLEMS = {
-    BatchStop.CUT: "the records of a batch end too early",
-    BatchStop.BAD_NUMBER: "a number in a batch is too long",
+    BatchStop.CUT: "the records of a batch are cut short",
+    BatchStop.BAD_NUMBER: "a variable-length number in a batch is too long",
     BatchStop.BAD_LENGTH: "a length in a batch is wrong",
     BatchStop.BAD_OFFSET: "the offsets in a batch do not rise",
     BatchStop.BAD_TIMESTAMP: "a timestamp in a batch is out of range",
@@ -67,7 +67,7 @@ class BatchAttributes(IntFlag):
 
 
 class _Place(NamedTuple):
-    """The file and position of a batch, for errors."""
+    """The file and position of a batch, for error messages."""
 
     path: PathLike | None
     start: int
@@ -87,10 +87,10 @@ def check(
 ) -> RecordBatchHeader:
     """Verifies that `batch` is exactly one whole batch with a right checksum; returns its header.
 
-    A batch from a client has a message at each of its offsets. With `has_gaps`, some or all of them
-    may be missing, as compaction leaves them. Raises `Torn` if the batch is cut short,
-    `UnknownVersion` if its version or compression is not supported, and `Corrupt` if it is
-    otherwise wrong. The errors name `path` and the batch's position in it, `start`.
+    A batch from a client has a message at each of its offsets. With `has_gaps`, messages may be
+    missing at some or all offsets, as after compaction. Raises `Torn` if the batch is cut short,
+    `UnknownVersion` if its version or compression is not supported, and `Corrupt` if it is wrong in
+    another way. The errors name the file, `path`, and the position of the batch in it, `start`.
     """
     view = memoryview(batch)
     try:
@@ -115,7 +115,8 @@ def decode(
 ) -> DecodedBatch:
     """Checks and decodes a batch.
 
-    Raises the errors of `check`, and `TooLarge` if it inflates to more than `inflated_bytes_max`.
+    Raises the same errors as `check`, and `TooLarge` if the records inflate to more than
+    `inflated_bytes_max`.
     """
     header = check(batch, has_gaps=has_gaps, path=path, start=start)
     section = memoryview(batch)[RECORD_BATCH.size :]
@@ -153,8 +154,9 @@ def build(
 ) -> bytes:
     """Encodes one batch of one or more messages; raises `TooLarge` if they do not fit.
 
-    `timestamps_ms` is one timestamp for all messages, or one per message. `producer` has the first
-    message's sequence. `records_bytes_max` limits the records before compression.
+    `timestamps_ms` is one timestamp for all messages, or one per message. `producer` holds the
+    sequence of the first message. `records_bytes_max` limits the size of the records before
+    compression.
     """
     message_values = tuple(values)
     if not message_values:
@@ -194,7 +196,7 @@ def pack(
     producer: Producer | None = None,
     attributes: BatchAttributes = BatchAttributes(0),  # noqa: B008
 ) -> bytes:
-    """Builds one batch from records that `lakebed.kernels.record_batch_encode` encoded."""
+    """Builds one batch from records that `lakebed.kernels.record_batch_encode` has encoded."""
     producer_fields = (_NONE, _NONE, _NONE) if producer is None else _producer_fields(producer)
     header = RecordBatchHeader(
         _within("first_offset", first_offset, OFFSET_MAX),
@@ -213,7 +215,10 @@ def pack(
 
 
 def with_producer(batch: Buffer, producer: Producer) -> bytes:
-    """Returns a copy of the batch with another producer, which has its first message's sequence."""
+    """Returns a copy of the batch with another producer.
+
+    `producer` holds the sequence of the first message.
+    """
     producer_id, epoch, sequence = _producer_fields(producer)
     header = RECORD_BATCH.unpack(batch)._replace(
         producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
@@ -222,7 +227,7 @@ def with_producer(batch: Buffer, producer: Producer) -> bytes:
 
 
 def size_of(head: Buffer, *, path: PathLike | None = None, start: int = 0) -> int:
-    """Returns the size of a batch in bytes according to its header; does not check the checksum."""
+    """Returns the size of a batch in bytes, according to its header; ignores the checksum."""
     view = memoryview(head)
     try:
         if len(view) > _MAGIC_AT and view[_MAGIC_AT] != RECORD_BATCH_MAGIC:
@@ -241,21 +246,25 @@ def message_count_of(batch: Buffer) -> int:
 
 
 def compression_of(header: RecordBatchHeader) -> Compression:
-    """Returns the compression of a batch whose header was checked."""
+    """Returns the compression of a batch whose header has been checked."""
     return Compression(header.attributes & _COMPRESSION_BITS)
 
 
 def producer_of(header: RecordBatchHeader) -> Producer | None:
-    """Returns the producer with the first message's sequence; None if the batch has no producer."""
+    """Returns the producer, with the sequence of the first message.
+
+    Returns None if the batch has no producer.
+    """
     producer = Producer(header.producer_id, header.producer_epoch, header.base_sequence)
     return None if min(producer) < 0 else producer
 
 
 def _other_magic(view: memoryview) -> Corrupt | UnknownVersion:
-    """Returns the error for a wrong magic: `Corrupt` if it is a flipped bit, else `UnknownVersion`.
+    """Returns the error for a wrong magic number.
 
-    Other versions have their checksum elsewhere, so a right checksum in the place of version 2
-    means that only the magic is damaged.
+    It is `Corrupt` if only the magic number is damaged, and `UnknownVersion` otherwise. Other
+    versions have their checksum elsewhere. So if the checksum where version 2 has it is right, only
+    the magic number is damaged.
     """
     magic = view[_MAGIC_AT]
     facts = {"offset": _MAGIC_AT, "expected": RECORD_BATCH_MAGIC, "found": magic}
@@ -292,7 +301,7 @@ def _check_counts(header: RecordBatchHeader, size: int, *, has_gaps: bool) -> No
     is_possible = 0 <= count <= offset_count if has_gaps else count == offset_count
     if not is_possible or offset_count < 1:
         raise Corrupt(
-            "the counts of a record batch disagree",
+            "the message count of a record batch does not match its offsets",
             found=f"{count} messages at {offset_count} offsets",
         )
     code = header.attributes & _COMPRESSION_BITS

@@ -1,8 +1,8 @@
-"""The positions of some records of a segment, from its `.idx` and learned while it is read.
+"""The known positions of some records of a segment, from its `.idx` and from earlier reads.
 
 An `.idx` has no checksum over its entries, so its positions are only hints: a reader verifies that
-the record is there, and calls `forget` if it is not. Learned positions hold for the open file that
-they were learned from.
+the record is there, and calls `forget` if it is not. Positions from earlier reads are valid only
+for the open file that was read.
 """
 
 from __future__ import annotations
@@ -41,19 +41,25 @@ class RecordPositions:
         return len(self._offsets)
 
     def before(self, offset: int) -> list[Place]:
-        """Returns up to three records at or before that offset, the nearest first."""
+        """Returns up to three known records at or before that offset, the nearest first."""
         with self._mutex:
             last = bisect_right(self._offsets, offset)
             indexes = range(last - 1, max(last - 1 - _TRIED_MAX, -1), -1)
             return [(self._offsets[index], self._positions[index]) for index in indexes]
 
     def end_at(self, offset: int) -> int | None:
-        """Returns where a read that stopped just before `offset` ended, or None."""
+        """Returns the position at which an earlier read ended whose next offset was `offset`.
+
+        Returns None if no such read is remembered.
+        """
         with self._mutex:
             return self._ends.get(offset)
 
     def learn(self, *, offset: int, start: int, next_offset: int, end: int) -> None:
-        """Remembers that good records from `offset` to `next_offset` are at `[start, end)`."""
+        """Remembers where a read found good records.
+
+        The records with offsets in `[offset, next_offset)` are in bytes `[start, end)` of the file.
+        """
         with self._mutex:
             index = bisect_left(self._positions, start)
             previous = self._positions[index - 1] if index else RECORDS_START
@@ -69,7 +75,7 @@ class RecordPositions:
                 self._ends.popitem(last=False)
 
     def forget(self, place: Place) -> None:
-        """Removes a position at which the expected record was not found."""
+        """Removes a position because the expected record is not there."""
         with self._mutex:
             index = bisect_left(self._offsets, place[0])
             if (self._offsets[index : index + 1], self._positions[index : index + 1]) == (

@@ -9,10 +9,11 @@ scanned, and indexes that do not match are rebuilt. The steps are always the sam
 3. trust the sealed segments that match the manifest, and scan the others;
 4. scan the active segment from its checkpoint, or from its beginning: rewrite the good records that
    are not confirmed to be durable, overwrite everything after them with zeros, and sync;
-5. take as the next offset the larger one of the manifest's and the log's.
+5. continue at the next offset according to the manifest, the published durable end or the logs,
+   whichever is largest.
 
 - Bad bytes at the end of the active segment with no good record after them are torn, and are cut.
-  If good records follow them, all these bytes are saved in the quarantine first.
+  If good records follow them, all these bytes are saved in the quarantine before they are cut.
 - Bad bytes below the confirmed end, or in a sealed segment, are damage. So is a segment that ends
   before the next one begins. Such a segment is left unchanged and listed in `damaged`, for `repair`
   to make its remaining records readable.
@@ -63,7 +64,7 @@ _PRODUCERS_BYTES_MAX = 256 * MIB
 
 @dataclass
 class RecoveredPartition:
-    """The state from which an opened partition starts."""
+    """The state in which recovery leaves a partition, and from which its writer continues."""
 
     active: ActiveSegment
     created_ms: int
@@ -82,7 +83,7 @@ class RecoveredPartition:
 
 @dataclass(frozen=True)
 class _ScannedLog:
-    """A segment that was walked to its end."""
+    """The result of walking the log of one segment to its end."""
 
     segment: ActiveSegment
     walked: LogWalk
@@ -91,7 +92,7 @@ class _ScannedLog:
 
 
 class Recovery:
-    """One recovery of one partition."""
+    """One run of the recovery of one partition."""
 
     def __init__(
         self,
@@ -155,7 +156,9 @@ class Recovery:
         else:
             self._begin_active(manifest)
         result.producers = self._producers
-        if manifest is None and bases:  # otherwise messages missing before the first are lost
+        if (
+            manifest is None and bases
+        ):  # with a manifest, messages missing before the first segment are lost
             result.start_offset = self._first_base()
         return result
 
@@ -173,7 +176,7 @@ class Recovery:
             return None
 
     def _bases(self, manifest: PartitionManifest | None) -> list[int]:
-        """Returns the base offsets of the segments, after finishing interrupted removals."""
+        """Finishes interrupted removals; returns the base offsets of the remaining segments."""
         bases = self._paths.bases(self._disk)
         start = manifest.start_offset if manifest else 0
         # A segment ends where the next one begins, or before.
@@ -187,7 +190,7 @@ class Recovery:
         return bases[len(removed) :]
 
     def _load_checkpoint(self, base: int) -> Checkpoint | None:
-        """Returns the checkpoint of the active segment, or None if it does not match the log."""
+        """Returns the checkpoint of the active segment, or None if there is no usable one."""
         path = self._paths.segment(base, SegmentFile.LOG)
         try:
             checkpoint = load_checkpoint(self._disk, self._paths.checkpoint)
@@ -204,7 +207,7 @@ class Recovery:
         return None
 
     def _load_producers(self, bases: list[int]) -> None:
-        """Loads the newest readable `.producers` file."""
+        """Loads the newest `.producers` file that can be read."""
         for base in reversed(bases):
             path = self._paths.segment(base, SegmentFile.PRODUCERS)
             try:
@@ -250,7 +253,9 @@ class Recovery:
                 if found_offset < next_offset
                 else ""
             )
-            self._problem(f"{path}: at byte {end}: the records of the segment end too early{lost}")
+            self._problem(
+                f"{path}: at byte {end}: the records end before the end of the segment{lost}"
+            )
         segment.next_offset = next_offset
         info = PartitionSegment(base, next_offset, path, size if has_more else end, True)
         if scanned.is_damaged or is_short:
@@ -268,7 +273,7 @@ class Recovery:
         self._result.next_offset = max(self._result.next_offset, info.next_offset)
 
     def _has_index(self, listed: ManifestSegment) -> bool:
-        """Returns whether both indexes exist and have good headers.
+        """Returns whether both indexes of a segment exist and have good headers.
 
         Their entries are not checked, because readers verify them anyway.
         """
@@ -347,7 +352,11 @@ class Recovery:
     def _repair_tail(
         self, file: File, path: str, base: int, start: int, size: int, unsure_from: int
     ) -> None:
-        """Makes the good records before `start` durable, and zeros everything after them."""
+        """Makes the good records before `start` durable, and zeros the bytes from `start` on.
+
+        Records before `unsure_from` are known to be durable. If the bytes after `start` contain
+        whole records, they are saved in the quarantine before they are zeroed.
+        """
         unsure_from = max(unsure_from, RECORDS_START)
         if unsure_from < start:
             # A failed sync may have left these pages in memory, marked clean but not on the
@@ -367,7 +376,7 @@ class Recovery:
                 f"{saved}"
             )
             self._record_loss(
-                "bad bytes with records after them, past what is known to be acknowledged: cut",
+                "bad bytes with records after them, beyond the confirmed durable end, were cut",
                 base=base,
                 start=start,
                 end=tail_end,
@@ -459,7 +468,10 @@ class Recovery:
         return _ScannedLog(segment, walked, is_damaged, is_header_bad=header_error is not None)
 
     def _read_header(self, file: File, path: str, segment: ActiveSegment) -> DataError | None:
-        """Takes the creation time from the header; returns the error if the header is bad."""
+        """Reads the creation time of the segment from the header of its log.
+
+        Returns the error if the header is bad, otherwise None.
+        """
         data = file.pread(0, HEADER_BYTES_MAX)
         try:
             header: LogHeader = decode_log_header(data, path=path, base_offset=segment.base_offset)
@@ -495,7 +507,7 @@ class Recovery:
         next_offset: int = 0,
         saved: tuple[str, ...] = (),
     ) -> None:
-        """Records a loss, before the repair that would hide it."""
+        """Records a loss. This must happen before the repair, which would hide the loss."""
         if self._record is None:
             return
         has_messages = first_offset < next_offset
@@ -520,7 +532,7 @@ class Recovery:
 
 
 def _goes_on_from(checkpoint: Checkpoint, file: File, path: str) -> bool:
-    """Returns whether the checkpoint's last record is in the log, whole, at its position."""
+    """Returns whether the log has a whole record that ends where the checkpoint ends."""
     log = LogBytes(FileBytes(file), path=path, base_offset=checkpoint.base_offset)
     if log.size < checkpoint.position or log.header().created_ms != checkpoint.created_ms:
         return False
@@ -539,9 +551,9 @@ def recover(
     index_stride_bytes: int,
     record: Callable[[Loss], None] | None = None,
 ) -> RecoveredPartition:
-    """Makes the partition ready for writing; everything in the result is durable.
+    """Makes the partition ready for writing. The returned state is durable.
 
-    `record` is called with each loss, before a repair that would hide it.
+    `record` is called with each loss, before the repair that would hide it.
     """
     recovery = Recovery(
         disk, paths, now_ms=now_ms, index_stride_bytes=index_stride_bytes, record=record

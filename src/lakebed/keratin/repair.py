@@ -1,6 +1,6 @@
-"""Repairs damaged sealed segments: keeps the whole records, and saves the bad bytes elsewhere.
+"""Repairs damaged sealed segments: keeps the whole records, and moves bad bytes to the quarantine.
 
-The bad bytes are durable in the quarantine before a log without them replaces the old one. Losses
+The bad bytes are durable in the quarantine before a log without them replaces the old log. Losses
 are reported as ranges of offsets. Records are never reconstructed. Only sealed segments are
 repaired here: recovery fixes the newest segment when the partition is opened.
 """
@@ -41,10 +41,10 @@ def repair_segment(
     created_ms: int,
     record: Callable[..., None] | None = None,
 ) -> RepairedSegment | None:
-    """Rewrites a sealed segment without its bad bytes; returns None if it is whole.
+    """Rewrites a sealed segment without its bad bytes; returns None if the segment is whole.
 
-    `created_ms` is used if the log's header is damaged. `record` is called with every `Loss` before
-    the new log replaces the old one.
+    `created_ms` is the creation time for the new log if the header of the old one is damaged.
+    `record` is called with every `Loss` before the new log replaces the old one.
     """
     if not info.is_sealed:
         raise InputError(
@@ -103,7 +103,7 @@ def _bad_stretches(inspection: LogInspection, size: int) -> list[tuple[int, int]
 
 
 def _without(inspection: LogInspection) -> list[GoodRange]:
-    """Returns the good ranges, without whole records whose contents are damaged."""
+    """Returns the good ranges, cut so that they leave out whole records with damaged contents."""
     ranges: list[GoodRange] = []
     for good in inspection.good_ranges:
         inside = [damage for damage in inspection.damages if good.start <= damage.start < good.end]

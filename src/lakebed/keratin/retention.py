@@ -1,8 +1,9 @@
 """Decides, without I/O, where a partition begins after retention.
 
-Segments are removed from the oldest on. A segment that a reader or a pin needs keeps all later ones
-too. The active segment is never removed. A segment that was sealed while the clock ran ahead counts
-as old as the next one, so that it does not keep others.
+Segments are removed in order, beginning with the oldest. A segment that a reader or a pin needs is
+kept, and so are all later ones. The active segment is never removed. A segment that was sealed
+while the clock was ahead counts as being as old as the next segment, so that it does not keep
+others from being removed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def start_after_retention(
     now_ms: int,
     is_needed: Callable[[Candidate], bool],
 ) -> int | None:
-    """Returns the new start offset, or None if nothing is removed. `segments` are oldest first."""
+    """Returns the new start offset of the partition, or None if no segment is removed.
+
+    `segments` must be in order, oldest first.
+    """
     total = active_bytes + sum(segment.size for segment in segments)
     start = None
     all_sealed_ms = believable([segment.sealed_ms for segment in segments], now=now_ms)

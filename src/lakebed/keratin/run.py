@@ -1,4 +1,4 @@
-"""A run: contiguous whole records of a log, as columns over the bytes that were scanned.
+"""A run: contiguous whole records of a log, with the records' fields as columns.
 
 A run holds records, not messages: it includes control records, and a batch record counts once.
 """
@@ -16,7 +16,7 @@ _BATCH = int(RecordFlags.BATCH)  # a plain number: operations on enum flags are 
 
 
 class Run(NamedTuple):
-    """One or more contiguous records with verified checksums. Each column has one item per record.
+    """One or more contiguous records with verified checksums. Columns have one item per record.
 
     `buffer` is the part of the file that was read; views of it keep it alive.
     """
@@ -41,12 +41,12 @@ class Run(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The end of the last record in the file."""
+        """The position in the file at which the last record ends."""
         return self.origin + self._end_in_buffer()
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last message."""
+        """The offset after the last message of the run."""
         return self.offset_after(self.record_count - 1)
 
     def offset_after(self, index: int) -> int:
@@ -62,7 +62,7 @@ class Run(NamedTuple):
     def index_for(self, offset: int) -> int:
         """Returns the index of the first record with a message at or after `offset`.
 
-        Returns `record_count` if there is none.
+        Returns `record_count` if there is no such record.
         """
         index = bisect_left(self.offsets, offset)
         if index and self.flags[index - 1] & _BATCH:
@@ -70,10 +70,11 @@ class Run(NamedTuple):
         return index
 
     def in_order_count(self, least_offset: int, limit_offset: int) -> int:
-        """Returns how many records, from the first, have rising offsets within the limits.
+        """Returns how many records, from the first on, have rising offsets within the limits.
 
         Checksums cover offsets, so only whole records in the wrong place can be out of order. If
-        the first and the last offset show that there is no gap, the others are not checked.
+        the first and the last offset show that there is no gap, the offsets between them are not
+        checked.
         """
         first, last = self.offsets[0], self.offsets[-1]
         is_inside = least_offset <= first and last < limit_offset
@@ -99,7 +100,10 @@ class Run(NamedTuple):
         return self.buffer[self.positions[0] : self._end_in_buffer()]
 
     def part(self, first: int, last: int) -> Run:
-        """Returns the records `[first, last)` without copying. The range must not be empty."""
+        """Returns the records with indexes `[first, last)`, without copying.
+
+        The range must not be empty.
+        """
         assert 0 <= first < last <= self.record_count, "a part of a run must not be empty"
         if last - first == self.record_count:
             return self
@@ -113,7 +117,7 @@ class Run(NamedTuple):
 
 
 def run_of(scan: KeratinScan, buffer: memoryview, origin: int) -> Run:
-    """Makes a run from a scan that found at least one record."""
+    """Makes a run from a kernel scan of `buffer` that found at least one record."""
     return Run(
         buffer,
         origin,

@@ -1,7 +1,7 @@
 """Decodes the messages in a run: those of plain records, and those inside batch records.
 
-Control records are not messages. A batch record that cannot be decoded counts as damage, although
-the checksum of the record is right: it was written that way.
+Control records are not messages. A batch record that cannot be decoded counts as damage even if the
+checksum of its record is right, which means that it was already malformed when it was written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _SPECIAL = _CONTROL | int(RecordFlags.BATCH)
 def batches_of(
     run: Run, *, start: int, end: int, path: str, policy: DamagePolicy
 ) -> Iterator[MessageBatch]:
-    """Yields the messages of the run with offsets in `[start, end)`."""
+    """Yields the messages of the run with offsets in `[start, end)`.
+
+    `policy` decides whether a batch record that cannot be decoded raises `Corrupt` or is skipped.
+    """
     for first, last in _stretches(run):
         flags = run.flags[first]
         batch: MessageBatch | None = None
@@ -39,7 +42,7 @@ def batches_of(
 
 
 def within(batch: MessageBatch, start: int, end: int) -> MessageBatch | None:
-    """Returns the messages with offsets in `[start, end)`, or None if there are none."""
+    """Returns the batch's messages with offsets in `[start, end)`, or None if there are none."""
     first, last = 0, len(batch)
     if batch.offsets[0] < start:
         first = bisect_left(batch.offsets, start)
@@ -51,7 +54,7 @@ def within(batch: MessageBatch, start: int, end: int) -> MessageBatch | None:
 
 
 def open_batch(run: Run, index: int, *, path: str) -> DecodedBatch:
-    """Decodes the batch record at `index`; raises `Corrupt` if that fails."""
+    """Decodes the batch record at `index`; raises `Corrupt` if it cannot be decoded."""
     start = run.origin + int(run.positions[index])
     try:
         batch = decode(run.payload(index), has_gaps=True, path=path, start=start)
@@ -86,7 +89,10 @@ def _opened(run: Run, index: int, path: str, policy: DamagePolicy) -> MessageBat
 
 
 def _stretches(run: Run) -> Iterator[tuple[int, int]]:
-    """Yields index ranges of records to decode together; each control or batch record is alone."""
+    """Yields index ranges of records that are decoded together.
+
+    Each control record and each batch record has a range of its own.
+    """
     count = run.record_count
     if not _has_special(run):
         yield 0, count

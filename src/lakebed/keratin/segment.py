@@ -14,7 +14,7 @@ Numbers = int | Sequence[int]
 class ActiveSegment:
     """The offsets, end and index entries of the active segment.
 
-    The partition's mutex guards it, except the index entries, which only the writer uses.
+    The partition's mutex guards the fields, except the index entries, which only the writer uses.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ActiveSegment:
         size: int,
         next_offset: int,
     ) -> None:
-        """Adds records that were written at `end`; `positions` are relative to it."""
+        """Adds records that were written at `end`; `positions` are relative to `end`."""
         if isinstance(timestamps_ms, int):
             self._note_timestamp(timestamps_ms)
         done = 0
@@ -68,20 +68,20 @@ class ActiveSegment:
         self.next_offset = next_offset
 
     def begin_at(self, position: int) -> None:
-        """Starts the records after a header that is longer than `LOG_HEADER`.
+        """Sets the position of the first record, for a log header that is longer than `LOG_HEADER`.
 
-        It must be called before any record is added.
+        This must be called before any record is added.
         """
         self.start = self.end = self.indexed_end = position
 
     def skip(self, size: int) -> None:
-        """Skips damaged bytes that are followed by records."""
+        """Moves `end` past `size` damaged bytes, after which more records are added."""
         self.end += size
 
     def finished_times(self) -> list[TimeEntry]:
-        """Returns the time index of a sealed segment.
+        """Returns the entries of the segment's time index, as needed when the segment is sealed.
 
-        Its last entry is for the last message and so holds the segment's largest timestamp.
+        The last entry is for the last message, and so holds the segment's largest timestamp.
         """
         if self.is_empty:
             return self.times

@@ -1,4 +1,4 @@
-"""The three files of the active segment: creates them, appends to them and seals them."""
+"""Creates, extends and seals the three files of the active segment: `.log`, `.idx` and `.tidx`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lakebed.keratin.log_file import encode_log_header
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.segment import ActiveSegment
 
-ENTRIES_AT_ONCE = 64  # index entries per write; a reader without them searches that many strides
+ENTRIES_AT_ONCE = 64  # index entries per write; until then, readers search up to this many strides
 
 
 class SegmentFiles:
-    """The open files of the active segment. Only the writer's thread uses it."""
+    """The open files of the active segment. Only the writer's thread may use them."""
 
     def __init__(self, disk: Disk, paths: PartitionPaths, segment: ActiveSegment) -> None:
-        """Opens the files, which must exist with durable records and matching indexes."""
+        """Opens the files. Their records must be durable, and the indexes must match the log."""
         base = segment.base_offset
         self._disk = disk
         self._segment = segment
@@ -36,12 +36,15 @@ class SegmentFiles:
             undo.pop_all()
 
     def add_to_indexes(self) -> None:
-        """Writes the new index entries once there are many, because each write slows a commit."""
+        """Writes the new index entries if there are enough of them.
+
+        Each write slows down a commit, so entries are collected first.
+        """
         if len(self._segment.places) >= self._written_count + ENTRIES_AT_ONCE:
             self.write_indexes()
 
     def write_indexes(self) -> None:
-        """Writes the index entries added since the last time.
+        """Writes the index entries that have been added since the last write.
 
         They are not synced, because they can be rebuilt from the log.
         """
@@ -75,7 +78,7 @@ _INDEXES = (SegmentFile.INDEX, SegmentFile.TIME_INDEX)
 
 
 def create_segment(disk: Disk, paths: PartitionPaths, segment: ActiveSegment) -> None:
-    """Creates the files of a segment without records. They are durable when this returns."""
+    """Creates the files of a segment without records. The log is durable when this returns."""
     base = segment.base_offset
     for file in (SegmentFile.LOG, *_INDEXES):
         with contextlib.suppress(NotFound):
@@ -91,7 +94,10 @@ def create_segment(disk: Disk, paths: PartitionPaths, segment: ActiveSegment) ->
 
 
 def remove_segment(disk: Disk, paths: PartitionPaths, base_offset: int) -> None:
-    """Removes the files of a segment, the log last; files without a log are removed by recovery."""
+    """Removes the files of a segment, the log last.
+
+    If a crash leaves files without a log, recovery removes them.
+    """
     for file in reversed(SegmentFile):
         with contextlib.suppress(NotFound):
             disk.unlink(paths.segment(base_offset, file))
@@ -100,7 +106,10 @@ def remove_segment(disk: Disk, paths: PartitionPaths, base_offset: int) -> None:
 def rebuild_indexes(
     disk: Disk, paths: PartitionPaths, segment: ActiveSegment, *, is_sealed: bool
 ) -> int:
-    """Replaces both indexes with the segment's entries; returns the size of the `.idx` in bytes."""
+    """Replaces both index files with the segment's index entries.
+
+    Returns the size of the `.idx` in bytes.
+    """
     names = [paths.segment(segment.base_offset, file) for file in _INDEXES]
     return write_indexes(disk, names, segment, is_sealed=is_sealed)
 

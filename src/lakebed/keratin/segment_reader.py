@@ -30,11 +30,11 @@ class SegmentReader:
         self.places = places
 
     def seek(self, offset: int, end: int, *, limit_offset: int) -> int:
-        """Returns the position of the first record, before `end`, that reaches `offset`.
+        """Returns the position of the first record with a message at or after `offset`.
 
-        That is the first record with a message at or after `offset`. Returns `end` if there is
-        none. If the record's place is damaged, returns where the damage begins. Damage before that
-        record is skipped, because the caller does not read there.
+        Searches only before position `end`, and returns `end` if there is no such record. If the
+        bytes where it should be are damaged, returns the position where the damage begins. Earlier
+        damage is skipped, because the caller does not read there.
         """
         position = self.places.end_at(offset)
         if position is not None:
@@ -73,7 +73,7 @@ class SegmentReader:
     def _place_before(self, offset: int, end: int) -> Place:
         """Returns the position and offset of a verified record at or before `offset`.
 
-        Falls back to the first record of the segment.
+        If none is known, returns those of the first record of the segment.
         """
         for place in self.places.before(offset):
             if place[1] < end and self._is_at(place, end):
@@ -93,7 +93,7 @@ def open_segment(disk: Disk, info: PartitionSegment, *, mutex: Mutex) -> Segment
 
 
 def _indexed(disk: Disk, info: PartitionSegment) -> list[Place]:
-    """Returns the record positions in the index, or none if it is missing or damaged."""
+    """Returns the record positions in the `.idx`; none if the file is missing or damaged."""
     try:
         path = info.path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value
         entries = load_index(disk, path, base_offset=info.base_offset)

@@ -1,8 +1,8 @@
 """Rewrites a sealed segment with only some of its records, and replaces the old file.
 
-The new log is complete and durable before it replaces the old one by a rename; its indexes follow.
-After a crash at any point, the log is either the old or the new one. The indexes may then belong to
-the other one; they are rebuilt when the partition is opened.
+The new log is complete and durable before it replaces the old one by a rename; new indexes are
+written after that. After a crash at any point, the log is either the old or the new one. If its
+indexes do not match it then, they are rebuilt when the partition is opened.
 
 Records keep their offsets. If the last message of the segment is left out, an empty control record
 takes its offset, so that the log alone shows at which offset the next segment begins.
@@ -20,7 +20,7 @@ from lakebed.base.files import Disk, File, build_atomically
 from lakebed.base.layout import Buffer
 from lakebed.base.units import MIB
 from lakebed.keratin.format import RecordFlags
-from lakebed.keratin.headers import encode_headers
+from lakebed.keratin.headers import STORED_HEADERS_COUNT_MAX, encode_headers
 from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS, LogBytes, open_log
 from lakebed.keratin.log_file import encode_log_header
 from lakebed.keratin.log_inspection import GoodRange
@@ -36,14 +36,14 @@ Kept = range | Sequence[Message]
 """Index range of a run's records to keep unchanged, or messages to write as plain records."""
 
 Choose = Callable[[Run], Iterable[Kept]]
-"""Returns what to keep of a run, in order. It is called twice, and must return the same."""
+"""Returns the parts of a run to keep, in order. Called twice, with the same result both times."""
 
 _WINDOW_BYTES = 1 * MIB
 _CAPACITY_BYTES = (1 << 31) - 1
 
 
 class RewrittenSegment(NamedTuple):
-    """Describes the new file, for the partition's segment list and its manifest."""
+    """Describes the rewritten segment, for the partition's segment list and its manifest."""
 
     info: PartitionSegment  # of the next generation
     index_bytes: int
@@ -63,7 +63,7 @@ def rewrite_segment(
     *,
     index_stride_bytes: int,
 ) -> RewrittenSegment | None:
-    """Replaces the segment's files with the chosen records.
+    """Replaces the segment's files with files that hold only the records that `choose` keeps.
 
     Returns None, and changes nothing, if the segment would not become smaller. Raises `Corrupt` if
     the log is damaged; it must be repaired first.
@@ -92,7 +92,7 @@ def rewrite_ranges(
     index_stride_bytes: int,
     created_ms: int,
 ) -> RewrittenSegment:
-    """Replaces the segment's files with the given ranges of its log."""
+    """Replaces the segment's files with files that hold only the given ranges of its log."""
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
     try:
         rewrite = _SegmentRewrite(disk, paths, info, index_stride_bytes, created_ms=created_ms)
@@ -105,7 +105,7 @@ def rewrite_ranges(
 
 
 def whole_runs(log: LogBytes, info: PartitionSegment) -> Iterator[Run]:
-    """Yields all records of a sealed segment; raises `Corrupt` if it is damaged."""
+    """Yields all records of a sealed segment; raises `Corrupt` if the log is damaged."""
     position, next_offset = log.records_start, info.base_offset
     while position < info.end:
         scanned = log.scan(position, info.end, bytes_max=_WINDOW_BYTES)
@@ -142,7 +142,10 @@ class _SegmentRewrite:
         self._written = 0  # bytes written to the file; the waiting buffers follow
 
     def replace(self, pieces: Iterable[Run], *, bytes_max: int | None) -> RewrittenSegment | None:
-        """Replaces the log; returns None, and keeps the old one, if it exceeds `bytes_max`."""
+        """Writes the new log and replaces the old one with it.
+
+        Returns None, and keeps the old log, if the new one would be larger than `bytes_max`.
+        """
 
         def build(file: File) -> None:
             self._build(file, pieces, bytes_max)
@@ -198,7 +201,7 @@ class _SegmentRewrite:
 
 
 class _TooLong(LakebedError):
-    """The new log would not be smaller, so it is discarded. Never reaches a caller."""
+    """Stops a rewrite because the new log would not be smaller. Never reaches a caller."""
 
 
 def _is_all(run: Run, kept: Iterable[Kept]) -> bool:
@@ -236,7 +239,10 @@ def _plain(messages: Sequence[Message]) -> Run:
     """Encodes messages as plain records. A timestamp before 1970 becomes 0."""
     return _encoded(
         [message.value or b"" for message in messages],
-        [encode_headers(message.key, None, message.headers) for message in messages],
+        [
+            encode_headers(message.key, None, message.headers, count_max=STORED_HEADERS_COUNT_MAX)
+            for message in messages
+        ],
         offsets=[message.offset for message in messages],
         timestamps_ms=[max(message.timestamp_ms, 0) for message in messages],
         flags=[message.flags for message in messages],

@@ -16,7 +16,7 @@ from lakebed.keratin.view import PartitionSegment
 class PartitionState:
     """The segments and the durable end of a partition.
 
-    The mutex guards everything. Only the writer changes it; any thread may read it.
+    The mutex guards all fields. Only the writer changes them; any thread may read them.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class PartitionState:
         return self._start_offset
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """See `PartitionView`."""
+        """Returns the segments, oldest first; the last one is active. See `PartitionView`."""
         with self._mutex:
             active = PartitionSegment(
                 base_offset=self._active.base_offset,
@@ -73,7 +73,7 @@ class PartitionState:
         self._notify(moved)
 
     def begin(self, active: ActiveSegment, sealed: PartitionSegment) -> None:
-        """Adds the sealed segment, and makes `active` the active one."""
+        """Adds `sealed` to the sealed segments, and makes `active` the active segment."""
         with self._mutex:
             self._sealed = (*self._sealed, sealed)
             self._active = active
@@ -85,7 +85,7 @@ class PartitionState:
             self._start_offset = start_offset
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """See `PartitionView`."""
+        """Waits until the high watermark is greater than `offset`; see `PartitionView`."""
         clock = self._runner.clock
         deadline_ns = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
         while True:
@@ -103,7 +103,7 @@ class PartitionState:
             moved.wait(left)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See `PartitionView`."""
+        """Calls `callback` whenever the high watermark moves; see `PartitionView`."""
         return self._listeners.add(callback)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""A topic: partitions with a common name and settings. It also chooses a message's partition.
+"""A topic: partitions that share a name and settings. It also chooses the partition of a message.
 
-Each partition is usable as soon as it is open. A partition that is still recovering, or cannot be
+Each partition can be used as soon as it is open. A partition that is still recovering, or cannot be
 opened, delays or fails only the calls that need it.
 """
 
@@ -63,11 +63,17 @@ class Topic:
         return tuple(self._opened.get_all(range(self.partition_count)))
 
     def partition(self, number: int) -> Partition:
-        """Returns a partition, once it is open; raises `NotFound` if there is no such partition."""
+        """Returns a partition, after waiting until it is open.
+
+        Raises `NotFound` if the topic has no partition with that number.
+        """
         return self.opened_partition(number) or self._opened.get(number)
 
     def opened_partition(self, number: int) -> Partition | None:
-        """Returns the partition if it is open, otherwise None; never waits."""
+        """Returns the partition if it is open, otherwise None; never waits.
+
+        Raises `NotFound` if the topic has no partition with that number.
+        """
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
@@ -76,11 +82,14 @@ class Topic:
         return [partition for partition in self._partitions if partition is not None]
 
     def open_in_background(self) -> None:
-        """Starts opening all partitions. A partition that fails is tried again when it is used."""
+        """Starts opening all partitions in the background.
+
+        If a partition cannot be opened, the next call that uses it tries again.
+        """
         self._opened.start_all(range(self.partition_count))
 
     def close(self) -> list[Partition]:
-        """Stops opening partitions, and returns the open ones, which the caller must close."""
+        """Stops opening partitions. Returns the open partitions, which the caller must close."""
         return self._opened.close()
 
     def _open(self, number: int) -> Partition:
@@ -88,13 +97,13 @@ class Topic:
         return partition
 
     def partition_for(self, key: Buffer) -> int:
-        """Returns the partition of that key, the same one as Kafka's Java client chooses."""
+        """Returns the partition of that key, the same one that Kafka's Java client chooses."""
         return partition_of(key, self.partition_count)
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """Returns for every partition the offset of the first message at or after that time.
+        """Returns, for each partition, the offset of the first message at or after `timestamp_ms`.
 
-        For a partition without such a message, it is the high watermark.
+        For a partition without such a message, that is its high watermark.
         """
         return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
@@ -111,10 +120,11 @@ class Topic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendFuture:
-        """Appends messages to one partition: `partition`, or the key's, or the next one in turn.
+        """Appends messages to one partition.
 
-        All messages get the same `key`; use `append_keyed` for different keys. The future's result
-        is (base offset, count).
+        This is `partition` if given, else the partition of `key`, else the next open partition in
+        turn. All messages get the same `key`; use `append_keyed` for different keys. The future's
+        result is (base offset, count).
         """
         if partition is None:
             if producer is not None and self.partition_count > 1 and key is None:
@@ -143,8 +153,9 @@ class Topic:
     ) -> list[AppendFuture]:
         """Appends (key, payload) pairs to their keys' partitions, with one append per partition.
 
-        All messages without a key go to the next partition in turn. Everything is validated before
-        the first append. Raises `PartlyAppended` if some appends succeeded and others were refused.
+        All messages without a key go to the next open partition in turn. Everything is validated
+        before the first append. Raises `PartlyAppended` if some appends succeeded and others were
+        refused.
         """
         pairs = list(messages)
         prepared = []
@@ -164,7 +175,7 @@ class Topic:
         return futures
 
     def next_partition(self) -> int:
-        """Returns the partition for messages without a key: the open partitions in turn."""
+        """Returns the partition for messages without a key. Open partitions take turns."""
         first = self._turn + 1
         turns = ((first + step) % self.partition_count for step in range(self.partition_count))
         is_open = (number for number in turns if self.opened_partition(number) is not None)

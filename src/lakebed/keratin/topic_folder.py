@@ -1,14 +1,14 @@
 """Creates and deletes the folder of a topic atomically, with one rename.
 
-A new topic is built as `topics/+creating-<id>` and then renamed to its name. A deleted one is
-renamed to `topics/+deleting-<id>` before its files are removed. Topic names never contain a `+`.
-Folders with these names that a crash left are removed when the topics are opened next.
+A new topic is built as `topics/+creating-<id>`, which is then renamed to the topic's name. A
+deleted topic is renamed to `topics/+deleting-<id>` before its files are removed. Topic names never
+contain a `+`. If a crash leaves such folders, they are removed the next time the store is opened.
 
 So a folder with a topic's name that holds files but no `topic.json` is a damaged topic: it must not
-be treated as nonexistent. A folder without any files is not a topic: older releases left those when
-a creation was interrupted.
+be treated as nonexistent. A folder without any files is not a topic: older releases left such
+folders when a creation was interrupted.
 
-A topic's folder is never a symbolic link, and removing a folder never follows one.
+A topic's folder is never a symbolic link, and removing a folder never follows symbolic links.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def topic_names(disk: Disk, root: PathLike) -> list[str]:
-    """Returns the sorted names of a root's topics, including damaged ones."""
+    """Returns the sorted names of all topics below the root, including damaged ones."""
     folder = os.path.join(os.fspath(root), TOPICS_NAME)
     if not disk.is_folder(folder):
         return []
@@ -44,7 +44,7 @@ def topic_names(disk: Disk, root: PathLike) -> list[str]:
 
 
 def topic_exists(disk: Disk, paths: TopicPaths) -> bool:
-    """Returns whether there is a topic, even if its `topic.json` is missing.
+    """Returns whether the topic exists, even if its `topic.json` is missing.
 
     Raises `Corrupt` if the folder is a symbolic link.
     """
@@ -53,7 +53,10 @@ def topic_exists(disk: Disk, paths: TopicPaths) -> bool:
 
 
 def check_topic_folder(disk: Disk, paths: TopicPaths) -> None:
-    """Raises `Corrupt` if the folder is a symbolic link, or if its `topic.json` is missing."""
+    """Raises `Corrupt` if the topic's folder is damaged.
+
+    It is damaged if it is a symbolic link, or holds files but no `topic.json`.
+    """
     _check_not_linked(disk, paths)
     if not disk.exists(paths.identity) and _has_files(disk, paths.folder):
         raise Corrupt(
@@ -67,7 +70,7 @@ def check_topic_folder(disk: Disk, paths: TopicPaths) -> None:
 def create_topic_folder(
     disk: Disk, paths: TopicPaths, identity: bytes, *, topic_id: str, partition_count: int
 ) -> None:
-    """Creates the topic's folder, completely or not at all. It is durable when this returns.
+    """Durably creates the topic's folder, completely or not at all.
 
     `identity` is the contents of `topic.json`.
     """

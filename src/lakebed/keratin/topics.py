@@ -64,11 +64,12 @@ class Topics:
         damage: DamageLedger | None = None,
         make_topic: Callable[..., Topic] = Topic,
     ) -> None:
-        """Opens the topics of a root; no topic is opened yet.
+        """Prepares access to the topics of a root. The topics themselves are not opened yet.
 
-        `is_pinned` returns, by topic, partition and offsets, whether retention must keep messages.
-        `spare_budget` limits the zero-filled bytes; it may be shared with other engines. Losses are
-        recorded in `damage`. `make_topic` is called like `Topic`.
+        `is_pinned` takes a topic, a partition and a range of offsets, and returns whether retention
+        must keep those messages. `spare_budget` limits the zero-filled bytes; it may be shared with
+        other engines. Losses are recorded in `damage`. `make_topic` is called with the arguments of
+        `Topic`.
         """
         self.root = os.fspath(root)
         self._disk = disk
@@ -96,7 +97,7 @@ class Topics:
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> Topic:
-        """Creates a topic; raises `AlreadyExists` if there is one of that name."""
+        """Creates and opens a topic; raises `AlreadyExists` if a topic of that name exists."""
         paths = TopicPaths(self.root, name)
         check_partition_count(partitions)
         identity = new_identity(partitions, settings or {}, self._random)
@@ -126,7 +127,8 @@ class Topics:
     def open(self, name: str) -> Topic:
         """Opens a topic, or returns it if it is open; raises `NotFound` if it does not exist.
 
-        A single partition is opened before this returns, several in the background: see `Topic`.
+        If the topic has one partition, it is open when this returns. Several partitions are opened
+        in the background: see `Topic`.
         """
         with self._mutex:
             topic = self._open.get(name)
@@ -156,14 +158,14 @@ class Topics:
             return self._open.get(name)
 
     def identity(self, name: str) -> TopicIdentity:
-        """Raises `NotFound` if there is no such topic."""
+        """Returns the contents of `topic.json`; raises `NotFound` if the topic does not exist."""
         try:
             return load_identity(self._disk, TopicPaths(self.root, name))
         except NotFound:
             raise NotFound(f"{self.root}: there is no topic {name}") from None
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """Changes settings of a topic. They take effect when it is opened next."""
+        """Changes settings of a topic. They take effect the next time the topic is opened."""
         paths, identity = TopicPaths(self.root, name), self.identity(name)
         merged = {**identity.settings, **settings}
         fresh = new_identity(identity.partition_count, merged, self._random)
@@ -192,9 +194,10 @@ class Topics:
             self._forget_losses(name)
 
     def failures(self) -> dict[str, Exception]:
-        """Returns the errors of open partitions whose background work fails; it is retried.
+        """Returns the errors of background work that failed and is retried, by partition name.
 
-        Partitions that refuse writes are left out: see `Partition.failure`.
+        Only open partitions are included. Partitions that refuse writes are left out: see
+        `Partition.failure`.
         """
         failing = self._flushing.failures() | self._upkeep.failures()
         return {
@@ -204,7 +207,7 @@ class Topics:
         }
 
     def close_topic(self, name: str) -> None:
-        """Closes a topic if it is open. It may be opened again."""
+        """Closes a topic if it is open. It may be opened again later."""
         with self._claimed(name):
             self._close_opened(name)
 
@@ -287,7 +290,7 @@ class Topics:
             stack.callback(self._upkeep.remove, partition)
 
     def _forget_losses(self, name: str) -> None:
-        """Removes the recorded losses of a deleted topic of that name."""
+        """Removes the recorded losses of a topic of that name that was deleted."""
         if self._damage is not None:
             self._damage.forget(TOPICS, name)
 

@@ -1,6 +1,7 @@
 """The background work of an open partition: checkpoints, retention, compaction, old producers.
 
-`retention` and `compaction` decide without I/O. The writer makes the changes, between two commits.
+`retention` and `compaction` decide what to do, without I/O. The writer makes the changes, between
+two commits.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from lakebed.keratin.view import PartitionSegment, PartitionView
 _log = logging.getLogger(__name__)
 LOOK_EVERY_NS = 30 * NS_PER_S
 _FORGET_NS_MIN, _FORGET_NS_MAX = NS_PER_S, 3600 * NS_PER_S
-_PRODUCERS_MANY = PRODUCERS_MAX * 5 // 4  # from here on the oldest are forgotten at once
+_PRODUCERS_MANY = (
+    PRODUCERS_MAX * 5 // 4
+)  # with more than this, the oldest are forgotten immediately
 
 IsPinned = Callable[[str, int, int, int], bool]
 """Takes the topic, the partition and the offsets `[first, next)`; returns whether to keep them."""
@@ -55,7 +58,10 @@ class MaintainedPartition(PartitionView, Protocol):
 
 
 class Upkeep:
-    """The upkeep of one partition. Only one thread at a time, the runner's, may use it."""
+    """Runs the background work of one partition.
+
+    Only one thread at a time may use it, and only a thread of the runner.
+    """
 
     def __init__(
         self, partition: MaintainedPartition, filler: Filler, *, is_pinned: IsPinned | None
@@ -69,11 +75,14 @@ class Upkeep:
         self._compacted_base = -1  # the newest segment that was compacted
 
     def note_sealed(self) -> None:
-        """Makes retention and compaction due, because a segment was sealed."""
+        """Makes retention and compaction due now, because a segment was sealed."""
         self._look_at_ns = 0
 
     def step(self) -> int | None:
-        """Does what is due; returns the ns until the next step, or None to wait for a wake-up."""
+        """Runs the background work that is due.
+
+        Returns the ns until the next step, or None if the next step waits for a wake-up.
+        """
         now_ns = self._partition.runner.clock.monotonic_ns()
         delays_ns = [self._filler.step(), self._forget_if_due(now_ns)]
         self._partition.checkpoint_if_due()
@@ -81,7 +90,7 @@ class Upkeep:
         return min((delay_ns for delay_ns in delays_ns if delay_ns is not None), default=None)
 
     def _forget_if_due(self, now_ns: int) -> int | None:
-        """Forgets old producers if it is time; returns the ns until the next time.
+        """Forgets old producers if that is due; returns the ns until it is due again.
 
         Returns None if there are no producers.
         """
@@ -114,7 +123,7 @@ class Upkeep:
         return delay_ns
 
     def _look(self) -> None:
-        """Runs retention and compaction; logs errors that pass by themselves, raises others."""
+        """Runs retention and compaction. Logs temporary errors, and raises others."""
         partition = self._partition
         try:
             if is_wanted(partition.config):
@@ -125,11 +134,10 @@ class Upkeep:
             _log.info("%s: upkeep is postponed: %s", partition.name, error)
 
     def compact(self) -> int:
-        """Removes messages that newer ones with the same key replace.
+        """Removes messages that are replaced by newer ones with the same key.
 
         Returns the number of segments that changed. Does nothing unless a segment was sealed since
-        the last pass: without new messages only old tombstones could be removed, and those can
-        wait.
+        the last pass: without new messages only old tombstones could be removed, and that can wait.
         """
         partition = self._partition
         sealed = [info for info in partition.segments() if info.is_sealed]
@@ -152,7 +160,7 @@ class Upkeep:
         return count
 
     def retain(self) -> int:
-        """Removes segments beyond the retention limits; returns their number."""
+        """Removes the segments that exceed the retention limits; returns how many were removed."""
         partition = self._partition
         segments = partition.segments()
         start = start_after_retention(

@@ -1,4 +1,4 @@
-"""The view of a partition that readers use; it comes from the writer or from the files."""
+"""The interface through which readers see a partition, whether open for writing or read-only."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lakebed.base.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class PartitionSegment:
-    """One segment of a partition, up to the position where it may be read."""
+    """One segment of a partition, and the position up to which it may be read."""
 
     base_offset: int
     next_offset: int  # the offset after its last message
     path: str  # of its `.log`, on the machine that stores it
     end: int  # the position after its last record
     is_sealed: bool
-    generation: int = 0  # counts how often the file was replaced by a smaller one
+    generation: int = 0  # how many times the file was replaced by a smaller one
 
 
 class PartitionView(Protocol):
@@ -36,13 +36,16 @@ class PartitionView(Protocol):
     def runner(self) -> Runner: ...
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """Returns the segments, oldest first. The last is active and ends at the durable end."""
+        """Returns the segments, oldest first.
+
+        The last one is the active segment, which may be read up to the durable end.
+        """
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        """Returns the losses that were not acknowledged, sorted by their first offset."""
+        """Returns the losses that no operator has acknowledged, sorted by first offset."""
 
     def start_offset(self) -> int:
-        """Returns the first offset that may be read; it need not have a message."""
+        """Returns the first offset that may be read. There may be no message at that offset."""
 
     def high_watermark(self) -> int:
         """Returns the offset after the last durable message."""

@@ -2,10 +2,10 @@
 
 Invariants: each record is returned at most once and in order, even if segments are sealed, replaced
 by smaller ones or removed in the meantime. Nothing after the end offset is returned. A walk stops
-at its end, raises `OffsetOutOfRange` if the following messages were removed, or raises `Corrupt` at
+at its end, raises `OffsetOutOfRange` if the next messages were removed, or raises `Corrupt` at
 damage. If damage is skipped, the walk continues with the next whole record. Messages that are
 recorded as lost count as damage until an operator acknowledges the loss. Other offsets without
-records are not damage: compaction leaves them.
+records are not damage: compaction leaves such gaps.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from lakebed.keratin.view import PartitionSegment, PartitionView
 from lakebed.kernels import Stop
 
 Leases = Callable[[PartitionSegment], Lease[SegmentReader]]
-_LOOKS_MAX = 20  # times the segments are listed again, to learn why a file changed
+_LOOKS_MAX = 20  # how many times to list the segments again when a file does not match
 _LOOK_NS = 1 * NS_PER_MS
 _WANTED_BYTES_MIN = 4 * KIB
 
 
 class Walk:
-    """Iterates over the runs of `[start, end)`; a segment is leased for one run at a time.
+    """Iterates over the records with offsets in `[start, end)`, as runs.
 
-    The first record may be a batch with messages before `start`, and the last one a batch with
-    messages after `end`.
+    The file of a segment is leased only while one run is read from it. The first record may be a
+    batch that also has messages before `start`, and the last one a batch that also has messages at
+    or after `end`.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Walk:
             self._report_lost()
 
     def _around_lost(self, run: Run) -> Iterator[Run]:
-        """Yields the run in parts, and reports the losses that lie between them."""
+        """Yields the run, split where messages are recorded as lost, and reports those losses."""
         while self._lost and (self._lost[0].first_offset or 0) < run.next_offset:
             before = run.index_for(self._lost[0].first_offset or 0)
             if before:
@@ -109,14 +110,15 @@ class Walk:
         )
 
     def _find(self) -> PartitionSegment | None:
-        """Returns the segment in which the walk continues, or None if there is none."""
+        """Returns the segment in which the walk continues, or None after the last segment."""
         index = bisect_right(self._segments, self._next, key=lambda info: info.next_offset)
         return self._segments[index] if index < len(self._segments) else None
 
     def _step(self, info: PartitionSegment) -> Run | None:
         """Returns the next run of the segment.
 
-        Returns None if there is none: the walk then has moved on, or has listed the segments again.
+        Returns None if there is no run: the walk has then moved past some bytes or the segment, or
+        has listed the segments again.
         """
         try:
             lease = self._lease(info)
@@ -146,10 +148,11 @@ class Walk:
         return self._scan(info, reading, end)
 
     def _was_sealed(self, info: PartitionSegment) -> bool:
-        """Returns whether the segment was sealed since it was listed; if so, lists them again.
+        """Returns whether the segment was sealed since it was listed.
 
-        Only sealed segments are replaced. So if the segment is still the active one, the open file
-        is the one that `info` describes; otherwise it may be a smaller replacement.
+        If so, lists all segments again. Only sealed segments are replaced. So if the segment is
+        still the active one, the open file is the one that `info` describes; otherwise it may be a
+        smaller replacement.
         """
         segments = self._view.segments()
         if any(
@@ -192,7 +195,7 @@ class Walk:
         return self._shortened(run)
 
     def _pass_unreadable(self, info: PartitionSegment, error: DiskError) -> None:
-        """Skips the rest of a segment after a failed read, or raises the error.
+        """Skips the segment from the current position on after a failed read, or raises the error.
 
         Good records after the unreadable bytes are not searched for; `repair` does that.
         """
@@ -207,13 +210,13 @@ class Walk:
         self._reading = None
 
     def _wanted_bytes(self, info: PartitionSegment) -> int:
-        """Estimates the bytes that the remaining messages take, to avoid reading many more."""
+        """Estimates the size of the remaining messages, so as not to read much more than that."""
         message_count = self._end - self._next
         average = info.end // max(1, info.next_offset - info.base_offset) + 1
         return min(self._bytes_max, max(_WANTED_BYTES_MIN, message_count * average * 9 // 8))
 
     def _shortened(self, run: Run) -> Run | None:
-        """Cuts the records after the walk's end off the run; returns None if none are left."""
+        """Cuts off the records after the end of the walk; returns None if no record is left."""
         last = run.index_for(self._end) if run.next_offset > self._end else run.record_count
         if last < run.record_count and run.offsets[last] < self._end:
             last += 1
@@ -222,7 +225,10 @@ class Walk:
     def _pass_over(
         self, info: PartitionSegment, reading: SegmentReader, end: int, problem: str
     ) -> None:
-        """Moves past a position without a good record; raises unless damage is skipped."""
+        """Moves past the current position, at which there is no good record.
+
+        Raises `Corrupt` unless damage is skipped.
+        """
         start = self._position
         error = Corrupt(problem, path=info.path, offset=start)
         if not self._policy.skips:
@@ -242,7 +248,8 @@ class Walk:
     def _look_again(self, info: PartitionSegment, end: int, error: Corrupt) -> None:
         """Lists the segments again, because a file does not match the list.
 
-        Retries for a while, and then reports the rest of the segment as damaged.
+        If it still does not match after several attempts, reports the segment from `end` on as
+        damaged.
         """
         self._segments = self._view.segments()
         self._reading = None
@@ -260,7 +267,7 @@ class Walk:
         self._next = info.next_offset
 
     def _check_start(self) -> None:
-        """Raises `OffsetOutOfRange` if the next messages were removed in the meantime."""
+        """Raises `OffsetOutOfRange` if the next messages have been removed in the meantime."""
         start_offset = self._view.start_offset()
         if self._next < start_offset:
             raise OffsetOutOfRange(

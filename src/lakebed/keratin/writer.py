@@ -1,14 +1,15 @@
-"""The writer of a partition: the sink of its commit barrier, and the only code that changes it.
+"""The writer of a partition: runs the commits of its queue, and is the only code that changes it.
 
 Invariants:
 - offsets are assigned in the order of the queue, and only to messages that were written;
 - an append with `Ack.AFTER_FSYNC` is answered after the sync that covers it; the high watermark and
   the end published to other processes move only after a sync;
-- a segment is sealed and durable, with complete indexes, before the next one takes a record; the
-  manifest is written afterwards, and recovery does not depend on it;
+- a segment is sealed and durable, with complete indexes, before any record is written to the next
+  segment; the manifest is written afterwards, and recovery does not depend on it;
 - the list of segments is changed only here, so nothing else writes the manifest.
 
-What may be lost in a power cut: messages that were acknowledged after their write only.
+What may be lost in a power cut: messages with `Ack.AFTER_WRITE`, which are acknowledged before they
+are synced.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _CHECKPOINT_SHARE = 4  # the log grows by this multiple of a checkpoint's size b
 
 
 class WriterCallbacks(NamedTuple):
-    """Functions that the writer calls on events. They must be quick and only wake other tasks."""
+    """Functions that the writer calls on certain events. They may only wake other tasks."""
 
     on_sealed: Callable[[], None]  # a segment was sealed
     on_upkeep: Callable[[], None]  # there is work for the upkeep
@@ -56,7 +57,7 @@ class WriterCallbacks(NamedTuple):
 
 
 class PartitionWriter:
-    """Writes one partition. Only one thread at a time, the barrier's leader, may use it."""
+    """Writes one partition. Only one thread at a time, the leader of a commit, may use it."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class PartitionWriter:
         filler: Filler,
         callbacks: WriterCallbacks,
     ) -> None:
-        """Continues from the recovered state."""
+        """Opens the files of the active segment, and continues from the recovered state."""
         self._disk = disk
         self._paths = paths
         self._clock = runner.clock
@@ -98,7 +99,10 @@ class PartitionWriter:
 
     @property
     def unsynced_since_ns(self) -> int | None:
-        """When the oldest record that is not durable was written; None if all are durable."""
+        """When the oldest record that is not synced was written, by the monotonic clock.
+
+        None if all records are synced.
+        """
         return self._unsynced_since_ns
 
     @property
@@ -107,7 +111,7 @@ class PartitionWriter:
 
     @property
     def active_bytes(self) -> int:
-        """The size of the active segment. Other threads may see an outdated value."""
+        """The size of the active segment in bytes. Other threads may see an outdated value."""
         return self._active.end
 
     def start(self) -> None:
@@ -121,7 +125,7 @@ class PartitionWriter:
         self._filler.begin(base_offset=self._active.base_offset, end=self._active.end)
 
     def commit(self, items: Sequence[Work]) -> Sequence[object]:
-        """See `Sink`."""
+        """Runs queued appends and changes in order; returns one answer per item. See `Sink`."""
         answers: list[object] = []
         appends: list[Append] = []
         for item in items:
@@ -139,7 +143,8 @@ class PartitionWriter:
     def close(self) -> None:
         """Makes everything durable, including the manifest, and closes the files. Idempotent.
 
-        Disk errors are logged. Another writer may open the partition afterwards.
+        If that fails, the error is logged, not raised. Afterwards another writer may open the
+        partition.
         """
         if self._is_closed:
             return
@@ -157,17 +162,17 @@ class PartitionWriter:
         self._end_file.close()
 
     def abandon(self) -> None:
-        """Closes the segment's files without making anything durable."""
+        """Closes the files of the active segment without making anything durable."""
         self._filler.end()
         self._files.close()
 
     # Appending.
 
     def _try_to_commit(self, appends: Sequence[Append], *, is_alone: bool) -> Sequence[object]:
-        """Commits the appends, or returns the error for each of them.
+        """Commits the appends; if that fails, returns the error as the answer to each of them.
 
-        Raises the error only if nothing else in the same commit was done before, or if it is a
-        `DiskError`.
+        Raises the error instead if it is a `DiskError`, or if `is_alone`: there are no other
+        answers in this commit.
         """
         try:
             return self._commit_appends(appends) if appends else ()
@@ -247,7 +252,7 @@ class PartitionWriter:
         self._publish_durable()
 
     def _publish_durable(self) -> None:
-        """Publishes that everything written so far is durable."""
+        """Moves the durable end to the end of the written records, for all readers."""
         self._unsynced_since_ns = None
         self._end_file.publish(
             base_offset=self._active.base_offset,
@@ -261,8 +266,8 @@ class PartitionWriter:
     def _roll(self) -> None:
         """Seals the active segment and continues in a new one.
 
-        If it fails half-way, it is repeated before anything else is written: the new segment may
-        already be on the disk, and the old one must end where the new one begins.
+        If this fails half-way, it must be repeated before anything else is written: the new segment
+        may already be on the disk, and the old one must end where the new one begins.
         """
         old = self._active
         self._is_rolling = True
@@ -304,7 +309,7 @@ class PartitionWriter:
         self._callbacks.on_sealed()
 
     def roll(self) -> bool:
-        """Seals the active segment; returns False if it has no records."""
+        """Seals the active segment and begins a new one; returns False if it has no records."""
         if self._active.is_empty:
             return False
         self._roll()
@@ -318,9 +323,9 @@ class PartitionWriter:
         return len(self._producers)
 
     def forget_producers(self) -> int:
-        """Forgets producers that have been quiet too long, and makes a checkpoint due.
+        """Forgets the producers that wrote nothing for `producer_ms`; returns how many there were.
 
-        Returns the number of producers forgotten.
+        If there were any, a checkpoint becomes due.
         """
         count = self._forget_producers()
         if count:
@@ -335,11 +340,14 @@ class PartitionWriter:
 
     @property
     def is_checkpoint_due(self) -> bool:
-        """Whether enough was written since the last one. Other threads may see an old value."""
+        """Whether enough was written since the last checkpoint.
+
+        Other threads may see an outdated value.
+        """
         return not self._active.is_empty and self._active.end >= self._checkpoint_due_end
 
     def checkpoint(self) -> Checkpoint:
-        """Syncs, and returns a checkpoint of the active segment and all producers."""
+        """Syncs the log, and returns a checkpoint of the active segment and all producers."""
         fork_guard.check(self._process, self._paths.checkpoint)
         if self._unsynced_since_ns is not None:
             self._sync()
@@ -348,7 +356,10 @@ class PartitionWriter:
         return checkpoint
 
     def _plan_checkpoint(self, end: int, *, size: int = 0) -> None:
-        """Sets when the next checkpoint is due, after one of `size` bytes that ends at `end`."""
+        """Sets the position at which the next checkpoint is due.
+
+        `end` is the position that the last checkpoint covers, and `size` is the size of its file.
+        """
         self._checkpoint_end = end
         growth = max(self._config.checkpoint_bytes, _CHECKPOINT_SHARE * size)
         self._checkpoint_due_end = end + growth
@@ -356,11 +367,11 @@ class PartitionWriter:
     # For changes that append: see `idempotent_commits`.
 
     def runs_of(self, producer_id: int) -> Runs:
-        """Returns the last runs of a producer."""
+        """Returns the last runs of a producer; none if the producer is not known."""
         return self._producers.runs_of(producer_id)
 
     def keep_producer(self, producer_id: int) -> Runs:
-        """Returns the last runs of a producer, which is not forgotten until `drop_producer`."""
+        """Returns the last runs of a producer, and remembers it until `drop_producer` is called."""
         self._kept_producers.add(producer_id)
         return self.runs_of(producer_id)
 
@@ -370,7 +381,10 @@ class PartitionWriter:
         self._producers.forget(producer_id)
 
     def make_room(self, size: int) -> None:
-        """Begins a new segment if `size` bytes fit into a new one but not into the active one."""
+        """Begins a new segment if that lets `size` bytes fit into one segment.
+
+        Does nothing if they fit into the active segment, or into no segment.
+        """
         is_short = self._active.end + size > self._config.segment_bytes
         if is_short and RECORDS_START + size <= self._config.segment_bytes:
             self.roll()
@@ -378,7 +392,7 @@ class PartitionWriter:
     def append(self, appends: Sequence[Append], *, is_durable: bool) -> None:
         """Writes appends, and syncs them if `is_durable`; raises if one of them is refused.
 
-        Readers do not see them before a sync.
+        Readers do not see the messages before a sync.
         """
         for answer in self._commit_appends([*appends, SYNC] if is_durable else appends):
             if isinstance(answer, LakebedError):
@@ -387,7 +401,10 @@ class PartitionWriter:
     def replace_segments(
         self, sealed: Sequence[PartitionSegment], *, start_offset: int, index_bytes: dict[int, int]
     ) -> None:
-        """Replaces the list of sealed segments, durably; there may be fewer or smaller ones."""
+        """Durably replaces the list of sealed segments, after some were removed or rewritten.
+
+        `index_bytes` holds the size of the `.idx` of each changed segment, by base offset.
+        """
         self._index_bytes = {
             info.base_offset: index_bytes.get(
                 info.base_offset, self._index_bytes.get(info.base_offset, 0)
@@ -398,7 +415,7 @@ class PartitionWriter:
         self.write_manifest()
 
     def exchange(self, rewritten: RewrittenSegment) -> None:
-        """Puts a rewritten segment in the place of the old one in the segment list, durably."""
+        """Durably replaces the entry of a rewritten segment in the list of segments."""
         info = rewritten.info
         sealed = [
             info if segment.base_offset == info.base_offset else segment
@@ -411,7 +428,10 @@ class PartitionWriter:
         )
 
     def remove_before(self, offset: int) -> list[PartitionSegment]:
-        """Moves the start of the partition to `offset`; returns the segments that were removed."""
+        """Moves the start of the partition to `offset`, and removes the segments before it.
+
+        Returns the removed segments.
+        """
         start_offset = max(offset, self._state.start_offset())
         sealed = self._state.sealed
         removed = [info for info in sealed if info.next_offset <= start_offset]
@@ -457,7 +477,7 @@ class PartitionWriter:
         return ManifestSegment(info.base_offset, info.next_offset - 1, info.end, index_bytes)
 
     def _try_to_write_manifest(self) -> None:
-        """Writes the manifest, or logs the error: recovery works without a current manifest."""
+        """Writes the manifest. Errors are only logged: recovery works with an old manifest."""
         try:
             self.write_manifest()
         except LakebedError as error:

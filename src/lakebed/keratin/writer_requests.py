@@ -1,4 +1,4 @@
-"""The requests to a partition's writer, and the answer to an append."""
+"""The requests to a partition's writer, and the result of an append."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCH = int(RecordFlags.BATCH)  # a plain number: operations on enum flags are 
 
 
 class Appended(NamedTuple):
-    """The offset of an append's first message, and the number of its messages.
+    """The result of an append: the offset of its first message, and the number of its messages.
 
     The offsets are consecutive, with one exception: if a crash cut an append in two and its
     producer sent it again, other messages may lie between the two parts.
@@ -34,8 +34,8 @@ class Appended(NamedTuple):
 class Append:
     """Records to write, complete except for their offsets.
 
-    An append without payloads is a sync. A record batch is one payload that takes `message_count`
-    offsets.
+    An append without payloads only requests a sync. A record batch is a single payload that takes
+    `message_count` offsets.
     """
 
     payloads: Sequence[Buffer]
@@ -57,7 +57,7 @@ SYNC = Append(payloads=())
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A function to run in the writer, between two commits. Its return value is the answer."""
+    """A function for the writer to run between two commits. Its return value is the answer."""
 
     apply: Callable[[PartitionWriter], object]
 

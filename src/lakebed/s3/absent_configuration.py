@@ -1,8 +1,9 @@
-"""Bucket configurations that do not exist here: a GET returns the error that AWS has for that.
+"""Answers GETs of bucket configurations that Lakebed does not have, such as CORS or lifecycle.
 
-Tools request them as a side step: `s3cmd info` fails if `?website` returns anything but 404, and
-`mc` and infrastructure tools read all of them. `?acl` is not included: `s3cmd cp` would set the ACL
-that it reads on the copy, and skips that step only if ACLs are not implemented.
+The answer is the error that AWS returns for a bucket without that configuration. Tools depend on
+it: `s3cmd info` fails if `?website` returns anything but 404, and `mc` and infrastructure tools
+read all of these configurations. `?acl` is not included: `s3cmd cp` would set the ACL that it reads
+on the copy, and skips that step only if ACLs are not implemented.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lakebed.s3.verb import Level, OnBucket, Operation, Place, Verb
 
 
 class Absent(NamedTuple):
-    """How AWS reports a bucket without the configuration, and how it authorises the request."""
+    """The error that AWS returns if a bucket lacks a configuration, and the action to read it."""
 
     code: str
     message: str
@@ -81,9 +82,9 @@ ABSENT: Final[Mapping[str, Absent]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetAbsentConfiguration(OnBucket):
-    """A request for a configuration that no bucket has here.
+    """A GET of a bucket configuration that Lakebed does not have.
 
-    It fails with the configuration's own error if the bucket exists.
+    `code` and `message` are the error that it returns if the bucket exists.
     """
 
     code: str
@@ -99,7 +100,7 @@ class GetAbsentConfiguration(OnBucket):
 def get_absent_configuration(
     service: Service, operation: GetAbsentConfiguration, _request: Request, _identity: Identity
 ) -> Response:
-    """Always raises: the bucket does not exist, or it has no such configuration."""
+    """Always raises: `NoSuchBucket`, or the error for the missing configuration."""
     service.lake.buckets.get(operation.bucket)
     raise S3Error(operation.code, operation.message, details=[("BucketName", operation.bucket)])
 
@@ -114,4 +115,4 @@ VERBS: Final = tuple(
     )
     for subresource, absent in ABSENT.items()
 )
-"""The routes of absent configurations; a file in `verbs` that serves one replaces its route."""
+"""The routes of absent configurations. A module in `verbs` can declare a verb that replaces one."""

@@ -1,8 +1,8 @@
 """Reads the bucket and key of a request from its host and raw path.
 
-A path-style request is `/<bucket>/<key>`; a virtual-hosted one is `/<key>` at the host
-`<bucket>.<domain>`. The path is percent-decoded once, as UTF-8, and not changed otherwise: `//`,
-`.` and `..` are parts of keys, and `+` is a plus sign.
+A path-style request has the path `/<bucket>/<key>`. A virtual-hosted request has the path `/<key>`
+and the host `<bucket>.<domain>`. The path is percent-decoded once, as UTF-8, and not changed
+otherwise: `//`, `.` and `..` are parts of keys, and `+` is a plus sign.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ _PORT = re.compile(r":\d*\Z", re.ASCII)
 
 
 class Address(NamedTuple):
-    """The target of a request: the service if both are empty, the bucket if `key` is empty."""
+    """The target of a request: an object, a bucket if `key` is "", the service if both are ""."""
 
     bucket: str
     key: str
 
 
 def address_of(raw_path: bytes, *, host: str, domain: str) -> Address:
-    """Returns the target of a request.
+    """Returns the bucket and key that a request addresses.
 
-    `domain` is the base of virtual-hosted names; "" means `LOCAL_DOMAINS`.
+    `domain` is the base of virtual-hosted names; "" means `LOCAL_DOMAINS`. Raises `InvalidURI` or
+    `InvalidBucketName` if the path is not valid.
     """
     if not raw_path.startswith(b"/"):
         raise invalid_uri()
@@ -43,7 +44,7 @@ def address_of(raw_path: bytes, *, host: str, domain: str) -> Address:
 
 
 def bucket_of_host(host: str, *, domain: str) -> str:
-    """Returns the bucket in a virtual-hosted name, or ""."""
+    """Returns the bucket in a host `<bucket>.<domain>`, or "" if the host has another form."""
     name = _PORT.sub("", host).rstrip(".").lower()
     for base in (domain.lower(),) if domain else LOCAL_DOMAINS:
         if name == base:

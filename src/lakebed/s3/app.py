@@ -1,6 +1,6 @@
-"""Authenticates, routes, admits and runs one S3 request.
+"""Authenticates and routes each S3 request, and runs it within the request limits.
 
-Errors are reported as S3 errors, an unexpected exception as `InternalError`; `edge.failures`
+Clients get errors as S3 errors, and unexpected exceptions as `InternalError`. `edge.failures`
 decides which of them are logged.
 """
 
@@ -59,7 +59,7 @@ class App:
                 return self._answer_later(verb, operation, request, identity)
             request.at_end(share.release)
             result = verb.handle(self._service, operation, request, identity)
-        except Exception as error:  # noqa: BLE001 - reported to the client; our own are logged
+        except Exception as error:  # noqa: BLE001 - reported to the client; bugs are also logged
             return self._failed(error, request, share)
         if isinstance(result, Response):
             return _with_common_headers(result, request)
@@ -90,7 +90,7 @@ class App:
     async def _answer_later(
         self, verb: AnyVerb, operation: Operation, request: Request, identity: Identity
     ) -> Response:
-        """Runs the request once its access key is below its limit of concurrent requests."""
+        """Runs the request after waiting until the request limits allow it."""
         share: Share | None = None
         try:
             share = await self._budget.admit(identity, held_bytes=_held_bytes(request))
@@ -112,7 +112,7 @@ def _failure(error: LakebedError, request: Request) -> Response:
 
 
 def _held_bytes(request: Request) -> int:
-    """Returns the memory of a body that arrived with its head; `service.bodies` limits others."""
+    """Returns the size of a body that is already in memory, or 0 if it is still being received."""
     whole = request.body.whole
     return 0 if whole is None else len(whole)
 

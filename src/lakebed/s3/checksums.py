@@ -35,7 +35,7 @@ class Announced(NamedTuple):
 
     expected: Expected
     algorithm: Algorithm | None = None  # to compute and store
-    trailer: Algorithm | None = None  # its value follows the body
+    trailer: Algorithm | None = None  # of the checksum that follows the body
 
 
 NOTHING: Final = Announced(Expected())
@@ -44,7 +44,11 @@ NOTHING: Final = Announced(Expected())
 def announced(
     headers: Mapping[str, str], *, has_trailer: bool, needs_md5: bool = False
 ) -> Announced:
-    """Reads the checksum headers. `has_trailer` means that the body's framing allows trailers."""
+    """Returns the checksums that the headers send or announce for the body.
+
+    `has_trailer` says whether the body is sent in a form that can have trailers. With `needs_md5`,
+    a request without `Content-MD5` is refused.
+    """
     md5 = content_md5(headers, is_needed=needs_md5)
     sent = given_checksum(headers)
     trailer = _trailer_of(headers, has_trailer=has_trailer)
@@ -87,7 +91,7 @@ def content_md5(headers: Mapping[str, str], *, is_needed: bool = False) -> bytes
 
 
 def given_checksum(headers: Mapping[str, str]) -> Checksum | None:
-    """Returns the body's checksum from its own header, never a composite one."""
+    """Returns the checksum of the body from the `x-amz-checksum-` headers, or None."""
     sent = _given(headers)
     if sent is None:
         return None
@@ -95,8 +99,9 @@ def given_checksum(headers: Mapping[str, str]) -> Checksum | None:
 
 
 def whole_checksum(headers: Mapping[str, str]) -> Checksum | None:
-    """Returns the checksum, full-object or composite, that the client expects of the completed
-    upload, or None if it sent none.
+    """Returns the checksum that a client expects the completed upload to have, or None.
+
+    It may be a full-object or a composite checksum.
     """
     sent = _given(headers)
     kind = _type_of(headers)
@@ -121,12 +126,12 @@ def checksum_of_body(algorithm: Algorithm, value: str) -> Checksum:
 
 
 def chosen_algorithm(headers: Mapping[str, str]) -> Algorithm | None:
-    """Returns the algorithm requested for a copied object or an upload."""
+    """Returns the checksum algorithm that a copy or multipart upload requests, or None."""
     return _named(headers, _ALGORITHM)
 
 
 def chosen_kind(headers: Mapping[str, str], algorithm: Algorithm | None) -> bool | None:
-    """Returns whether an upload's checksum is composite; None means the algorithm's default."""
+    """Returns whether a multipart upload requests a composite checksum, or None if unspecified."""
     kind = _type_of(headers)
     if kind is None:
         return None

@@ -1,8 +1,8 @@
 """The condition headers of reads and writes.
 
-ETags may be quoted or not. Where an ETag must mean identical bytes, a weak ETag never matches, so
-it is kept with its prefix; in `If-None-Match` of a read the prefix is ignored. An invalid date
-counts as absent.
+ETags may be quoted or not. A weak ETag keeps its prefix `W/` and therefore never matches, because
+the conditions need identical bytes. Only in `If-None-Match` of a read the prefix is ignored. A
+header with an invalid date is ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _NO_CONDITION: Final = Condition()
 
 
 def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition | None:
-    """Returns the condition of a read, or None; `start` is the prefix of the header names."""
+    """Returns the condition of a read, or None if the request has no condition headers.
+
+    `start` is a prefix of the header names: `COPY_SOURCE` for the source of a copy.
+    """
     match = headers.get(start + "if-match")
     none_match = headers.get(start + "if-none-match")
     modified = headers.get(start + "if-modified-since")
@@ -40,7 +43,7 @@ def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition
 
 
 def write_condition(headers: Mapping[str, str]) -> Condition:
-    """Returns the condition on the object that a write replaces."""
+    """Returns the condition that the current object must meet for a write to replace it."""
     match, none_match = headers.get("if-match"), headers.get("if-none-match")
     if match is None and none_match is None:
         return _NO_CONDITION
@@ -56,7 +59,7 @@ def write_condition(headers: Mapping[str, str]) -> Condition:
 
 
 def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
-    """Whether `If-Range` allows a range: the object is still the one that the client has."""
+    """Whether to honour `Range`: there is no `If-Range`, or it matches the current object."""
     value = headers.get("if-range")
     if value is None:
         return True
@@ -67,7 +70,10 @@ def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
 
 
 def _etags(value: str, *, is_weak: bool = False) -> tuple[str, ...]:
-    """Returns at least one ETag; malformed text is kept and matches no object."""
+    """Splits a header into ETags without quotes; malformed ones are kept and match no object.
+
+    With `is_weak`, removes the prefix `W/` of weak ETags.
+    """
     etags = []
     for item in value.split(","):
         etag = item.strip()

@@ -1,7 +1,7 @@
 """The S3 errors that clients receive: a code, an HTTP status and a message.
 
-`STATUSES` has all codes. `ERROR_TEXTS` maps the store's error classes to codes: an error uses the
-row of its class, or else of its nearest base class.
+`STATUSES` has the HTTP status of every code. `ERROR_TEXTS` maps the store's error classes to codes
+and messages: an error gets the entry of its class, or of its nearest base class that has one.
 
 Invariant: for a failure of the server (a file, the disk, the data) a client receives only a generic
 message. The messages of such errors contain file names and go to the log only.
@@ -38,9 +38,10 @@ class S3Error(LakebedError):
         details: Sequence[tuple[str, str]] = (),
         closes: bool = False,
     ) -> None:
-        """`headers` are added to the response, `details` are further elements of its document.
+        """`headers` are added to the response, and `details` as elements to its XML document.
 
-        `closes` ends the connection, because the rest of the request cannot be trusted.
+        With `closes`, the connection is closed after the response, for errors after which the next
+        bytes from the client cannot be parsed.
         """
         super().__init__(message)
         self.code = code
@@ -120,7 +121,7 @@ STATUSES: Mapping[str, int] = {
 
 
 class ErrorText(NamedTuple):
-    """The S3 code and message of an error class; without a message, the error's own is sent."""
+    """The S3 code and message for an error class; None means the error's own message."""
 
     code: str
     message: str | None = None
@@ -186,13 +187,13 @@ ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
         "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"
     ),
     base.InputError: ErrorText("InvalidRequest"),
-    base.BadName: _FAULT,  # other than the engine's classes above, these name a file
+    base.BadName: _FAULT,  # unlike the engine's classes above, this and the next name a file
     base.NotFound: _FAULT,
     base.AlreadyExists: _FAULT,
     base.BadConfig: _FAULT,
     base.RetryError: _BUSY,
     base.Locked: _AWAY,
-    base.NoSpace: ErrorText("InsufficientStorage", "There is no space left to store this."),
+    base.NoSpace: ErrorText("InsufficientStorage", "The server has no disk space left."),
     base.Closed: _AWAY,
     LakebedError: _FAULT,
 }
@@ -210,7 +211,7 @@ def response_of(error: BaseException, request: Request, resource: str) -> Respon
 
 
 def to_s3(error: BaseException) -> S3Error:
-    """Returns the error as an S3 error."""
+    """Converts an error to the S3 error that the client receives."""
     if isinstance(error, S3Error):
         return error
     text = _error_text(type(error))
@@ -226,7 +227,7 @@ def to_s3(error: BaseException) -> S3Error:
 
 
 def error_document(error: S3Error, *, request_id: str, resource: str) -> bytes:
-    """Returns the error as XML that every parser accepts, whatever characters the request had."""
+    """Returns the error as an XML document, with characters that XML forbids replaced."""
     parts = [
         DECLARATION,
         "<Error>",
@@ -258,7 +259,7 @@ _Facts = tuple[Headers, Sequence[tuple[str, str]]]
 
 
 def _of_marker(error: BaseException) -> _Facts:
-    """Returns headers that name the delete marker which hides the object, if one does."""
+    """Returns the response headers for an object that is hidden by a delete marker."""
     marker_id = getattr(error, "marker_id", None)
     if marker_id is None:
         return (), ()

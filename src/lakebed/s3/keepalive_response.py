@@ -1,9 +1,9 @@
 """Responses that start before their result is known, so that clients do not time out.
 
 If the work takes longer than `PATIENCE_S`, the response starts with status 200 and sends white
-space, which XML parsers skip, until the document is ready. If the work then fails, the document is
-an error; S3 clients expect that from these verbs. Headers that depend on the result are sent only
-if the work is done in time.
+space, which XML parsers skip, until the document is ready. If the work fails after that, the
+document is an error; S3 clients expect that for copies and completed uploads. Headers that depend
+on the result are sent only if the work finishes within `PATIENCE_S`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ async def respond_with_keepalive(
     *,
     patience_s: float = PATIENCE_S,
 ) -> Response:
-    """Returns the headers and document that `answer` builds from the result of `work`.
+    """Waits for `work` and returns a response with the headers and document of its result.
 
-    The work runs to its end even if the client disconnects.
+    `answer` builds these from the result. If the work takes longer than `patience_s`, the response
+    has no such headers and a body that waits for the work. The work runs to its end even if the
+    client disconnects.
     """
     working = asyncio.ensure_future(work)
     working.add_done_callback(_retrieve_exception)
@@ -65,6 +67,6 @@ async def _keepalive_body(
 
 
 def _retrieve_exception(done: asyncio.Future[Result]) -> None:
-    """Marks the exception as retrieved, because the client may have disconnected."""
+    """Keeps asyncio from logging the exception if the client disconnected and no task awaits it."""
     if not done.cancelled():
         done.exception()

@@ -1,4 +1,4 @@
-"""The parts of a page that all listings share: of objects, versions and uploads.
+"""The XML elements that the listings of objects, versions and uploads have in common.
 
 With `encoding-type=url`, keys, prefixes, key markers and delimiters are percent-encoded; other
 fields are not.
@@ -23,7 +23,10 @@ KeyText = Callable[[str], str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing(OnBucket):
-    """A listing of a bucket. `max_keys` is as requested; the page uses and reports at most 1000."""
+    """A request to list objects, versions or uploads of a bucket.
+
+    `max_keys` is the requested page size; a page has and reports at most `PAGE_MAX` entries.
+    """
 
     prefix: str = ""
     delimiter: str = ""

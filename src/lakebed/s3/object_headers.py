@@ -1,8 +1,8 @@
 """The headers of objects in requests and responses.
 
-The server reads and writes header values as latin-1, one character per byte. Text in them is UTF-8.
-User metadata may also be sent as RFC 2047 encoded words, and is returned as such if it is not plain
-ASCII, as on AWS.
+The HTTP server decodes and encodes header values as Latin-1, one character per byte; this module
+converts them from and to UTF-8. User metadata may also be sent as RFC 2047 encoded words, and is
+returned as encoded words if it is not plain ASCII, as on AWS.
 
 Invariant: no control character reaches a response header, whatever is stored.
 """
@@ -51,7 +51,7 @@ _STATED: Final = tuple((field, name) for field, name in _CONTENT if field != "co
 
 
 def content_of(headers: Mapping[str, str]) -> Content:
-    """Returns the headers of a request that are stored with its object."""
+    """Returns the request headers that are stored with the object, such as Content-Type."""
     fields: dict[str, str] = {}
     for field, name in _CONTENT_REQUESTED:
         value = headers.get(name)
@@ -99,7 +99,7 @@ def object_headers(info: ObjectInfo, *, version_id: str | None) -> HeaderList:
 
 
 def shown_version(service: Service, info: ObjectInfo) -> str | None:
-    """Returns the version id for a response; None in an unversioned bucket."""
+    """Returns the version id to send in a response, or None in an unversioned bucket."""
     if not info.is_null:
         return info.version_id
     versioning = service.lake.buckets.get(info.bucket).versioning
@@ -107,7 +107,10 @@ def shown_version(service: Service, info: ObjectInfo) -> str | None:
 
 
 def marker_refusal(error: MethodNotAllowed) -> S3Error:
-    """Returns the error for reading a delete marker by its id, with the marker's creation time."""
+    """Returns the S3 error for reading a delete marker by its version id.
+
+    Its `Last-Modified` header is the marker's creation time.
+    """
     refusal = to_s3(error)
     return S3Error(
         refusal.code,
@@ -126,14 +129,17 @@ def http_date(moment_ms: int) -> str:
 
 
 def wire(value: str) -> str:
-    """Encodes text for a header: UTF-8 with one character per byte, without line breaks."""
+    """Encodes text for a response header: as UTF-8, one character per byte.
+
+    Control characters are replaced with spaces.
+    """
     if not value.isascii():
         value = value.encode(errors="replace").decode("latin-1")
     return _CONTROLS.sub(" ", value)
 
 
 def text(value: str) -> str:
-    """Decodes a header value as UTF-8."""
+    """Decodes a request header's value, which has one character per byte, as UTF-8."""
     if value.isascii():
         return value
     try:
@@ -143,7 +149,10 @@ def text(value: str) -> str:
 
 
 def check_encodable(name: str, value: str) -> None:
-    """Raises `InvalidArgument` if a value cannot be returned in a header later."""
+    """Raises `InvalidArgument` if a header value contains control characters.
+
+    Such a value could not be returned in a response header later.
+    """
     if _CONTROLS.search(value):
         raise invalid_argument(
             "Header values must not contain control characters", name=name, value=value
@@ -151,7 +160,10 @@ def check_encodable(name: str, value: str) -> None:
 
 
 def _without_framing(encodings: str) -> str:
-    """Removes `aws-chunked`, which describes how the body was sent, not how it is stored."""
+    """Removes `aws-chunked` from a list of content encodings.
+
+    It describes how the body was sent, not how the object is encoded.
+    """
     if _CHUNKED not in encodings:
         return encodings
     kept = [encoding.strip() for encoding in encodings.split(",") if encoding.strip() != _CHUNKED]

@@ -1,7 +1,8 @@
 """The query parameters of a request, decoded and checked; no name may occur twice.
 
-Presigned URLs may carry headers (`x-amz-meta-…`, `x-amz-checksum-…`) among their parameters,
-because the signer cannot send headers. These are treated as headers (`hoisted`), not parameters.
+Presigned URLs may contain headers (`x-amz-meta-…`, `x-amz-checksum-…`) as query parameters, because
+the signer of a URL does not send the request. `hoisted` returns these, and the router adds them to
+the request's headers.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ SIGNED: Final = frozenset(
         "x-amz-user-agent",
     }
 )
-"""Parameters that sign a URL or identify its signer; `auth` reads them."""
+"""`x-amz-` parameters that are not treated as headers: they sign the URL or have no effect."""
 
 _SIGNATURE: Final = "X-Amz-Signature"
 _OF_NO_BODY: Final = ("x-amz-checksum-crc32", "AAAAAA==")
-"""The checksum of an empty body, which the JavaScript SDK signs into the URL of every PUT."""
+"""The checksum of an empty body, which the JavaScript SDK adds to every presigned URL of a PUT."""
 
 
 class Query:
-    """The query of a request. `names` are its parameters other than `x-amz-…`."""
+    """The query of a request. `names` are the names of all parameters other than `x-amz-…`."""
 
     __slots__ = ("_headers", "_values", "names")
 
@@ -49,7 +50,7 @@ class Query:
         for name, value in _pairs(raw):
             if name in self._values:
                 raise invalid_argument(
-                    "A query parameter occurs more than once", name=name, value=value
+                    "The query parameter occurs more than once", name=name, value=value
                 )
             self._values[name] = value
             lower = name.lower()
@@ -70,14 +71,20 @@ class Query:
         return self._values.get(name)
 
     def filled(self, name: str) -> str | None:
-        """Returns the parameter's value, or None; raises if it is present but empty."""
+        """Returns the parameter's value, or None if it is absent.
+
+        Raises `InvalidArgument` if the value is empty.
+        """
         value = self._values.get(name)
         if value == "":
             raise invalid_argument(f"{name} cannot be the empty string", name=name, value="")
         return value
 
     def number(self, name: str, *, minimum: int = 0, maximum: int = INTEGER_MAX) -> int | None:
-        """Returns a whole number in decimal digits; None if the parameter is absent or empty."""
+        """Returns the parameter's value as an integer, or None if it is absent or empty.
+
+        Raises `InvalidArgument` if it is not a number from `minimum` to `maximum`.
+        """
         value = self._values.get(name)
         if not value:
             return None
@@ -94,7 +101,7 @@ class Query:
         return self.text(name).lower() == "true"
 
     def count(self, name: str) -> int:
-        """Returns the maximum number of entries of a page, by default `PAGE_MAX`."""
+        """Returns the requested page size from the parameter `name`, by default `PAGE_MAX`."""
         number = self.number(name)
         return PAGE_MAX if number is None else number
 
@@ -107,10 +114,18 @@ class Query:
         return value == "url"
 
     def version_id(self) -> str | None:
-        """Returns the version id; it must be printable ASCII, because a header may return it."""
+        """Returns the parameter `versionId`, or None if it is absent.
+
+        Raises `InvalidArgument` if it is not printable ASCII, because a response header may repeat
+        it.
+        """
         value = self.filled("versionId")
         if value is not None and not (value.isascii() and value.isprintable()):
-            raise invalid_argument("Invalid version id specified", name="versionId", value=value)
+            raise invalid_argument(
+                "Invalid version id specified: it must be printable ASCII",
+                name="versionId",
+                value=value,
+            )
         return value
 
     def upload_id(self) -> str:
@@ -120,9 +135,10 @@ class Query:
         return self.number("partNumber", minimum=1, maximum=PART_NUMBER_MAX)
 
     def hoisted(self) -> Mapping[str, str]:
-        """Returns the headers in the query of a presigned URL; they must be printable.
+        """Returns the headers that a presigned URL has as query parameters, by lower-case name.
 
-        The checksum of an empty body is left out, because it does not describe the actual body.
+        Raises `InvalidArgument` if the URL is not presigned or a value is not printable. Leaves out
+        the checksum of an empty body, because it does not describe the actual body.
         """
         headers = self._headers
         if headers and _SIGNATURE not in self._values:
@@ -135,7 +151,9 @@ class Query:
         for name, value in headers.items():
             if not value.isprintable():
                 raise invalid_argument(
-                    "Headers must consist of printable characters", name=name, value=value
+                    "A header in the query string must consist of printable characters",
+                    name=name,
+                    value=value,
                 )
         return headers
 

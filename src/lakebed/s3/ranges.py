@@ -1,7 +1,7 @@
 """The `Range` header of reads and copies, and responses with several ranges.
 
-The number of ranges is limited and overlapping ranges are joined, so a response is never larger
-than the object plus the headers between its parts.
+The number of ranges is limited and overlapping ranges are merged, so a response is never larger
+than the object plus the part headers of a multipart response.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class Span(NamedTuple):
 
 
 def spans_of(headers: Mapping[str, str], info: ObjectInfo) -> list[Span] | None:
-    """Returns the requested ranges in their order; None means the whole object.
+    """Returns the requested ranges in the order of the request; None means the whole object.
 
-    Raises `InvalidRange` if no range lies within the object.
+    Overlapping ranges are merged, and ranges outside the object are left out. Raises `InvalidRange`
+    if the header is malformed or no range lies within the object.
     """
     value = headers.get("range")
     if value is None or not range_applies(headers, info):
@@ -48,14 +49,17 @@ def spans_of(headers: Mapping[str, str], info: ObjectInfo) -> list[Span] | None:
         try:
             spans.append(Span(*byte_range.resolve(info.size)))
         except BadRange:
-            continue  # other ranges may lie within the object
+            continue  # another range may lie within the object
     if not spans:
         raise _bad_range(value, info.size)
     return _joined(spans)
 
 
 def copied_range(headers: Mapping[str, str], size: int) -> ByteRange | None:
-    """Returns the range to copy of a part's source, which must contain all of it."""
+    """Returns the range in `x-amz-copy-source-range`, or None if the header is missing.
+
+    Raises `InvalidArgument` if it does not lie within the source, which has `size` bytes.
+    """
     name = "x-amz-copy-source-range"
     value = headers.get(name)
     if value is None:
@@ -78,7 +82,7 @@ def copied_range(headers: Mapping[str, str], size: int) -> ByteRange | None:
 
 
 class Sections:
-    """Several spans as one `multipart/byteranges` body."""
+    """The headers and separators of a `multipart/byteranges` body with several ranges."""
 
     def __init__(
         self, spans: Sequence[Span], *, size: int, content_type: str, boundary: str
@@ -112,7 +116,7 @@ def _parsed(value: str, size: int) -> list[ByteRange]:
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
-    """Joins overlapping ranges; a joined range takes the position of its first member."""
+    """Merges overlapping ranges; the merged range takes the position of the first of them."""
     result: list[tuple[int, Span]] = []
     for index, span in sorted(enumerate(spans), key=lambda pair: pair[1]):
         if result and span.start < result[-1][1].end:

@@ -1,4 +1,4 @@
-"""Reads a document that is the body of a request, within a size limit, and checks its digests."""
+"""Reads an XML document from the body of a request, up to a size limit, and checks its digests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from lakebed.seglake.digests import BodyDigests
 async def read_message(
     request: Request, identity: Identity, *, bytes_max: int, needs_digest: bool = False
 ) -> bytes:
-    """Returns the body; raises `BadDigest` if it does not match its checksums.
+    """Returns the body of a request; raises `BadDigest` if it does not match its checksums.
 
-    With `needs_digest`, a request without a checksum or `Content-MD5` is refused. A checksum in a
-    trailer is refused, because that of a document can be sent in a header.
+    Raises `S3Error` if the body is larger than `bytes_max`, or if `needs_digest` is set and the
+    request has neither a checksum header nor `Content-MD5`. A checksum in a trailer is not
+    supported, because clients can send the checksum of a document in a header.
     """
     headers = request.headers
     if "x-amz-trailer" in headers:

@@ -1,8 +1,9 @@
-"""Finds the verb of a request and reads its typed request from path and query.
+"""Finds the verb for a request, and parses its path and query into a typed request.
 
-The tables are built from the declarations of the files in `verbs`. Nothing is ignored silently: an
-S3 subresource without a route is refused by name (`unsupported`), and so is a write with a
-parameter or header that no verb declares, because it may ask for something else to be written.
+The routing table is built from the declarations in `verbs`. Nothing is ignored silently: an S3
+subresource without a route is refused, and the error names it. A write is also refused if it has a
+query parameter that its verb does not declare, or an `x-amz-` header that no verb declares, because
+ignoring it could write something other than the client intended.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lakebed.s3.verb import AnyVerb, Level, Operation, Place
 
 METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 HARMLESS: Final = frozenset({"x-id", "AWSAccessKeyId", "Signature", "Expires"})
-"""Parameters that any verb accepts: they have no effect, or `auth` refuses them."""
+"""Query parameters that any verb accepts: they have no effect, or authentication refuses them."""
 
 _SHARED_HEADERS: Final = frozenset(
     {
@@ -41,7 +42,7 @@ _SHARED_HEADERS: Final = frozenset(
         "x-amz-trailer",
     }
 )
-"""Headers that authentication and bodies read, whatever the verb."""
+"""Headers that are accepted for every verb: they belong to authentication or to the body."""
 
 _COPY_SOURCE: Final = "x-amz-copy-source"
 _NO_QUERY: Final = Query(b"")
@@ -51,7 +52,7 @@ _REFUSED_HEADER: Final = "A header you provided implies functionality that is no
 def _declared() -> tuple[AnyVerb, ...]:
     """Collects the verbs of every module in `verbs`, in the order of the modules' names.
 
-    The folder is listed, once at import, so that a new subresource needs only one new file.
+    The package is listed once, at import, so that a new subresource needs only one new file.
     """
     names = sorted(module.name for module in pkgutil.iter_modules(verbs.__path__))
     modules = [import_module(f"{verbs.__name__}.{name}") for name in names]
@@ -65,16 +66,16 @@ ROUTES: Final[Mapping[Place, AnyVerb]] = {
 }
 
 SELECTORS: Final = SUBRESOURCES | {place.subresource for place in ROUTES if place.subresource}
-"""All parameters that select a route; a request may have at most one of them."""
+"""All query parameters that select a route; a request may have at most one of them."""
 
 SUPPORTED_HEADERS: Final = _SHARED_HEADERS.union(*(verb.headers for verb in VERBS))
-"""All `x-amz-` headers that the endpoint reads."""
+"""All `x-amz-` headers that the S3 endpoint reads."""
 
 
 def route(request: Request, *, domain: str) -> tuple[AnyVerb, Operation]:
     """Returns the verb and the typed request; raises `S3Error` if no verb matches.
 
-    Moves headers from the query of a presigned URL into `request.headers`, so it must run after
+    Adds the headers in a presigned URL's query to `request.headers`, so it must run after
     authentication, which needs the headers as they were sent.
     """
     method = request.method
@@ -91,13 +92,19 @@ def route(request: Request, *, domain: str) -> tuple[AnyVerb, Operation]:
 
 
 def hoist(request: Request, query: Query) -> None:
-    """Adds the headers of a presigned URL's query; a header that was sent takes precedence."""
+    """Adds the headers in a presigned URL's query to `request.headers`.
+
+    If the request also has such a header itself, the value of the header takes precedence.
+    """
     if headers := query.hoisted():
         request.headers = {**headers, **request.headers}
 
 
 def check_headers(headers: Mapping[str, str], *, is_write: bool) -> None:
-    """Refuses headers that ask for unsupported features, and unknown ones in a write."""
+    """Raises `S3Error` for headers that request unsupported features.
+
+    In a write, unknown `x-amz-` headers are refused too.
+    """
     for name, value in headers.items():
         if not name.startswith("x-amz-") or name in SUPPORTED_HEADERS:
             continue
@@ -125,10 +132,10 @@ def _find(request: Request, address: Address, query: Query) -> AnyVerb:
             f"{method} of the subresource {subresource} is not implemented", parameter=subresource
         )
     if level is not Level.SERVICE and method == "POST":
-        raise not_implemented("Uploads by POST are not implemented")
+        raise not_implemented("Uploading an object with POST is not implemented")
     if has_source:
         raise not_implemented(
-            "x-amz-copy-source is supported only when an object or a part is copied",
+            "x-amz-copy-source is supported only in CopyObject and UploadPartCopy",
             header=_COPY_SOURCE,
         )
     raise _not_allowed()
@@ -153,7 +160,10 @@ def _level(address: Address) -> Level:
 
 
 def _check_parameters(verb: AnyVerb, query: Query) -> None:
-    """Refuses a parameter that the verb does not declare: it may name another object or effect."""
+    """Raises `S3Error` if the query of a write has a parameter that the verb does not declare.
+
+    Ignoring it could write something other than the client intended.
+    """
     for name in query.names - verb.parameters - HARMLESS:
         if name == verb.place.subresource:
             continue
@@ -163,7 +173,7 @@ def _check_parameters(verb: AnyVerb, query: Query) -> None:
                 name=name,
                 value=query.text(name),
             )
-        raise not_implemented("A parameter you provided is not implemented", parameter=name)
+        raise not_implemented("A query parameter you provided is not implemented", parameter=name)
 
 
 def _bad_method(method: str) -> S3Error:

@@ -1,4 +1,4 @@
-"""The service that all verbs use: the object store, settings, limits, and worker threads."""
+"""The service that S3 request handlers use: object store, settings, limits and worker threads."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from lakebed.seglake.lake import Lake
 
 Result = TypeVar("Result")
 
-REQUESTS_MAX = 10_000  # in progress
-BODY_BYTES_MAX = 256 * MIB  # memory of bodies that arrived with their heads
+REQUESTS_MAX = 10_000  # requests in progress
+BODY_BYTES_MAX = 256 * MIB  # memory for small bodies, which are received before the handler runs
 LARGE_MAX = 64  # large bodies received at the same time; each takes a few megabytes
 PREPARED_MAX = 16  # changes prepared at the same time; each takes a few megabytes
 PREPARING_THREADS_MAX = 4
 
 
 class Service(Worker):
-    """Used in the event loop's thread; only its store may be used in other threads."""
+    """What S3 request handlers need: the store, the settings, request limits and worker threads.
+
+    For use in the event loop's thread; only `lake` may be used in other threads.
+    """
 
     def __init__(
         self, *, lake: Lake, config: EndpointConfig, clock: Clock, executor: Executor
@@ -45,9 +48,10 @@ class Service(Worker):
         self._preparing_threads = asyncio.Semaphore(PREPARING_THREADS_MAX)
 
     async def prepared(self, steps: ChangeInSteps[Result]) -> Change[Result]:
-        """Runs the steps of a change that takes long to prepare, in turns with other changes.
+        """Runs the steps that prepare a change in worker threads, and returns the change.
 
-        Preparations use only some of the threads, so that reads and listings can still run.
+        Steps of several changes take turns. They use only some of the threads, so that reads and
+        listings can run at the same time.
         """
         try:
             change = await self.run(steps.step)

@@ -1,7 +1,7 @@
 """Continuation tokens, which encode where the next page of a listing starts.
 
-A token grants nothing that a marker would not. It is bound to its listing, and a checksum detects
-tokens that were made up or truncated.
+A token is only valid for the listing that returned it. A checksum detects tokens that were
+truncated or invented; it is not a secret, because a token allows nothing that a marker would not.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _SALT: Final = b"lakebed:continuation"
 
 
 def token_of(marker: str, *, scope: str) -> str:
-    """Returns a token for the marker; `scope` names the listing that it is valid for."""
+    """Returns a token that encodes the marker; `scope` names the listing it is valid for."""
     data = marker.encode()
     return base64.urlsafe_b64encode(_check(data, scope) + data).decode()
 
 
 def marker_of(token: str, *, scope: str) -> str:
-    """Returns the marker in a token; raises `InvalidArgument` if the token is not valid."""
+    """Returns the marker in a token; raises `InvalidArgument` if it is not valid for `scope`."""
     try:
         content = base64.b64decode(token, altchars=b"-_", validate=True)
         check, data = content[:_CHECK_BYTES], content[_CHECK_BYTES:]

@@ -1,8 +1,8 @@
-"""The S3 features that this endpoint does not support, so that a request never ignores one.
+"""The S3 features that are not supported, so that requests for them are refused, not ignored.
 
-A subresource such as `?acl` without a route is refused by name and never treated as the plain verb:
-`PUT key?tagging` would otherwise overwrite the object with its tags. Headers that ask for an
-unsupported feature are refused too. Some headers are accepted with values that describe what the
+A request for an unsupported subresource such as `?acl` is never handled as if the subresource were
+absent: `PUT key?tagging` would overwrite the object with its tags. Headers that request an
+unsupported feature are refused too. Some headers are accepted with values that request what the
 endpoint does anyway.
 """
 
@@ -59,11 +59,11 @@ SUBRESOURCES: Final = frozenset(
         "website",
     }
 )
-"""Every subresource of S3, supported or not; one without a route is refused by name."""
+"""Every subresource of S3, supported or not. The router refuses those without a route."""
 
 
 class AcceptedHeader(NamedTuple):
-    """The values of a header that are accepted and have no effect, and the error for others."""
+    """The values of a header that are accepted without effect, and the error code for others."""
 
     values: frozenset[str] | None  # None accepts any value
     code: str = "NotImplemented"
@@ -98,7 +98,7 @@ HEADERS: Final[Mapping[str, AcceptedHeader]] = {
     "x-amz-website-redirect-location": _NEVER,
     "x-amz-write-offset-bytes": _NEVER,
 }
-"""The headers by name; values are in lower case."""
+"""The accepted values of headers that have no effect, by header name; values are lower case."""
 
 HEADERS_STARTING: Final = (
     "x-amz-checksum-",  # with an unsupported algorithm

@@ -1,10 +1,11 @@
-"""An incoming request body: removes its framing, checks it, and passes it to the store.
+"""Receives the body of an S3 request: decodes `aws-chunked`, checks it, and stores it.
 
-A small body arrives with its head and is handled at once, in the event loop's thread. A larger one
-is received in pieces (`edge.body_pump`), and each piece is decoded in the thread that stores it.
+A small body is received completely before the handler runs, and is decoded in the event loop's
+thread. A larger body is received in pieces (`edge.body_pump`), and each piece is decoded in the
+thread that stores it.
 
-A body that is incomplete, or does not match its announced length or checksum, is abandoned; nothing
-of it is stored.
+If a body is incomplete, or does not match its announced length or checksum, no object or part is
+stored.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ Result = TypeVar("Result")
 
 
 class UploadBody:
-    """The body of one request; call only one of `taken`, `into` and `whole`, and only once."""
+    """The body of one S3 request. Call only one of `taken`, `into` and `whole`, and only once."""
 
     def __init__(
         self, request: Request, identity: Identity, *, trailer: Algorithm | None = None
     ) -> None:
-        """`trailer` is the algorithm of the checksum that follows the body.
+        """`trailer` is the algorithm of the checksum in the body's trailer, or None.
 
         Raises `MissingContentLength` if the request does not announce the body's length.
         """
@@ -61,12 +62,15 @@ class UploadBody:
 
     @property
     def is_here(self) -> bool:
-        """Whether the body is small and arrived completely with its head."""
+        """Whether the body is small and already received completely, so that `taken` works."""
         whole = self._body.whole
         return whole is not None and len(whole) <= INLINE_BYTES_MAX
 
     def taken(self) -> tuple[bytes, Checksum | None]:
-        """Returns a body that `is_here`, and its trailing checksum for the caller to compare."""
+        """Returns a body for which `is_here` is true, and the checksum in its trailer, if any.
+
+        The caller must compare the checksum with the body.
+        """
         whole = self._body.whole
         assert whole is not None, "the body has not arrived yet"
         decoded = self.decoded(whole)
@@ -76,7 +80,7 @@ class UploadBody:
         return data, checksum
 
     async def into(self, service: Service, put: Put[Result]) -> Result:
-        """Stores the body and returns the object or part once it is durable."""
+        """Writes the body to `put` and returns the object or part once it is durable."""
         sink = _DecodedPut(self, put)
         if not self.is_here:
             return await service.bodies.store(self._body, sink)
@@ -87,7 +91,7 @@ class UploadBody:
         return await service.commit(change)
 
     async def whole(self) -> bytes:
-        """Returns the whole body; the caller must have checked `length`."""
+        """Returns the whole body; the caller must first check `length`, to bound the memory."""
         data = bytearray()
         async for piece in self._body:
             for decoded in self.decoded(piece):
@@ -97,7 +101,7 @@ class UploadBody:
         return bytes(data)
 
     def decoded(self, piece: Sent) -> Sequence[Buffer]:
-        """Returns the body's bytes in a received piece, without framing."""
+        """Decodes a received piece and returns the body's bytes in it."""
         decoded: Sequence[Buffer] = (piece,)
         if self._decoder is not None:
             decoded = self._decoder.feed(piece)
@@ -105,17 +109,21 @@ class UploadBody:
             self._sha256.update(piece)
         self._received_bytes += sum(map(len, decoded))
         if self._received_bytes > self.length:
-            raise BadSize(f"received more than the {self.length} bytes that were announced")
+            raise BadSize(f"the request body is longer than the announced {self.length} bytes")
         return decoded
 
     def _check_length(self) -> None:
         if self._received_bytes != self.length:
-            raise BadSize(f"received {self._received_bytes} bytes, {self.length} were announced")
+            raise BadSize(
+                f"the request body has {self._received_bytes} bytes, but {self.length} bytes were "
+                "announced"
+            )
 
     def check_end(self) -> Checksum | None:
-        """Checks the SHA-256 or the chunk signatures after the last piece.
+        """Checks the body's SHA-256 or chunk signatures; call it after the last piece.
 
-        Returns the trailing checksum, which the caller must compare with the body.
+        Returns the checksum in the trailer, which the caller must compare with the body, or None if
+        no trailer was announced.
         """
         if self._sha256 is not None and self._sha256.hexdigest() != self._sha256_given:
             raise S3Error(
@@ -140,7 +148,7 @@ class UploadBody:
 
 
 class _DecodedPut(Generic[Result]):
-    """The sink of a large body, which decodes and checks each piece.
+    """Decodes each received piece of a body and writes it to a `Put`.
 
     Calls may come from any thread, one at a time.
     """
@@ -162,12 +170,15 @@ class _DecodedPut(Generic[Result]):
 
 
 def can_trail(identity: Identity) -> bool:
-    """Whether the request's body can have trailers."""
+    """Whether the request's body is sent in a form that can have trailers."""
     return identity.payload.kind in _TRAILED
 
 
 def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
-    """Returns the announced length of the body, without framing."""
+    """Returns the announced length of the decoded body.
+
+    `is_framed` says whether the body is `aws-chunked`, so that `Content-Length` does not count.
+    """
     name = _DECODED_LENGTH
     value = headers.get(name)
     if value is None and not is_framed:
@@ -176,5 +187,7 @@ def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
     if value is None:
         raise S3Error("MissingContentLength", "You must provide the Content-Length HTTP header.")
     if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS_MAX):
-        raise invalid_argument("A length must be a whole number", name=name, value=value)
+        raise invalid_argument(
+            "The length of a body must be a whole number", name=name, value=value
+        )
     return int(value)

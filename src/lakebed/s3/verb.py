@@ -1,8 +1,8 @@
-"""The types that the files in `verbs` use: typed requests, and a `Verb` for each of them.
+"""The types with which the modules in `verbs` declare S3 operations.
 
-A `Verb` combines a typed request with its route, its handler, the permission that AWS requires for
-it, and whether it writes. The router builds all its tables from these declarations, so nothing is
-listed twice.
+An `Operation` is a typed request. A `Verb` combines it with its route, its handler, the permission
+that AWS requires for it, and whether it writes. The router builds its routing table from these
+declarations.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from lakebed.s3.service import Service
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
-    """A typed request, read and checked from path and query. Handlers read headers and body."""
+    """A typed request: the values in the path and query, parsed and checked.
+
+    Headers and body are not included; the handler reads them.
+    """
 
     @classmethod
     def read(cls, address: Address, query: Query, /) -> Operation:
-        """Builds the request; raises `S3Error` for a bad parameter."""
+        """Builds the typed request; raises `S3Error` if a query parameter is not valid."""
         raise NotImplementedError
 
 
@@ -95,7 +98,10 @@ class Level(StrEnum):
 
 
 class Place(NamedTuple):
-    """The key of a route. An empty subresource means the method on the resource itself."""
+    """The requests that a verb handles: a method on a service, bucket, object or subresource.
+
+    An empty `subresource` means the service, bucket or object itself.
+    """
 
     method: str
     level: Level
@@ -110,14 +116,14 @@ Handler = Callable[[Service, OperationT, Request, Identity], Response | Awaitabl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verb(Generic[OperationT]):
-    """One operation of S3, declared once in the file that implements it."""
+    """The declaration of one S3 operation, such as GetObject."""
 
     operation: type[OperationT]
     place: Place
     handle: Handler[OperationT]
     action: str  # the permission that AWS names, such as s3:GetObject
     writes: bool
-    parameters: frozenset[str] = frozenset()  # accepted besides the subresource
+    parameters: frozenset[str] = frozenset()  # accepted in the query besides the subresource
     headers: frozenset[str] = frozenset()  # `x-amz-` headers that only this verb reads
 
 

@@ -1,12 +1,12 @@
 """Parses the XML documents that clients send, within limits.
 
-Element names match with and without a namespace. A document type declaration, and so every entity
-except the five predefined ones, is refused, and so are documents that are too large or too deep or
-have too many elements.
+Element names match with and without a namespace. Documents are refused if they have a document type
+declaration, and so cannot declare entities, or if they are too large, are nested too deeply or have
+too many elements.
 
 Keys may contain characters that XML 1.0 forbids, and clients send them anyway, raw or as character
-references. They are replaced with private-use characters before parsing and restored afterwards; a
-document that already contains such private-use characters is refused.
+references. They are replaced with private-use characters before parsing and restored afterwards. A
+document that contains both forbidden characters and those private-use characters is refused.
 """
 
 from __future__ import annotations
@@ -46,25 +46,31 @@ class Node:
         return (child for child in self.children if child.name == name)
 
     def optional(self, name: str) -> str | None:
-        """Returns the text of the child with that name, or None; raises if there are several."""
+        """Returns the text of the child element with that name, or None if there is no such child.
+
+        Raises `MalformedXML` if there are several.
+        """
         children = list(self.all(name))
         if len(children) > 1:
-            raise malformed(f"{name} occurs {len(children)} times, expected once")
+            raise malformed(f"{name} occurs {len(children)} times, but at most one is allowed")
         return children[0].text if children else None
 
     def only(self, *names: str) -> None:
-        """Raises `MalformedXML` if a child has another name."""
+        """Raises `MalformedXML` if a child element's name is not one of `names`."""
         for child in self.children:
             if child.name not in names:
-                raise malformed(f"{child.name} is not expected in {self.name}")
+                raise malformed(f"the element {child.name} is not allowed in {self.name}")
 
 
 def parse(data: bytes, *, root: str, bytes_max: int = SMALL_BYTES_MAX) -> Node:
-    """Parses a document whose root element must be named `root`."""
+    """Parses a document and returns its root element.
+
+    Raises `MalformedXML` if it is not well-formed or the root element is not named `root`.
+    """
     if len(data) > bytes_max:
         raise S3Error(
             "MaxMessageLengthExceeded",
-            f"The document has {len(data)} bytes, the maximum is {bytes_max}",
+            f"The XML document has {len(data)} bytes, but the maximum is {bytes_max}",
         )
     text = _decoded(data)
     replaced = _without_forbidden(text)
@@ -84,7 +90,7 @@ def malformed(why: str = "") -> S3Error:
 
 
 class _Tree:
-    """Builds the tree during parsing; stops at the first violation of a limit or rule."""
+    """Builds a tree of nodes from XML text; raises `MalformedXML` if a limit is exceeded."""
 
     def __init__(self) -> None:
         self.root: Node | None = None
@@ -137,7 +143,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _without_forbidden(text: str) -> str:
-    """Replaces characters that XML forbids; returns the same object if there are none."""
+    """Replaces characters that XML forbids; returns `text` itself if there are none."""
     if not (_RAW_FORBIDDEN.search(text) or _REFERENCE_FORBIDDEN.search(text)):
         return text
     if _EXCHANGED.search(text) or "<![CDATA[" in text:  # references have no meaning in CDATA

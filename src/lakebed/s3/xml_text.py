@@ -1,9 +1,9 @@
 """Writes the text and elements of XML documents.
 
-A key may contain characters that XML 1.0 cannot express. They are written as references such as
-`&#x1;`, as on AWS: strict parsers refuse them and lenient ones read them, so clients should use
-`encoding-type=url`. A carriage return is always a reference, because a parser would turn it into a
-line feed. Times are in UTC, with milliseconds.
+A key may contain characters that XML 1.0 cannot express. They are written as character references
+such as `&#x1;`, as on AWS. Lenient parsers read these references, but strict parsers refuse them,
+so clients should use `encoding-type=url`. A carriage return is always written as a reference,
+because a parser would turn it into a line feed. Times are in UTC, with milliseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TO_REFERENCE = re.compile(f"[{_CONTROL}]")
 
 
 def escaped(text: str) -> str:
-    """Escapes text for use between two tags."""
+    """Escapes text for use as the content of an XML element."""
     if not _TO_ESCAPE.search(text):
         return text
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -45,7 +45,7 @@ def escaped(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """Replaces characters that XML cannot express; for text that is only displayed."""
+    """Replaces characters that XML cannot express with U+FFFD, for text that is only displayed."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
@@ -84,7 +84,7 @@ def etag_element(etag: str) -> str:
 
 
 def checksum_elements(checksums: Iterable[Checksum], *, has_type: bool = True) -> list[str]:
-    """Returns elements such as `ChecksumCRC32`, followed by their type."""
+    """Returns XML elements such as `ChecksumCRC32`, followed by `ChecksumType` if `has_type`."""
     listed = list(checksums)
     parts = [element(f"Checksum{checksum.algorithm.value}", checksum.value) for checksum in listed]
     if listed and has_type:

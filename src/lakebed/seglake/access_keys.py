@@ -1,7 +1,7 @@
-"""The access keys that clients sign requests with: create, list, disable and enable.
+"""Creates, lists, disables and enables the access keys that clients sign requests with.
 
-A secret is returned once, to the caller that creates its key. The database holds it encrypted
-(`secret_key`); only `open` decrypts a secret, to check a signature.
+A secret is returned only once, to the caller that creates its key. The database stores secrets
+encrypted (`secret_key`); only `open` decrypts a secret, to check a signature.
 
 A crash may lose the time when a key was last used.
 """
@@ -27,7 +27,7 @@ from lakebed.seglake.meta.snapshots import Snapshots
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import RW_POLICY, Chunk, CreatedKey, KeyInfo
 
-# Imported only when a secret is encrypted or decrypted: most users of a store do neither.
+# Imported only when a secret is encrypted or decrypted, which most processes never do.
 if TYPE_CHECKING:
     from lakebed.seglake.secret_key import RandomBytes, SecretKey
 
@@ -53,7 +53,7 @@ class ReadOnlyAccessKeys:
             return [_info(row) for row in reader.api_keys()]
 
     def get(self, access_key: str) -> KeyInfo:
-        """Raises `NoSuchAccessKey` if the key does not exist."""
+        """Returns the key; raises `NoSuchAccessKey` if it does not exist."""
         with self._metadata.snapshot() as reader:
             row = reader.api_key(access_key)
         return _info(_require(row, access_key))
@@ -73,7 +73,7 @@ class AccessKeys(ReadOnlyAccessKeys):
         runner: Runner,
         random_bytes: RandomBytes = os.urandom,
     ) -> None:
-        """`path` is the file of the key that encrypts secrets; `create` writes it if needed."""
+        """`path` is the file `secret.key`, which `create` writes if the store has no keys yet."""
         super().__init__(database)
         self._barrier = barrier
         self._disk = disk
@@ -87,11 +87,11 @@ class AccessKeys(ReadOnlyAccessKeys):
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
-        """Creates a key with a new secret; the only call that returns the secret."""
+        """Creates a key and returns it with its secret, which is never returned again."""
         check_label(label)
         if inflight_max is not None and inflight_max < 1:
             raise InputError(
-                f"inflight_max is {inflight_max}: a key needs at least 1 request at a time"
+                f"inflight_max is {inflight_max}, but must be at least 1 concurrent request"
             )
         access_key = _ACCESS_KEY_START + self._letters(_ACCESS_KEY_RANDOM_BYTES)
         secret = self._letters(_SECRET_RANDOM_BYTES)
@@ -113,15 +113,15 @@ class AccessKeys(ReadOnlyAccessKeys):
         return CreatedKey(_info(row), secret)
 
     def disable(self, access_key: str) -> KeyInfo:
-        """Refuses all further requests signed with the key, which may already be disabled."""
+        """Disables the key: requests signed with it are refused. Idempotent."""
         return self.set_enabled(access_key, is_enabled=False)
 
     def enable(self, access_key: str) -> KeyInfo:
-        """Undoes `disable`."""
+        """Enables a disabled key again. Idempotent."""
         return self.set_enabled(access_key, is_enabled=True)
 
     def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
-        """Enables or disables the key, which may already have that state."""
+        """Enables or disables the key. Idempotent."""
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ApiKeyRow:
             row = _require(writer.api_key(access_key), access_key)
@@ -144,7 +144,7 @@ class AccessKeys(ReadOnlyAccessKeys):
         return _info(row), key.unseal(row.secret, access_key=access_key)
 
     def note_use(self, access_key: str, *, used_ms: int) -> None:
-        """Queues an update of the key's last use and does not wait; the update may be lost."""
+        """Records when the key was last used. Does not wait; a failure or crash may lose it."""
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
             writer.note_use_of_api_key(access_key, used_ms)
@@ -166,7 +166,10 @@ class AccessKeys(ReadOnlyAccessKeys):
             return self._secret_key
 
     def _required_key(self) -> SecretKey:
-        """Returns the key that encrypts secrets. The caller holds the mutex."""
+        """Returns the key that encrypts secrets. The caller must hold the mutex.
+
+        Raises `SecretKeyMismatch` if its file is missing.
+        """
         from lakebed.seglake.secret_key import require_secret_key
 
         if self._secret_key is None:
@@ -179,7 +182,7 @@ class AccessKeys(ReadOnlyAccessKeys):
 
 def check_label(label: str) -> None:
     if len(label) > LABEL_CHARACTERS_MAX:
-        raise TooLarge("the label of a key", size=len(label), limit=LABEL_CHARACTERS_MAX)
+        raise TooLarge("the length of a key's label", size=len(label), limit=LABEL_CHARACTERS_MAX)
     if not label.isprintable():
         raise InputError(f"the label {shown(label)} contains characters that are not printable")
 

@@ -1,7 +1,8 @@
-"""The bloom filter of a sealed segment, which rules out hashes that the segment does not hold.
+"""The bloom filter of a sealed segment, which rules out hashes that the segment does not contain.
 
-The size follows from the number of hashes, so only the bits are stored. The filter never rules out
-a hash that was added; for other hashes about one lookup in a hundred is a false positive.
+The filter's size follows from the number of hashes, so only its bits are stored. The filter never
+rules out a hash that was added; for other hashes, about one lookup in a hundred is a false
+positive.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _ZERO, _ONE = b"01"
 
 
 class Shape(NamedTuple):
-    """The dimensions of a filter."""
+    """The dimensions of a bloom filter."""
 
     bits: int  # a multiple of 8
     probes: int  # bits that are set for each hash
@@ -32,9 +33,9 @@ class Shape(NamedTuple):
 
 
 def bloom_shape(count: int) -> Shape:
-    """Returns the dimensions of the filter for `count` hashes.
+    """Returns the dimensions of the bloom filter for `count` hashes.
 
-    The result is the same on every machine: rounding hides differences between math libraries.
+    The result is the same on every machine, because it is rounded.
     """
     bits_needed = math.ceil(-count * math.log(_FALSE_POSITIVES) / math.log(2) ** 2)
     bits = -(-max(_BITS_MIN, bits_needed) // 8) * 8
@@ -44,7 +45,7 @@ def bloom_shape(count: int) -> Shape:
 
 
 def build_bloom(hashes: Iterable[bytes], *, count: int) -> bytes:
-    """Builds the filter of `count` hashes."""
+    """Returns the bits of a bloom filter with the given hashes, whose number is `count`."""
     bits, probes = bloom_shape(count)
     # One ASCII digit per bit, converted to a number at the end: takes half the time of setting
     # single bits.

@@ -1,9 +1,9 @@
-"""An incoming body: cut into chunks, hashed, and written as it arrives.
+"""Receives the body of an object or part: cuts it into chunks, hashes them and writes them.
 
 A small body is held in memory and written by the commit of its request, so that the bodies of many
-requests share one write and one sync. A larger body borrows a segment of its own; each chunk is
-written and synced here, while another thread computes the digests, the slowest part, from the
-first bytes on. Memory is bounded by two chunks, whatever the size of the body.
+requests share one write and one sync. A larger body has a segment to itself while it is received.
+Its chunks are written and synced one by one, while another thread computes the digests, which take
+longest. Memory is bounded by two chunks, whatever the size of the body.
 
 Nothing is acknowledged before the commit. The chunks of an abandoned body stay in their segment
 until garbage collection.
@@ -31,7 +31,7 @@ from lakebed.seglake.segment_writer import SegmentWriter
 
 INLINE_BYTES_MAX = 1 * MIB
 READ_BYTES = 1 * MIB
-_DIGESTED_BYTES = 512 * KIB  # enough at once to be worth a switch to another thread
+_DIGESTED_BYTES = 512 * KIB  # enough to be worth a switch to another thread
 
 
 class Readable(Protocol):
@@ -43,7 +43,7 @@ Source = Buffer | Readable | Iterable[Buffer]
 
 
 class Body(NamedTuple):
-    """A body that was read to its end: in memory with its hash, or durable in segments."""
+    """A complete body: in memory with its hash, or already durable in segments."""
 
     size: int
     md5: bytes
@@ -54,7 +54,7 @@ class Body(NamedTuple):
 
 
 def pieces_of(source: Source) -> Iterator[Buffer]:
-    """Yields the body's bytes in pieces of any size."""
+    """Yields the bytes of a buffer, file or iterable in pieces of any size."""
     if isinstance(source, bytes | bytearray | memoryview):
         yield source
     elif hasattr(source, "read"):
@@ -68,9 +68,10 @@ def pieces_of(source: Source) -> Iterator[Buffer]:
 def small_body(
     data: Buffer, *, algorithms: Iterable[Algorithm], expected: Expected, size_max: int, what: str
 ) -> Body:
-    """Returns a complete body of at most `INLINE_BYTES_MAX` bytes, held in memory.
+    """Returns a body that is held in memory, from data of at most `INLINE_BYTES_MAX` bytes.
 
-    Raises `BadDigest` if the data does not match `expected`.
+    Raises `BadDigest` if the data does not match `expected`, and `TooLarge` if it is larger than
+    `size_max`.
     """
     if size_max and len(data) > size_max:
         raise TooLarge(what, size=len(data), limit=size_max)
@@ -88,8 +89,8 @@ def small_body(
 def _checked(piece: object) -> Buffer:
     if not isinstance(piece, bytes | bytearray | memoryview):
         raise InputError(
-            "a body must be bytes, a binary file or an iterable of bytes, "
-            f"got {type(piece).__name__}"
+            "a body must be bytes, a binary file or an iterable of bytes, but it contains "
+            f"{type(piece).__name__}"
         )
     return piece
 
@@ -121,14 +122,14 @@ class BodyWriter:
         self._digesting = _DigestTask(self._digests, runner)
         # The chunk of a large body that is being filled.
         self._filling = _PartialChunk(self._digesting, buffers)
-        self._appending: Computation | None = None  # the write of the chunk before
+        self._appending: Computation | None = None  # the write of the previous chunk
         self._chunks: list[Chunk] = []
         self._writer: SegmentWriter | None = None
         self._rows: dict[str, SegmentRow] = {}
         self._is_finished = False
 
     def write(self, data: Buffer) -> None:
-        """Adds the next bytes. The caller may reuse the buffer after the call."""
+        """Adds the next bytes of the body. The caller may reuse the buffer after the call."""
         self._check_unfinished()
         view = memoryview(data).cast("B")
         self._size += len(view)
@@ -150,7 +151,9 @@ class BodyWriter:
         self._check_unfinished()
         self._is_finished = True
         if size is not None and size != self._size:
-            raise BadSize(f"{self._what}: received {self._size} bytes, {size} were announced")
+            raise BadSize(
+                f"{self._what}: received {self._size} bytes, but {size} bytes were announced"
+            )
         inline = None
         if self._size <= INLINE_BYTES_MAX:
             data = bytes(self._held)
@@ -171,7 +174,7 @@ class BodyWriter:
         )
 
     def give_up(self) -> None:
-        """Abandons the body and returns its segment to the pool. Idempotent."""
+        """Abandons the body and gives its segment back to the pool. Idempotent."""
         with contextlib.suppress(LakebedError):  # the chunk is abandoned, so its failure is too
             self._settle()
         self._filling.close()
@@ -184,7 +187,7 @@ class BodyWriter:
 
     def _check_unfinished(self) -> None:
         if self._is_finished:
-            raise Closed(f"{self._what}: the body is already finished")
+            raise Closed(f"{self._what}: the body is already finished and cannot be changed")
 
     def _write_large(self, view: memoryview) -> None:
         while view:
@@ -196,7 +199,7 @@ class BodyWriter:
                 self._store_filled()
 
     def _store_filled(self) -> None:
-        """Writes and syncs the full chunk in another thread while the next one is filled."""
+        """Starts to write and sync the filled chunk in another thread, and begins the next one."""
         if self._filling.size:
             chunk = self._filling.ended()
             self._settle_appending()
@@ -206,7 +209,7 @@ class BodyWriter:
     def _store_whole(self, view: memoryview) -> int:
         """Writes the complete chunks at the start of `view` without copying them.
 
-        Returns how many bytes they have.
+        Returns the number of bytes written.
         """
         size = len(view) - len(view) % CHUNK_BYTES
         try:
@@ -251,7 +254,7 @@ class _DigestTask:
         self._computing: Computation | None = None
 
     def add(self, piece: memoryview) -> None:
-        """Waits for the piece before, then starts this one.
+        """Waits until the previous piece is digested, then starts to digest this one.
 
         The piece must not change until `settle` returns.
         """
@@ -266,9 +269,9 @@ class _DigestTask:
 
 
 class _PartialChunk:
-    """A chunk that is filled in pieces and digested meanwhile.
+    """A chunk that is filled piece by piece and digested at the same time.
 
-    Two buffers alternate: one is filled while the other is written.
+    Two buffers alternate: one is filled while the other is written to disk.
     """
 
     def __init__(self, digesting: _DigestTask, buffers: ChunkBuffers) -> None:
@@ -280,7 +283,7 @@ class _PartialChunk:
         self.size = 0
 
     def add(self, data: memoryview) -> int:
-        """Returns how many bytes were added; fewer than given if the chunk is full."""
+        """Adds as many bytes of `data` as the chunk has room for, and returns their number."""
         if not self._data:
             self._data = self._buffers.take(CHUNK_BYTES)
         taken = min(len(data), CHUNK_BYTES - self.size)
@@ -291,13 +294,13 @@ class _PartialChunk:
         return taken
 
     def ended(self) -> memoryview:
-        """Returns the chunk's data and starts digesting the last of it."""
+        """Returns the chunk's data, and starts to digest the bytes that are not digested yet."""
         if self._digested < self.size:
             self._digest()
         return memoryview(self._data)[: self.size]
 
     def begin_next(self) -> None:
-        """Switches to the other buffer, whose chunk must be written by now."""
+        """Switches to the other buffer, whose chunk must already be written to disk."""
         self._data, self._other = self._other, self._data
         self.size = self._digested = 0
 

@@ -1,9 +1,9 @@
 """The rules that protect buckets, checked for every write, whichever API it came through.
 
 - A reserved bucket belongs to a part of the store itself, such as the logs that keep cold segments
-  in it. Any caller can list and read it; only its owner changes it, by passing `as_owner`.
-- In the buckets of `require_if_match_buckets` an object is only overwritten by a request that names
-  the ETag it replaces. The owner of a reserved bucket is exempt.
+  in it. Any caller can list and read it, but only its owner can change it, by passing `as_owner`.
+- In the buckets of `require_if_match_buckets`, a request can overwrite an object only if it names
+  the ETag of the object that it replaces. The owner of a reserved bucket is exempt.
 """
 
 from __future__ import annotations
@@ -24,23 +24,29 @@ class BucketGuard:
     """Checks the rules that protect buckets."""
 
     def __init__(self, *, reserved: Iterable[str] = (), if_match_buckets: str = "") -> None:
-        """`if_match_buckets` are names separated by commas; `*` means all."""
+        """`reserved` are the names of reserved buckets.
+
+        `if_match_buckets` are bucket names separated by commas; `*` means all buckets.
+        """
         self._reserved = frozenset(reserved)
         self._if_match = frozenset(name.strip() for name in if_match_buckets.split(","))
 
     def check_change(self, bucket: str, *, as_owner: bool = False) -> None:
-        """Raises `ReservedBucket` if a caller other than the owner changes a reserved bucket."""
+        """Raises `ReservedBucket` if the bucket is reserved and the caller is not its owner."""
         if bucket in self._reserved and not as_owner:
             raise ReservedBucket(
-                f"bucket {shown(bucket)} holds cold log segments of this store and is read-only"
+                f"bucket {shown(bucket)} is read-only: it holds cold log segments of this store"
             )
 
     def write_condition(
         self, bucket: str, condition: Condition, *, as_owner: bool = False
     ) -> Condition:
-        """Returns the condition that a write into the bucket must meet."""
+        """Returns the condition that a write must meet: the given one, or that no object exists.
+
+        Raises `ReservedBucket` if the bucket is reserved and the caller is not its owner.
+        """
         if condition.if_none_match not in (None, _ANY):
-            raise InputError('If-None-Match of a write must be "*"')
+            raise InputError('the If-None-Match condition of a write must be "*"')
         self.check_change(bucket, as_owner=as_owner)
         if condition.is_given or as_owner or self._if_match.isdisjoint((_ANY, bucket)):
             return condition

@@ -1,4 +1,4 @@
-"""The buckets of the object store: create, configure, list and delete."""
+"""Creates, configures, lists and deletes the buckets of the object store."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Buckets:
             return reader.buckets()
 
     def get(self, name: str) -> BucketInfo:
-        """Raises `NoSuchBucket` if the bucket does not exist."""
+        """Returns the bucket; raises `NoSuchBucket` if it does not exist."""
         with self._database.snapshot() as reader:
             return require_bucket(reader, name)
 
@@ -62,15 +62,15 @@ class Buckets:
     ) -> Change[BucketInfo]:
         """Prepares the creation of a bucket. An existing bucket is returned unchanged.
 
-        Without `versioning` a new bucket gets the configured default. With it, `BucketExists` is
-        raised if the bucket exists and differs. Only the owner of a reserved bucket may create it,
-        by passing `as_owner`.
+        Without `versioning`, a new bucket gets the configured default. The change raises
+        `BucketExists` if the bucket exists with another versioning than requested. Only the owner
+        of a reserved bucket may create it, by passing `as_owner`.
         """
         check_bucket_name(name)
         if versioning is Versioning.SUSPENDED:
             raise BadState(
-                f"bucket {name}: create it with versioning enabled or disabled; "
-                "versioning can only be suspended later"
+                f"bucket {name}: a new bucket cannot have suspended versioning; create it with "
+                "versioning enabled, then suspend it"
             )
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> BucketInfo:
@@ -97,11 +97,15 @@ class Buckets:
         return self.configuration(name, versioning).run()
 
     def configuration(self, name: str, versioning: Versioning) -> Change[BucketInfo]:
-        """Prepares a change of versioning to enabled or suspended; it can never be disabled."""
+        """Prepares a change of the bucket's versioning, to enabled or suspended.
+
+        Raises `BadState` if `versioning` is disabled.
+        """
         self._guard.check_change(name)
         if versioning is Versioning.DISABLED:
             raise BadState(
-                f"bucket {shown(name)}: versioning cannot be disabled, only enabled or suspended"
+                f"bucket {shown(name)}: versioning cannot be disabled; it can be enabled or "
+                "suspended"
             )
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> BucketInfo:
@@ -121,7 +125,7 @@ class Buckets:
     def check_deletable(self, name: str) -> None:
         """Raises `BucketNotEmpty` if the bucket has objects or old versions.
 
-        Reads all delete markers of the bucket.
+        May be slow, because it reads all delete markers of the bucket.
         """
         self._guard.check_change(name)
         with self._database.snapshot() as reader:
@@ -132,16 +136,16 @@ class Buckets:
     def deletion(self, name: str) -> Change[bool]:
         """Prepares one step of deleting an empty bucket; call `check_deletable` first.
 
-        A bucket with only delete markers and uploads is empty; one with old versions is not. The
-        change returns True once the bucket is deleted. False means that it removed some delete
-        markers or uploads and must be repeated: millions of them are not removed in one long
-        transaction that other changes would wait for.
+        A bucket with only delete markers and uploads is empty; a bucket with old versions is not.
+        The change returns True once the bucket is deleted. False means that it removed only some
+        delete markers or uploads, and the caller must repeat the step. Removing millions of them in
+        one transaction would block other changes for too long.
         """
         self._guard.check_change(name)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> bool:
             require_bucket(writer, name)
-            # One more than is removed, so that a version added meanwhile keeps its delete marker.
+            # Checks one row more than is removed, so that a marker that hides data is not removed.
             is_empty = writer.starts_with_markers(name, ROWS_AT_ONCE + 1)
             if writer.has_objects(name) or not is_empty:
                 raise _not_empty(name)

@@ -1,7 +1,7 @@
 """Changes to the object store, prepared by any thread and applied in a commit's transaction.
 
-A `Change` is an item of the lake's commit barrier (`base.commit`): `run` waits until the change is
-durable, `submit` queues it and returns its ticket.
+A `Change` is queued in the commit barrier (`base.commit`), which commits changes in batches: `run`
+waits until the change is durable, and `submit` queues it and returns a ticket.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ CHANGE_BYTES = 512  # the queue space that a change without a body takes
 
 
 class Change(Generic[Result]):
-    """A change that is fully prepared; only its transaction is left to run.
+    """A fully prepared change, which still has to be committed.
 
-    Call either `run` or `submit`, once.
+    Call either `run` or `submit`, and only once.
     """
 
     __slots__ = ("_barrier", "apply", "body", "plan")
@@ -35,9 +35,10 @@ class Change(Generic[Result]):
         body: Body | None = None,
         plan: Callable[[tuple[Chunk, ...]], PlannedPut] | None = None,
     ) -> None:
-        """`apply` gets the chunks of the body and returns the change's result.
+        """`apply` makes the change in the transaction, given the body's chunks.
 
-        `plan` does the same for a put without a condition, so that such puts run together.
+        It returns the change's result. For a put without a condition, `plan` returns what `apply`
+        would do, so that consecutive puts can be applied with fewer statements.
         """
         self._barrier = barrier
         self.apply = apply
@@ -51,30 +52,30 @@ class Change(Generic[Result]):
         return CHANGE_BYTES + (0 if inline is None else len(inline[1]))
 
     def run(self) -> Result:
-        """Makes the change and returns its result once it is durable."""
+        """Commits the change and returns its result once it is durable."""
         result: Result = self._barrier.commit(self, size=self.size)
         return result
 
     def submit(self, *, timeout: float | None = None) -> Ticket[Result]:
-        """Queues the change, waiting only for queue space.
+        """Queues the change and returns a ticket for its result. Waits only for queue space.
 
-        Raises `Busy` if there is none within `timeout` seconds; 0 means not to wait at all.
+        Raises `Busy` if there is no queue space within `timeout` seconds; 0 means not to wait.
         """
         return self._barrier.submit(self, size=self.size, timeout=timeout)
 
 
 class ChangeInSteps(Generic[Result]):
-    """A change that may take long to prepare, split into steps so that other work can run between.
+    """A change whose preparation may take long, split into steps so that other work can run.
 
     The first step is quick; each later step handles one chunk. Steps may run in any thread, one at
-    a time. The caller must close it.
+    a time. The caller must call `run` or `close`.
     """
 
     def __init__(self, steps: Generator[None, None, Change[Result]]) -> None:
         self._steps = steps
 
     def step(self) -> Change[Result] | None:
-        """Runs one step; returns the change after the last one, None before."""
+        """Runs one step. Returns the prepared change after the last step, otherwise None."""
         try:
             next(self._steps)
         except StopIteration as end:
@@ -83,7 +84,7 @@ class ChangeInSteps(Generic[Result]):
         return None
 
     def run(self) -> Result:
-        """Runs all steps in this thread, makes the change and returns once it is durable."""
+        """Runs all steps in this thread, commits the change and returns its durable result."""
         try:
             while (change := self.step()) is None:
                 pass
@@ -92,5 +93,5 @@ class ChangeInSteps(Generic[Result]):
         return change.run()
 
     def close(self) -> None:
-        """Abandons the preparation unless `step` returned the change. Idempotent."""
+        """Abandons the preparation if it is not finished. Idempotent."""
         self._steps.close()

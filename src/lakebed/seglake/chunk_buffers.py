@@ -8,7 +8,7 @@ KEPT_MAX = 8
 
 
 class ChunkBuffers:
-    """A bounded pool of buffers. Thread-safe, because the methods of a deque are atomic."""
+    """A bounded pool of chunk-sized buffers. Thread-safe."""
 
     def __init__(self) -> None:
         self._free: deque[bytearray] = deque(maxlen=KEPT_MAX)

@@ -1,7 +1,8 @@
 """A cache of verified chunks, bounded in bytes, that makes small reads within a chunk cheap.
 
-A chunk is on probation until its second read; only then can it evict chunks that were read more
-than once. So one pass over a large object does not evict the chunks that are read repeatedly.
+A new chunk is on probation, in a quarter of the cache. Its second read moves it to the main part,
+where it can evict other chunks that were read repeatedly. So reading a large object once does not
+evict the chunks that are read repeatedly.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _OVERHEAD_BYTES = 256  # memory of an entry besides its data: key, view and tabl
 
 
 class ChunkCache:
-    """Chunks by the hash that they were verified against. Thread-safe."""
+    """A cache of chunks, found by the hash that they were verified against. Thread-safe."""
 
     def __init__(self, *, bytes_max: int, mutex: Mutex) -> None:
         self._mutex = mutex
@@ -38,14 +39,14 @@ class ChunkCache:
             return data
 
     def add(self, chunk_hash: bytes, data: memoryview) -> None:
-        """Adds a chunk, unless it is larger than the space for chunks on probation."""
+        """Adds a chunk on probation, unless it is too large or already cached."""
         with self._mutex:
             if self._proven.get(chunk_hash) is None:
                 self._probation.add(chunk_hash, data)
 
 
 class _Queue:
-    """A queue that evicts the least recently used chunk first."""
+    """A part of the cache, which evicts the least recently used chunk first."""
 
     def __init__(self, bytes_max: int) -> None:
         self.used_bytes = 0
@@ -65,7 +66,7 @@ class _Queue:
         return data
 
     def add(self, chunk_hash: bytes, data: memoryview) -> list[tuple[bytes, memoryview]]:
-        """Adds a chunk and returns the chunks that it evicted."""
+        """Adds a chunk and returns the chunks that were evicted for it."""
         if chunk_hash in self._entries or _cost(data) > self._bytes_max:
             return []
         self._entries[chunk_hash] = data

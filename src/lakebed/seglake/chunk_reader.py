@@ -1,4 +1,4 @@
-"""Reads chunks from segments and verifies each one before it returns any of its bytes.
+"""Reads chunks from segments and verifies each chunk before it returns any of its bytes.
 
 Invariant: the bytes that `read` returns have the requested hash, whatever the disk returned.
 """
@@ -20,7 +20,10 @@ from lakebed.seglake.segment_id import is_segment_id, segment_path
 
 
 class FilePlace:
-    """A range of bytes in a file, which stays open until the range is released or dropped."""
+    """A range of bytes in a segment file.
+
+    The file stays open until `release` is called or the object is garbage-collected.
+    """
 
     __slots__ = ("_lease", "descriptor", "length", "offset")
 
@@ -31,12 +34,12 @@ class FilePlace:
         self.length = length
 
     def cut(self, start: int, end: int) -> None:
-        """Narrows the range to its bytes from `start` up to `end`."""
+        """Narrows the range to the bytes from `start` up to `end`, counted from its beginning."""
         self.offset += start
         self.length = end - start
 
     def release(self) -> None:
-        """Gives up the use of the file. Idempotent."""
+        """Ends the use of the file, which may then be closed. Idempotent."""
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.__exit__(None, None, None)
@@ -46,9 +49,10 @@ class FilePlace:
 
 
 class ChunkReader:
-    """Reads chunks, also from segments that are being appended to. Thread-safe.
+    """Reads and verifies chunks. Thread-safe.
 
-    That is safe because a chunk that a manifest names is durable and never changes.
+    Segments can be read while they are being appended to, because a chunk that a manifest refers to
+    is durable and never changes.
     """
 
     def __init__(
@@ -62,9 +66,9 @@ class ChunkReader:
         )
 
     def read(self, chunk: Chunk) -> memoryview:
-        """Returns all bytes of the chunk.
+        """Returns the bytes of the chunk.
 
-        Raises `Damaged`, with path and offset, if they are not the bytes that were stored.
+        Raises `Damaged`, with path and offset, if the chunk cannot be found or has a wrong hash.
         """
         data = self._cache.get(chunk.hash)
         if data is not None and len(data) == chunk.length:
@@ -74,10 +78,11 @@ class ChunkReader:
         return data
 
     def locate(self, chunk: Chunk) -> FilePlace | None:
-        """Verifies the chunk and returns its file range, so that it can be sent from the file.
+        """Verifies the chunk and returns its file range, so that it can be sent with `sendfile`.
 
-        Returns None if the file has no descriptor and the chunk must be read instead. A chunk never
-        changes; that the bytes sent are the bytes verified relies on the operating system's cache.
+        Returns None if the file has no descriptor; then the caller must use `read`. The bytes that
+        are sent later are normally the verified ones, because a chunk never changes and is in the
+        page cache after the verification, but they are not verified again.
         """
         self._read_record(chunk)
         lease = self._handles.lease(chunk.segment_id)
@@ -88,7 +93,7 @@ class ChunkReader:
         return FilePlace(lease, descriptor=descriptor, offset=chunk.offset, length=chunk.length)
 
     def close(self) -> None:
-        """Closes the segment files. Bytes already returned stay valid. Idempotent."""
+        """Closes the segment files. Bytes that were returned stay valid. Idempotent."""
         self._handles.close()
 
     def _read_record(self, chunk: Chunk) -> memoryview:
@@ -97,25 +102,27 @@ class ChunkReader:
         is_possible_offset = HEADER_BYTES <= start <= FILE_OFFSET_MAX - RECORD_HEADER_BYTES - length
         if not is_possible_offset or not 0 < length <= CHUNK_BYTES:
             raise self._damaged(
-                chunk, "the offset or length of a chunk is impossible", found=f"{length} bytes"
+                chunk, "the chunk has an impossible offset or length", found=f"{length} bytes"
             )
         try:
             with self._handles.lease(segment_id) as file:
                 record = file.pread(start, RECORD_HEADER_BYTES + length)
         except NotFound:
-            raise self._damaged(chunk, "the segment is missing") from None
+            raise self._damaged(chunk, "the segment file is missing") from None
         if len(record) < RECORD_HEADER_BYTES + length:
             length_read = f"{max(0, len(record) - RECORD_HEADER_BYTES)}"
             raise self._damaged(
                 chunk,
-                "the segment ends before the chunk does",
+                "the segment file ends before the end of the chunk",
                 expected=f"{length} bytes",
                 found=length_read,
             )
         view = memoryview(record)
         data = view[RECORD_HEADER_BYTES:]
         if view[:RECORD_HEADER_BYTES] != record_header(chunk_hash, length):
-            raise self._damaged(chunk, "the record does not match the manifest")
+            raise self._damaged(
+                chunk, "the chunk's header in the segment does not match the manifest"
+            )
         actual_hash = blake3(data)
         if actual_hash != chunk_hash:
             raise self._damaged(
@@ -128,7 +135,7 @@ class ChunkReader:
 
     def _open(self, segment_id: str) -> File:
         if not is_segment_id(segment_id):
-            raise NotFound(f"{segment_id!r} is not a segment id")
+            raise NotFound(f"{segment_id!r} is not a valid segment id")
         return self._disk.open(segment_path(self._folder, segment_id))
 
     def _damaged(

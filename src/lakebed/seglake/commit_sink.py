@@ -1,7 +1,11 @@
 """Commits a batch of changes with one segment sync and one SQLite transaction.
 
-The order is: write the bodies of the batch into one segment and sync it; in the transaction, record
-the segments' new sizes, then apply each change on its own; sync the WAL; complete all tickets.
+The steps are, in order:
+
+1. write the small bodies of the batch into one segment and sync it;
+2. in one transaction, record the segments' new sizes, then apply each change in a savepoint;
+3. sync the WAL;
+4. fulfil all tickets.
 
 If the sync of the segment fails, the changes whose bodies it covered fail, and that segment is not
 written to again. If COMMIT fails, all changes of the batch fail: whether they happened is unknown,
@@ -36,7 +40,7 @@ TRANSACTION_BYTES, CHANGE_WAL_BYTES = 64 * KIB, 16 * KIB
 
 
 class CommitSink:
-    """The sink of the commit barrier; only the barrier's leader calls it."""
+    """Commits the batches of the commit barrier. Called by one thread at a time."""
 
     def __init__(
         self, segments: SegmentPool, database: Database, put_all: PutAll, *, clock: Clock
@@ -45,7 +49,7 @@ class CommitSink:
         self._database = database
         self._put_all = put_all
         self._clock = clock
-        # How often and when commits ran, for background work that waits for pauses.
+        # The number of commits and the time of the last, for background work that waits for pauses.
         self.commit_count = 0
         self.used_ns = 0
 
@@ -78,7 +82,10 @@ class CommitSink:
     def _operations(
         self, placed: Sequence[tuple[Change[Any], tuple[Chunk, ...]]]
     ) -> list[Callable[[Writer], Any] | GroupedOperations[Any]]:
-        """Returns the operations in order; consecutive planned puts become one group."""
+        """Returns the database operations of the changes, in order.
+
+        Consecutive changes with a `plan` become one group, which is applied with fewer statements.
+        """
         operations: list[Callable[[Writer], Any] | GroupedOperations[Any]] = []
         for is_planned, group in groupby(placed, key=lambda pair: pair[0].plan is not None):
             changes = list(group)
@@ -95,9 +102,10 @@ class CommitSink:
     def _write_bodies(
         self, items: Sequence[Change[Any]], rows: dict[str, SegmentRow]
     ) -> list[tuple[Chunk, ...] | LakebedError]:
-        """Writes the bodies durably and returns the chunks, or the error, of each change.
+        """Writes the bodies held in memory and syncs them.
 
-        Adds the segments that hold the bodies to `rows`.
+        Returns the chunks, or the error, of each change. Adds the rows of all segments that hold
+        chunks of these changes to `rows`.
         """
         records = [
             item.body.inline
@@ -137,7 +145,7 @@ class CommitSink:
 
 
 def _keep_longest(rows: dict[str, SegmentRow], row: SegmentRow) -> None:
-    """Keeps the longer row of a segment: bodies share segments, and earlier rows are shorter."""
+    """Adds the row to `rows`, unless they have a row of the same segment with a larger size."""
     recorded = rows.get(row.segment_id)
     if recorded is None or recorded.size < row.size:
         rows[row.segment_id] = row
@@ -160,6 +168,8 @@ def _checked(operation: Callable[[Writer], Any]) -> Callable[[Writer], Any]:
             return operation(writer)
         except (ArithmeticError, TypeError, ValueError) as error:
             # A value such as half of a surrogate pair must fail only its own request.
-            raise InputError(f"the metadata database cannot store a value: {error}") from error
+            raise InputError(
+                f"a value of the request cannot be stored in the metadata: {error}"
+            ) from error
 
     return run

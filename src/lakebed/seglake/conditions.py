@@ -1,4 +1,4 @@
-"""The conditions of a read, or of the source of a copy, evaluated as HTTP defines it.
+"""The conditions of a read, or on the source of a copy, evaluated as HTTP defines them.
 
 `If-Match` overrides `If-Unmodified-Since`, and `If-None-Match` overrides `If-Modified-Since`.
 Times are compared in whole seconds, the resolution of the headers.
@@ -15,12 +15,12 @@ _MS_PER_S = 1000
 
 
 class NotModified(InputError):
-    """The caller already has the current object."""
+    """The object did not change since the caller read it, so it is not returned again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadCondition:
-    """The conditions of one request. ETags are without quotes; "*" matches any ETag."""
+    """The conditions of a read request. ETags have no quotes; "*" matches any ETag."""
 
     if_match: tuple[str, ...] = ()
     if_none_match: tuple[str, ...] = ()

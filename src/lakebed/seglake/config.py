@@ -15,34 +15,34 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class SeglakeConfig(EndpointConfig):
-    """Configures the object store and the S3 endpoint. Chunk size and part limits are fixed."""
+    """Configures the object store and the S3 endpoint."""
 
     segment_bytes: int = bounded(1 * GIB, minimum=64 * KIB, maximum=16 * GIB)
-    """Size after which a new segment starts."""
+    """Size at which a segment is sealed and a new one is started."""
     segment_idle_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
-    """Seal a segment that was not written to for this time."""
+    """Seal a segment after nothing was written to it for this long."""
     sync_interval_ms: int = bounded(100, minimum=0, maximum=10_000)
-    """How long a commit waits for more requests, at most."""
+    """Upper limit on how long a commit waits for more requests."""
     sync_bytes: int = bounded(128 * MIB, minimum=4 * MIB, maximum=GIB)
-    """Maximum bytes waiting for a commit."""
+    """Maximum bytes queued for a commit; further writes wait, or are refused as busy."""
     max_object_size: int = bounded(5 * GIB, minimum=0, maximum=50 * TIB)
-    """Maximum size of an object; 0: no limit."""
+    """Maximum size of an object; 0 means no limit."""
     part_bytes_min: int = bounded(5 * MIB, minimum=1, maximum=GIB)
-    """Minimum size of a part of an upload, except the last."""
+    """Minimum size of each part of a multipart upload, except the last part."""
     cache_bytes: int = bounded(64 * MIB, minimum=0, maximum=64 * GIB)
-    """Memory for verified chunks."""
+    """Memory for the cache of verified chunks."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    """Number of segments kept open for reading."""
+    """Maximum number of segment files kept open for reading, and also for writing."""
     readers_max: int = bounded(16, minimum=1, maximum=1000)
-    """Number of metadata connections kept open for reading."""
+    """Maximum number of idle database connections kept open for reading metadata."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Disk space that writes leave free."""
+    """Disk space that uploads must leave free."""
     require_if_match_buckets: str = ""
-    """Buckets where overwriting an object needs `If-Match`, separated by commas; `*` means all."""
+    """Buckets, separated by commas, where overwriting an object needs `If-Match`; `*` means all."""
     spec_version_listing: bool = False
-    """List no versions of an unversioned bucket, instead of `null` versions."""
+    """In an unversioned bucket, list no versions instead of listing `null` versions."""
     default_versioning: str = "enabled"
-    """Versioning of new buckets: `enabled`, or `unversioned`."""
+    """Versioning of new buckets: `enabled` or `unversioned`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,6 +54,6 @@ class SeglakeConfig(EndpointConfig):
 
     @property
     def versioning(self) -> Versioning:
-        """The versioning of a new bucket whose request does not set it."""
+        """The versioning of a bucket that is created without setting it."""
         enabled = self.default_versioning == "enabled"
         return Versioning.ENABLED if enabled else Versioning.DISABLED

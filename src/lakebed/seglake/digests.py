@@ -1,8 +1,8 @@
-"""The digests of a body: the MD5 of its ETag, and the checksums that are stored with an object.
+"""The digests of a body: the MD5, which is its ETag, and the checksums stored with an object.
 
 Checksum values are base64, as in S3. The checksum of a multipart upload is either *composite* (the
-digest of the parts' digests, a dash and the number of parts) or that of the *full object*, which
-only CRCs can be combined into.
+digest of the parts' digests, a dash and the number of parts) or that of the *full object*. Only the
+CRCs of parts can be combined into that of the full object.
 """
 
 from __future__ import annotations
@@ -71,19 +71,19 @@ def start(algorithm: Algorithm) -> Digest:
 
 
 def can_be_full(algorithm: Algorithm) -> bool:
-    """Whether the checksum of a whole can be computed from those of its parts."""
+    """Whether the full object's checksum can be computed from the checksums of its parts."""
     return algorithm in _CRCS
 
 
 class Expected(NamedTuple):
-    """The digests that the caller sent with a body; a body that differs fails with `BadDigest`."""
+    """The digests that a client sent with a body. If the body differs, `BadDigest` is raised."""
 
     md5: bytes | None = None
     checksums: tuple[Checksum, ...] = ()
 
 
 class BodyDigests:
-    """The MD5 and the chosen checksums of a body that arrives in pieces."""
+    """Computes the MD5 and the requested checksums of a body that arrives in pieces."""
 
     def __init__(self, algorithms: Iterable[Algorithm]) -> None:
         self._md5 = hashlib.md5(usedforsecurity=False)
@@ -114,13 +114,13 @@ class BodyDigests:
     def check(self, expected: Expected) -> None:
         """Raises `BadDigest` if the body does not have the expected digests."""
         if expected.md5 is not None and expected.md5 != self.md5:
-            raise BadDigest("the MD5 of the body is not the one sent with the request")
+            raise BadDigest("the MD5 of the body differs from the MD5 sent with the request")
         for checksum in expected.checksums:
             actual = encoded(self._checksums[checksum.algorithm].digest())
             if checksum.value != actual:
                 raise BadDigest(
                     f"the {checksum.algorithm.value} of the body is {actual}, "
-                    f"the request sent {checksum.value}"
+                    f"but the request announced {checksum.value}"
                 )
 
 
@@ -129,7 +129,7 @@ def encoded(digest: bytes) -> str:
 
 
 def decoded(checksum: Checksum) -> bytes:
-    """Returns the bytes of a checksum that is not composite.
+    """Returns the decoded bytes of a checksum that is not composite.
 
     Raises `InputError` if the value is not base64 or has the wrong length for its algorithm.
     """
@@ -138,12 +138,14 @@ def decoded(checksum: Checksum) -> bytes:
     except (binascii.Error, ValueError):
         digest = b""
     if len(digest) != _LENGTHS[checksum.algorithm]:
-        raise InputError(f"{shown(checksum.value)} is not a base64 {checksum.algorithm.value}")
+        raise InputError(
+            f"{shown(checksum.value)} is not a {checksum.algorithm.value} checksum in base64"
+        )
     return digest
 
 
 def composite(algorithm: Algorithm, parts: Sequence[Checksum]) -> Checksum:
-    """Returns the digest of the parts' digests, followed by the number of parts."""
+    """Returns the composite checksum: the digest of the parts' digests, `-`, and their number."""
     whole = start(algorithm)
     for part in parts:
         whole.update(decoded(part))
@@ -151,7 +153,7 @@ def composite(algorithm: Algorithm, parts: Sequence[Checksum]) -> Checksum:
 
 
 def combined(algorithm: Algorithm, parts: Iterable[tuple[Checksum, int]]) -> Checksum:
-    """Combines the (checksum, size) pairs of consecutive parts into the checksum of the whole."""
+    """Returns the checksum of the full object, from the (checksum, size) of each part in order."""
     combine = _COMBINE[algorithm]
     whole = 0
     for part, size in parts:
@@ -160,7 +162,7 @@ def combined(algorithm: Algorithm, parts: Iterable[tuple[Checksum, int]]) -> Che
 
 
 def multipart_etag(part_etags: Sequence[str]) -> str:
-    """Returns the MD5 of the parts' MD5s, followed by the number of parts."""
+    """Returns the ETag of a multipart object: the MD5 of the parts' MD5s, `-`, and their number."""
     whole = hashlib.md5(usedforsecurity=False)
     for etag in part_etags:
         whole.update(bytes.fromhex(etag))

@@ -1,6 +1,6 @@
-"""The settings of the S3 endpoint: which requests it accepts.
+"""The settings that decide which requests the S3 endpoint accepts.
 
-They are declared in the engine's package because they share the section `[s3]` with its settings.
+They are declared in the object store's package because both share the section `[s3]`.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from lakebed.base.config import bounded, check
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointConfig:
-    """Settings of the S3 endpoint, by the names of the specification."""
+    """Settings that decide which requests the S3 endpoint accepts."""
 
     region: str = "us-east-1"
-    """The region that requests are signed for."""
+    """Region that requests must be signed for."""
     any_region: bool = False
     """Accept requests signed for any region."""
     domain: str = ""
-    """Accept `bucket.domain` as a host name; `bucket.localhost` always works."""
+    """Accept `bucket.<domain>` as a host name; if empty, `bucket.localhost` is accepted instead."""
     allow_unsigned_payload: bool = True
-    """Accept bodies that are not covered by the signature."""
+    """Accept request bodies that the signature does not cover."""
     require_content_md5: bool = False
-    """Require `Content-MD5` for every body."""
+    """Require the header `Content-MD5` in uploads of objects and parts."""
     replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)
-    """Remember signatures for this time, to detect repeated ones; 0: off."""
+    """How long to remember request signatures, to detect repeated requests; 0 turns this off."""
     replay_block: bool = False
-    """Refuse repeated signatures instead of only logging them."""
+    """Refuse requests with a repeated signature, instead of only logging a warning."""
     replay_cache_max: int = bounded(100_000, minimum=1, maximum=100_000_000)
-    """Number of remembered signatures."""
+    """Maximum number of request signatures to remember."""
     inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)
-    """Concurrent requests per access key."""
+    """Maximum concurrent requests per access key, unless the key has its own limit."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -13,7 +13,7 @@ class NoSuchKey(NotFound):
     """The object does not exist, or its newest version is a delete marker."""
 
     def __init__(self, message: str, *, marker_id: str | None = None) -> None:
-        """`marker_id` is the version id of the delete marker that hides the object."""
+        """`marker_id` is the version id of the delete marker that hides the object, if any."""
         super().__init__(message)
         self.marker_id = marker_id
 
@@ -23,7 +23,7 @@ class NoSuchVersion(NotFound):
 
 
 class NoSuchUpload(NotFound):
-    """The upload never existed, is complete, or was aborted."""
+    """The upload never existed, or was already completed or aborted."""
 
 
 class NoSuchAccessKey(NotFound):
@@ -31,7 +31,7 @@ class NoSuchAccessKey(NotFound):
 
 
 class SecretKeyMismatch(DataError):
-    """The file `secret.key` is missing, or is not the one that the secrets were encrypted with."""
+    """The file `secret.key` is missing, or is not the file that the secrets were encrypted with."""
 
 
 class MetadataLost(DataError):
@@ -42,14 +42,14 @@ class MethodNotAllowed(InputError):
     """The requested version is a delete marker, which can only be deleted."""
 
     def __init__(self, message: str, *, marker_id: str, modified_ms: int = 0) -> None:
-        """`modified_ms` is when the object was deleted."""
+        """`marker_id` is the delete marker's version id, and `modified_ms` its creation time."""
         super().__init__(message)
         self.marker_id = marker_id
         self.modified_ms = modified_ms
 
 
 class BucketExists(AlreadyExists):
-    """The bucket exists with another versioning state than requested."""
+    """The bucket already exists, with a different versioning state than requested."""
 
 
 class BucketNotEmpty(InputError):
@@ -67,7 +67,7 @@ class BadBucketName(BadName):
 
 
 class BadKey(BadName):
-    """The key is empty, longer than 1,024 bytes of UTF-8, or not valid text."""
+    """The key is empty, longer than 1,024 bytes of UTF-8, or not valid Unicode."""
 
 
 class BadState(InputError):
@@ -75,11 +75,11 @@ class BadState(InputError):
 
 
 class PreconditionFailed(InputError):
-    """The object does not meet the request's condition; nothing was changed."""
+    """The object does not meet a condition of the request; nothing was changed."""
 
 
 class ConditionConflict(RetryError):
-    """Another request changed the object at the same time; retry."""
+    """Another request changed the object at the same time; the request can be retried."""
 
 
 class BadDigest(InputError):
@@ -91,15 +91,15 @@ class BadSize(InputError):
 
 
 class BadPart(InputError):
-    """The request names a part that was not uploaded or has another ETag."""
+    """The request names a part that was not uploaded, or has a different ETag or checksum."""
 
 
 class BadPartOrder(InputError):
-    """The request does not list the parts in ascending order."""
+    """The request does not list the parts in ascending order of part numbers."""
 
 
 class PartTooSmall(InputError):
-    """A part other than the last is smaller than the minimum."""
+    """A part of a multipart upload, other than the last, is smaller than the minimum."""
 
     def __init__(self, message: str, *, number: int = 0, size: int = 0, minimum: int = 0) -> None:
         super().__init__(message)
@@ -117,4 +117,4 @@ class BadRange(InputError):
 
 
 class Damaged(DataError):
-    """A chunk on disk is not what was stored; none of its bytes were returned to the caller."""
+    """A chunk on disk differs from the stored one; none of its bytes were returned."""

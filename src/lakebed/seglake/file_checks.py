@@ -1,7 +1,7 @@
-"""The file checks of a verification: segments, and the manifest files written from the metadata.
+"""The part of a verification that checks files: segments and manifest files.
 
-The writer may remove a file during the check, so each problem is reported only after the metadata
-was read again and still refers to the file.
+The writer may remove a file during the check, so a problem is reported only if the metadata, read
+again after the check, still refers to the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _is_fan_out = re.compile(r"[0-9a-f]{2}").fullmatch
 
 
 class FileChecks:
-    """Checks files and adds the problems to a report."""
+    """Checks segment and manifest files, and adds the problems to a report."""
 
     def __init__(self, lake: ReadOnlyLake, report: Report) -> None:
         self._disk = lake.disk
@@ -50,7 +50,7 @@ class FileChecks:
                     _sealed_problem(file, row) if row.state == SEALED else _open_problem(file, row)
                 )
         except NotFound:
-            why = f"{path}: the segment is missing"
+            why = f"{path}: the segment file is missing"
         except (DataError, DiskError) as error:
             why = str(error)
         if why and self._has_segment(row):
@@ -63,7 +63,10 @@ class FileChecks:
     # Manifest files.
 
     def check_manifest_file(self, version_id: str, data: bytes, about: Problem) -> None:
-        """Checks that a file which the metadata records as written holds exactly `data`."""
+        """Checks that the manifest file of a version contains exactly `data`.
+
+        Call it only if the metadata records the file as written.
+        """
         self._report.manifest_files += 1
         path: str | None = None
         try:
@@ -80,11 +83,14 @@ class FileChecks:
             self._report.problems.append(problem)
 
     def check_strays(self) -> None:
-        """Finds manifest files without a version: `rebuild-index` would restore deleted objects."""
+        """Reports manifest files that belong to no version.
+
+        They are a problem because `rebuild-index` would restore deleted objects from them.
+        """
         for fan_out in self._names(self._manifests_folder):
             folder = os.path.join(self._manifests_folder, fan_out)
             if not _is_fan_out(fan_out) or not self._disk.is_folder(folder):
-                self._report.notes.append(f"{folder}: not a manifest folder")
+                self._report.notes.append(f"{folder}: unexpected file; not a manifest folder")
                 continue
             names = self._names(folder)
             with self._metadata.snapshot() as reader:
@@ -97,7 +103,7 @@ class FileChecks:
                     self._report.problems.append(problem)
 
     def _is_written(self, version_id: str, data: bytes) -> bool:
-        """Whether the file is still recorded as written: the version may have been removed."""
+        """Whether the metadata still records the version's manifest file as written."""
         with self._metadata.snapshot() as reader:
             stored = reader.manifest_file(version_id)
         return stored is not None and (stored.file_state, stored.data) == (WRITTEN, data)
@@ -107,9 +113,9 @@ class FileChecks:
 
 
 def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
-    """Returns the segments in the metadata, and notes about files that are not in it."""
+    """Returns the segments that the metadata records, and notes about other files."""
     folder = lake.paths.segments
-    names = _names(lake.disk, folder)  # before the rows, so that each of these names may have one
+    names = _names(lake.disk, folder)  # read before the rows, which may be added meanwhile
     with lake.metadata.snapshot() as reader:
         rows = reader.segments()
     recorded_ids = {row.segment_id for row in rows}
@@ -118,9 +124,9 @@ def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
         segment_id = segment_id_of(name)
         path = os.path.join(folder, name)
         if segment_id is None:
-            notes.append(f"{path}: not a segment")
+            notes.append(f"{path}: unexpected file; not a segment")
         elif segment_id not in recorded_ids:
-            why = "not in the metadata: a segment still being written, or left by a crash"
+            why = "not in the metadata: a segment that is still being written, or left by a crash"
             notes.append(f"{path}: {why}")
     return rows, notes
 
@@ -132,20 +138,20 @@ def _names(disk: Disk, folder: str) -> list[str]:
 
 
 def _sealed_problem(file: File, row: SegmentRow) -> str:
-    """Returns the problem of a sealed segment, or an empty text."""
+    """Returns a description of what is wrong with a sealed segment, or "" if it is intact."""
     size = file.size()
     if size != row.size:
-        return f"{file.path}: the segment has {size} bytes, it was sealed with {row.size}"
+        return f"{file.path}: the segment has {size} bytes, but was sealed with {row.size} bytes"
     sealed = read_sealed(file)
     if row.footer_checksum is not None and sealed.checksum != row.footer_checksum:
-        return f"{file.path}: the footer's checksum is not the one recorded in the metadata"
+        return f"{file.path}: the footer's checksum differs from the one recorded in the metadata"
     return ""
 
 
 def _open_problem(file: File, row: SegmentRow) -> str:
     size = file.size()
     if size < row.size:
-        return f"{file.path}: the segment has {size} bytes, {row.size} were durable"
+        return f"{file.path}: the segment has {size} bytes, but {row.size} bytes were durable"
     if row.size and file.pread(0, HEADER_BYTES) != segment_header():
         return f"{file.path}: at byte 0: wrong segment header"
     return ""

@@ -22,34 +22,34 @@ from lakebed.base.layout import Layout, Raw, i64, u32, u64
 
 
 class SegmentHeader(NamedTuple):
-    """Starts a segment."""
+    """The first bytes of a segment."""
 
     magic: u32  # 0x53474C53, "SGLS"
     version: u32  # 1
 
 
 class ChunkHeader(NamedTuple):
-    """Precedes the data of every record of a segment."""
+    """The header of a record in a segment, followed by the record's data."""
 
     hash: Annotated[bytes, Raw(32)]  # BLAKE3 of the data
     length: u32  # of the data, 1 to 4,194,304
 
 
 class IndexCount(NamedTuple):
-    """Starts the index of a sealed segment."""
+    """The first bytes of the index of a sealed segment, followed by its entries."""
 
     entry_count: u32
 
 
 class IndexEntry(NamedTuple):
-    """The position of one record's data."""
+    """An entry of a segment's index: the position and hash of one record."""
 
     offset: i64  # of the data, in the segment's file
     hash: Annotated[bytes, Raw(32)]  # as in the record
 
 
 class SegmentFooter(NamedTuple):
-    """Ends a sealed segment."""
+    """The last bytes of a sealed segment."""
 
     magic: u32  # 0x53474C4B, "SGLK"
     version: u32  # 1
@@ -61,34 +61,34 @@ class SegmentFooter(NamedTuple):
 
 
 class HashWords(NamedTuple):
-    """The part of a hash that selects its bits in the bloom filter."""
+    """The first 16 bytes of a hash, which select its bits in the bloom filter."""
 
-    first: u64  # where they start
-    second: u64  # how far they are apart; 0 counts as 1
+    first: u64  # the first bit
+    second: u64  # the distance between bits; 0 counts as 1
 
 
 class ManifestHeader(NamedTuple):
-    """Starts a manifest."""
+    """The first bytes of a manifest."""
 
     magic: u32  # 0x53474C4D, "SGLM"
     version: u32  # 3
 
 
 class TextLength(NamedTuple):
-    """Precedes bucket, key, version id, and the metadata."""
+    """The length field before a manifest's bucket, key, version id and metadata."""
 
     length: u32  # bytes that follow
 
 
 class ManifestTotals(NamedTuple):
-    """Precedes the chunks of a manifest."""
+    """The size of the object and the number of chunks, followed by the chunks of a manifest."""
 
     size: u64  # of the object
     chunk_count: u32
 
 
 class ChunkStart(NamedTuple):
-    """The fields of a manifest's chunk that precede its segment id."""
+    """The fields of a chunk in a manifest that precede the segment id."""
 
     chunk_index: u32  # 0, 1, 2 …
     hash: Annotated[bytes, Raw(32)]  # BLAKE3 of the data
@@ -96,16 +96,16 @@ class ChunkStart(NamedTuple):
 
 
 class ChunkPlace(NamedTuple):
-    """The fields of a manifest's chunk that follow its segment id."""
+    """The fields of a chunk in a manifest that follow the segment id."""
 
     offset: u64  # of the data, in the segment's file
     length: u32  # of the data, 1 to 4,194,304
 
 
 class ManifestEnd(NamedTuple):
-    """Ends a manifest."""
+    """The last bytes of a manifest."""
 
-    checksum: Annotated[bytes, Raw(32)]  # over everything between the header and this
+    checksum: Annotated[bytes, Raw(32)]  # over everything between the header and this field
 
 
 class SecretKeyFile(NamedTuple):
@@ -113,16 +113,16 @@ class SecretKeyFile(NamedTuple):
 
     magic: u32  # 0x53474C58, "SGLX"
     version: u32  # 1
-    key_id: Annotated[bytes, Raw(16)]  # random; names the key in what it sealed
+    key_id: Annotated[bytes, Raw(16)]  # random; repeated in each secret encrypted with the key
     key: Annotated[bytes, Raw(32)]  # random
-    checksum: Annotated[bytes, Raw(32)]  # BLAKE3 over everything before
+    checksum: Annotated[bytes, Raw(32)]  # BLAKE3 over all fields before this
 
 
 class SealedSecret(NamedTuple):
-    """Starts the encrypted secret of an access key in the metadata."""
+    """The first bytes of an access key's encrypted secret, followed by the ciphertext."""
 
     version: u32  # 1
-    key_id: Annotated[bytes, Raw(16)]  # of the `secret.key` that opens it
+    key_id: Annotated[bytes, Raw(16)]  # of the `secret.key` that decrypts it
     nonce: Annotated[bytes, Raw(12)]  # random, of AES-256-GCM
 
 

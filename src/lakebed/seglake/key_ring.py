@@ -1,7 +1,8 @@
 """A cache of the keys that may sign requests: the first credentials, and the store's access keys.
 
 A key that was looked up stays cached until any key of the store changes; the number of cached
-secrets is bounded. Unknown and disabled keys are not cached, because clients choose those names.
+secrets is bounded. Unknown and disabled keys are not cached, because clients could send any number
+of them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class KnownKey(NamedTuple):
 
 
 class KeyRing:
-    """The keys that may sign requests. For one thread, except for `look_up`."""
+    """A cache of the keys that may sign requests. Not thread-safe, except for `look_up`."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class KeyRing:
         *,
         count_max: int = 1024,
     ) -> None:
-        """`first` takes precedence over a key of the store with the same name."""
+        """`first` takes precedence over an access key of the store with the same name."""
         self._keys = keys
         self._count_max = count_max
         self._first = (
@@ -68,7 +69,7 @@ class KeyRing:
         return key
 
     def remembered(self, access_key: str) -> KnownKey | None:
-        """Returns the key if it is cached. None does not mean that the key is unknown."""
+        """Returns the key if it is cached, otherwise None; the store may still have the key."""
         first = self._first.get(access_key)
         if first is not None:
             return first
@@ -84,7 +85,10 @@ class KeyRing:
         return KnownKey(secret, info.policy == ROOT_POLICY, info.inflight_max)
 
     def remember(self, access_key: str, known: KnownKey, *, generation: int) -> None:
-        """Caches a key that was looked up, unless keys changed since `generation`."""
+        """Caches a key, unless the store's keys changed since `generation`.
+
+        `generation` must be the value of the property from before the key was looked up.
+        """
         self._forget_old()
         if generation != self._generation:
             return
@@ -93,7 +97,7 @@ class KeyRing:
             self._known.popitem(last=False)
 
     def note_use(self, access_key: str, now_s: int) -> None:
-        """Records the last use of the key, at most once an hour, without waiting."""
+        """Records that the key was used, at most once an hour per key. Does not wait."""
         if self._keys is None or access_key in self._first:
             return
         if now_s - self._noted_s.get(access_key, -_USE_NOTED_S) >= _USE_NOTED_S:

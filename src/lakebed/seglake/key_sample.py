@@ -1,7 +1,7 @@
 """Samples the keys of the buckets from the operation log.
 
 Sampling takes a few hundred lookups, however large the store is. Jobs that read the whole store
-use the sample to split their work; only the balance of the splits depends on it.
+use the sample to split their work. A bad sample makes the splits uneven, but never wrong.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ _SEQUENCE_MAX = 1 << 62
 
 
 def sample_keys(reader: Reader, *, only_current: bool, count_max: int = KEYS_MAX) -> KeySample:
-    """Returns sampled keys and the estimated number of versions.
+    """Returns sampled keys and the estimated number of versions in the store.
 
-    A key occurs once per sampled version. With `only_current` only current objects count.
+    A key is repeated for each sampled version of it. With `only_current`, versions that are not the
+    current object are left out.
     """
     oldest = reader.oplog(limit=1)
     if not oldest:
@@ -46,7 +47,7 @@ def _exists(reader: Reader, bucket: str, key: str, version_id: str, only_current
 
 
 def _last_sequence(reader: Reader) -> int:
-    """Finds the last sequence number by binary search: a lookup after it returns nothing."""
+    """Returns the last sequence number of the operation log, found by binary search."""
     low, high = 0, 1
     while high < _SEQUENCE_MAX and reader.oplog(after=high, limit=1):
         low, high = high, high * 2

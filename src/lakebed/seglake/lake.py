@@ -3,8 +3,8 @@
     <root>/objects/segments/<segment id>.seg   objects/manifests/<ab>/<version id>   meta.db
     <root>/secret.key                          if access keys exist
 
-The process that opens it must hold the root's lock. Opening seals the segments that a crash left
-open and writes nothing else; its cost does not grow with the amount of stored data.
+The process that opens the object store must hold the root's lock. Opening seals the segments that a
+crash left open and changes nothing else; it does not take longer if more data is stored.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _BATCH_BYTES_MAX = 16 * MIB
 
 
 class Lake:
-    """The writer of an object store; use its `buckets`, `objects`, `uploads` and `keys`.
+    """An object store that is open for writing. Thread-safe.
 
-    Thread-safe.
+    Use its attributes `buckets`, `objects`, `uploads` and `keys`.
     """
 
     def __init__(
@@ -71,8 +71,10 @@ class Lake:
         random: Random | None = None,
         reserved_buckets: Iterable[str] = (),
     ) -> None:
-        """`connector` opens the metadata on the same disk. Only their owner may change
-        `reserved_buckets`."""
+        """`connector` opens the metadata database; it must use the same disk as `disk`.
+
+        `reserved_buckets` can only be changed by calls with `as_owner`.
+        """
         self._config = config or SeglakeConfig()
         self._runner = runner
         self._disk = disk
@@ -125,8 +127,8 @@ class Lake:
     def failure(self) -> LakebedError | None:
         """The error that blocks all changes until the store is opened again, or None.
 
-        A failed write to the disk does not block changes: the next change uses other files and
-        reopens the database.
+        A single failed write to the disk is not such an error: the next change uses a new segment
+        and reopens the database.
         """
         try:
             self._lost_check.check_file()
@@ -135,7 +137,10 @@ class Lake:
         return self._barrier.failure
 
     def upkeep_failures(self) -> dict[str, Exception]:
-        """Returns the errors of background work that currently fails; it is retried."""
+        """Returns the errors of background work that is currently failing, by name of the work.
+
+        Failed work is retried.
+        """
         return {part.name: error for part, error in self._keeping_up.failures().items()}
 
     @property
@@ -144,7 +149,10 @@ class Lake:
         return self._database
 
     def totals(self) -> Totals:
-        """Counts what is stored. Reads all metadata: seconds for millions of objects."""
+        """Counts the stored objects, versions, segments and bytes.
+
+        Reads all metadata, which takes seconds for millions of objects.
+        """
         with self._database.query() as reader:
             return reader.totals()
 
@@ -166,11 +174,11 @@ class Lake:
         self.close()
 
     def check_version(self, bucket: str, key: str, version_id: str) -> bool:
-        """Reads all of a version without caches and returns whether it is intact.
+        """Reads a whole version from disk and returns whether it is intact.
 
-        Marks a damaged version as damaged, and clears the mark of an intact one. Raises
-        `NoSuchBucket`, `NoSuchKey` or `NoSuchVersion` if it does not exist, and `MethodNotAllowed`
-        for a delete marker.
+        Marks the version as damaged if it is not intact, and otherwise removes such a mark. Raises
+        `NoSuchBucket` or `NoSuchVersion` if it does not exist, and `MethodNotAllowed` if it is a
+        delete marker.
         """
         config = SeglakeConfig(cache_bytes=0)
         chunks = ChunkReader(
@@ -194,7 +202,7 @@ class Lake:
         with self._database.snapshot() as reader:
             return require_object(reader, bucket, key, version_id)
 
-    # The parts of the lake, in the order in which they need each other.
+    # Methods that create the parts of the lake; each part may use the ones above it.
 
     def _open_database(self, paths: LakePaths, disk: Disk, connector: Connector) -> Database:
         return Database(
@@ -273,10 +281,10 @@ class Lake:
         self._committing.wake()
 
     def _mark_damaged(self, version_id: str, *, waits: bool) -> None:
-        """Marks a version as damaged; failing to do so is not an error.
+        """Marks a version as damaged. Ignores a failure, because the reader gets an error anyway.
 
-        The caller reports the damage to the reader in any case. Without `waits`, a version that is
-        already being marked is not marked again.
+        With `waits`, returns after the mark is committed; otherwise only queues the mark, unless it
+        is already queued.
         """
         change = self._set_state(version_id, State.DAMAGED)
         with contextlib.suppress(LakebedError):

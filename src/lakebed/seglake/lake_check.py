@@ -3,13 +3,13 @@
     report = verify(lake, runner=runner)
     report.problems
 
-The check only reads and marks nothing. It works while a writer is running: before a problem is
-reported, the metadata is read again to see that the version or file still exists. With a bucket,
-or a bucket and a prefix, it checks those objects and their manifest files. Without a bucket it also
-checks the SQLite file, the key that encrypts secrets, all segments, and that no manifest file is
-left without a version. Memory is bounded by one page of manifests and the problems found.
+The check only reads; it does not mark damaged versions. It works while a writer is running: before
+a problem is reported, the metadata is read again to see whether the version or file still exists.
 
-Bytes that no version and no upload refers to any more are not read.
+If a bucket, or a bucket and a prefix, is given, only those objects and their manifest files are
+checked. Otherwise the SQLite file, the key that encrypts secrets, all segments, and manifest files
+without a version are checked as well. Bytes that no version and no upload refers to are not read.
+Memory is bounded by one page of manifests and the problems found.
 
 The check has three steps, which may run on different machines: `plan_lake` lists the pieces to
 check, a `LakeCheck` checks them one by one, and `join_lake` merges the results into one report.
@@ -82,7 +82,7 @@ def verify(
     prefix: str = "",
     progress: OnProgress = lambda _report: None,
 ) -> Report:
-    """Checks the whole store, one bucket, or the keys of a bucket that have a prefix.
+    """Checks the whole store, one bucket, or the objects of a bucket whose keys have a prefix.
 
     `progress` is called repeatedly with the counts so far.
     """
@@ -115,7 +115,7 @@ class LakeCheck:
         runner: Runner,
         progress: OnProgress = lambda _report: None,
     ) -> None:
-        """`progress` is called with the report of the current piece so far."""
+        """`progress` is called repeatedly with the unfinished report of the current piece."""
         self._lake = lake
         self._metadata = lake.metadata
         self._chunks = ChunkReader(
@@ -126,7 +126,7 @@ class LakeCheck:
         self._begin()
 
     def run(self, piece: LakePiece) -> Finding:
-        """Checks a piece. Problems are in the finding; they are never raised."""
+        """Checks a piece and returns its finding. Damage is reported there and never raised."""
         finding = self._begin()
         try:
             self._check(piece, finding)
@@ -180,7 +180,7 @@ class LakeCheck:
     # Access keys.
 
     def _check_secrets(self) -> None:
-        """Checks that `secret.key` decrypts every secret; reports the keys for which it fails."""
+        """Reports the access keys whose secrets `secret.key` does not decrypt."""
         with self._metadata.snapshot() as reader:
             rows = reader.api_keys()
         path = self._lake.paths.secret_key
@@ -211,9 +211,9 @@ class LakeCheck:
     def _versions(
         self, bucket: str, prefix: str, after: str
     ) -> Iterator[tuple[ListedVersion, VersionRow | None, PendingManifest | None]]:
-        """Yields each version with the current version of its key and its manifest.
+        """Yields each version, the current version of the same key, and the version's manifest.
 
-        All three come from one snapshot.
+        All three come from one snapshot of the metadata.
         """
         key_marker: str | None = after
         version_id_marker: str | None = None
@@ -248,7 +248,7 @@ class LakeCheck:
         row = listed.row
         about = _about(row)
         if listed.is_latest and current != row:
-            self._add(about, "the newest version is not recorded as the current one")
+            self._add(about, "this is the newest version, but not recorded as the current version")
         manifest = self._manifest_of(row, stored, about)
         if manifest is None or stored is None or stored.data is None:
             return
@@ -265,7 +265,10 @@ class LakeCheck:
     def _manifest_of(
         self, row: VersionRow, stored: PendingManifest | None, about: Problem
     ) -> Manifest | None:
-        """Returns the version's manifest, or None if it cannot be read; reports a mismatch."""
+        """Returns the version's manifest, or None if it cannot be read.
+
+        Reports a manifest that cannot be read or differs from the version's row.
+        """
         if stored is None or stored.data is None:
             self._add(about, "the version has no manifest in the metadata")
             return None
@@ -279,14 +282,14 @@ class LakeCheck:
         if replace(manifest_row, state=row.state) != row or (
             is_marker and manifest_row.state is not row.state
         ):
-            self._add(about, "the manifest and the row of the version in the metadata differ")
+            self._add(about, "the version's manifest and its row in the metadata differ")
         return manifest
 
     def _checked_part(self, piece: ChunksPiece) -> VersionPart | None:
-        """Checks some chunks of a large version.
+        """Checks some chunks of a large version and returns the result.
 
-        Returns None if the version was removed or cannot be read; the check of its row reports
-        that.
+        Returns None if the version was removed or its manifest cannot be read. The `VersionsPiece`
+        that contains the version reports an unreadable manifest.
         """
         with self._metadata.snapshot() as reader:
             row = reader.version(piece.bucket, piece.key, piece.version_id)
@@ -337,7 +340,10 @@ class LakeCheck:
     def _check_chunks(
         self, manifest: Manifest, about: Problem, is_still_there: Callable[[], bool]
     ) -> bool:
-        """Returns whether all chunks are intact; reports damage once, with the first bad chunk."""
+        """Checks all chunks of a manifest and returns whether they are intact.
+
+        Reports damage as one problem, which describes the first damaged chunk.
+        """
         damaged = self._damaged(manifest.chunks)
         if damaged and is_still_there():
             count = len(manifest.chunks)
@@ -366,7 +372,9 @@ class LakeCheck:
         if not self._is_placed(chunk):
             path = segment_path(self._lake.paths.segments, chunk.segment_id)
             raise Damaged(
-                "the chunk lies outside the recorded segment", path=path, offset=chunk.offset
+                "the chunk lies outside the segment's size in the metadata",
+                path=path,
+                offset=chunk.offset,
             )
 
     def _is_placed(self, chunk: Chunk) -> bool:
@@ -374,7 +382,7 @@ class LakeCheck:
         return row is not None and chunk.offset + chunk.length <= row.size
 
     def _has_version(self, row: VersionRow, data: bytes) -> bool:
-        """Whether the version still exists with the same chunks: it may have been moved."""
+        """Whether the version still exists with the same manifest; it may have been rewritten."""
         with self._metadata.snapshot() as reader:
             current = reader.version(row.bucket, row.key, row.version_id)
             return current is not None and reader.manifest(row.version_id) == data
@@ -391,7 +399,7 @@ class LakeCheck:
 
 
 def _about(row: VersionRow) -> Problem:
-    """Returns a problem that names the version, without a reason."""
+    """Returns a `Problem` that names the version and has no description yet."""
     return Problem(
         kind=Kind.METADATA,
         why="",

@@ -1,4 +1,4 @@
-"""Recovery on opening: seals the segments that a crash left open and reports damage."""
+"""Recovers an object store when it is opened: seals open segments and reports damage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _AT_ONCE = 1000
 def recover_lake(
     database: Database, disk: Disk, paths: LakePaths, *, clock: Clock
 ) -> list[tuple[str, Damage]]:
-    """Seals open segments, records them in the metadata, and returns the damage by segment."""
+    """Seals the segments that a crash left open, and records them in the metadata.
+
+    Returns the damage found, with the ids of the damaged segments.
+    """
     with database.snapshot() as reader:
         known = {row.segment_id: row for row in reader.segments()}
 
@@ -46,7 +49,7 @@ def recover_lake(
 
 
 def _offsets_in(database: Database, segment_id: str) -> list[int]:
-    """Returns the offsets of the segment's chunks according to the manifests.
+    """Returns the offsets of the segment's chunks that manifests refer to.
 
     Reads all manifests, so it is called only for a damaged segment.
     """
@@ -57,7 +60,7 @@ def _offsets_in(database: Database, segment_id: str) -> list[int]:
 
 
 def _manifests(database: Database) -> Iterator[Manifest]:
-    """Yields the manifests of versions and of uploaded parts, without those that are damaged."""
+    """Yields the manifests of all versions and uploaded parts; skips damaged manifests."""
     with database.snapshot() as reader:
         after = ""
         while rows := reader.manifests(after, _AT_ONCE):

@@ -1,12 +1,13 @@
-"""Pages of objects, versions and uploads, divided as S3 defines it.
+"""Lists objects, versions and uploads in pages, with prefixes and delimiters as in S3.
 
 Keys and common prefixes are listed in one bytewise order, and each counts as one entry. A common
 prefix is the part of a key up to the first delimiter after the requested prefix; all keys that
-share it are one entry. A page starts after its marker; if the marker is a common prefix, or a key
-within one, the page starts after all keys of that prefix.
+share it are listed as one entry. A page starts after its marker. If the marker is a common prefix,
+or a key that belongs to one, the page starts after all keys with that common prefix.
 
-The cost of a page depends only on its entries: each common prefix takes one seek to the first key
-after it, however many keys it stands for, and a listing of objects does not read delete markers.
+The cost of a page depends only on the number of its entries: each common prefix takes one seek to
+the first key after it, however many keys share it, and a listing of objects does not read delete
+markers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Row = TypeVar("Row", VersionRow, UploadRow)
 
 
 class ListedVersion(NamedTuple):
-    """A version or a delete marker, and whether it is the newest of its key: a list of both."""
+    """A version or delete marker, and whether it is the newest of its key."""
 
     row: VersionRow
     is_latest: bool
@@ -40,7 +41,7 @@ def list_objects(
     after: str = "",
     max_keys: int = PAGE_MAX,
 ) -> Page[VersionRow]:
-    """Lists the objects whose keys come after `after`."""
+    """Returns a page of objects, and of common prefixes, that come after the marker `after`."""
     span = _Span(prefix, delimiter)
 
     def rows_from(start: bytes) -> Iterator[VersionRow]:
@@ -59,11 +60,11 @@ def list_versions(
     version_id_marker: str | None = None,
     max_keys: int = PAGE_MAX,
 ) -> Page[ListedVersion]:
-    """Lists all versions and delete markers by key, newest first within a key.
+    """Returns a page of versions and delete markers, in order of key and newest first within a key.
 
-    With `version_id_marker` the page starts after that version of the marker's key. If that version
-    was removed meanwhile, the page starts with all versions of the key: some may be listed twice,
-    none is left out.
+    With `version_id_marker`, the page starts after that version of the key `key_marker`. If that
+    version was removed meanwhile, the page starts with all versions of the key, so that some may be
+    listed twice, but none is left out.
     """
     span = _Span(prefix, delimiter)
     start = span.start_after(key_marker)
@@ -96,7 +97,7 @@ def list_uploads(
     upload_id_marker: str | None = None,
     max_uploads: int = PAGE_MAX,
 ) -> Page[UploadRow]:
-    """Lists the multipart uploads in progress by key, then by upload id."""
+    """Returns a page of multipart uploads in progress, in order of key, then upload id."""
     span = _Span(prefix, delimiter)
 
     def rows_from(start: bytes) -> Iterator[UploadRow]:
@@ -121,21 +122,21 @@ class _Span:
     def __init__(self, prefix: str, delimiter: str) -> None:
         self._prefix = prefix
         self._delimiter = delimiter
-        self.end = _end_of(prefix)  # after all of the keys
+        self.end = _end_of(prefix)  # sorts after all of the keys
 
     def common_prefix(self, key: str) -> str | None:
-        """Returns the common prefix that lists the key, or None if the key is its own entry."""
+        """Returns the common prefix that the key belongs to, or None if it is listed by itself."""
         if not self._delimiter:
             return None
         index = key.find(self._delimiter, len(self._prefix))
         return None if index < 0 else key[: index + len(self._delimiter)]
 
     def has_own_entry(self, key: str) -> bool:
-        """Whether the key is listed as itself, not as part of a common prefix."""
+        """Whether the key is listed by itself, not as part of a common prefix."""
         return key.startswith(self._prefix) and self.common_prefix(key) is None
 
     def start_after(self, marker: str) -> bytes:
-        """Returns the first possible key of a page that starts after the marker."""
+        """Returns the smallest key that may be listed on a page after the marker."""
         if not marker.startswith(self._prefix):
             return max(key_bytes(marker), key_bytes(self._prefix))
         common = self.common_prefix(marker)
@@ -150,7 +151,7 @@ def _page(
     count_max: int,
     first: Iterable[Row] = (),
 ) -> Page[Row]:
-    """Builds a page from the rows in `first`, then those from the key `start` on."""
+    """Builds a page from the rows in `first`, then from those that `rows_from(start)` yields."""
     items: list[Row] = []
     prefixes: list[str] = []
     left = min(count_max, PAGE_MAX)
@@ -186,6 +187,6 @@ def _shown_id(row: VersionRow | UploadRow) -> str:
 
 
 def _end_of(prefix: str) -> bytes:
-    """Returns the smallest byte string after all keys with the prefix."""
+    """Returns the smallest byte string that sorts after all keys with the prefix."""
     start = key_bytes(prefix)
     return start[:-1] + bytes([start[-1] + 1]) if start else KEYS_END  # UTF-8 never contains 0xff

@@ -1,11 +1,11 @@
 """Distinguishes a root that never had metadata from one that lost it.
 
-Metadata that looks new (a missing or empty `meta.db`, or one that records no change) counts as new
-only if the root holds nothing that it should describe. The database is durable before the first
-segment, manifest or access key is created, so any of these proves that the database existed.
+A database looks new if `meta.db` is missing or empty, or records no change. It really is new only
+if the root has no segment, manifest or `secret.key`: the database is durable before the first of
+these is created, so any of them proves that the root once had another database.
 
-A single segment that is unknown to a database without history does not prove a loss: a crash during
-the very first commit leaves one.
+A single segment that a database without history does not know proves nothing, because a crash
+during the very first commit leaves such a segment.
 """
 
 from __future__ import annotations
@@ -24,34 +24,37 @@ _ADVICE = f"the store has lost its metadata; put the file back, or {RESTORE}"
 
 
 class LostMetadataCheck:
-    """Detects lost metadata: each check raises `MetadataLost` if the metadata cannot be new."""
+    """Detects lost metadata: each check raises `MetadataLost` if the database cannot be new."""
 
     def __init__(self, disk: Disk, paths: LakePaths) -> None:
         self._disk = disk
         self._paths = paths
 
     def check_file(self) -> None:
-        """Checks for a missing database file; call it before the database is opened."""
+        """Raises `MetadataLost` if the database file is missing although the root is not new.
+
+        Call it before the database is opened, which would create the file.
+        """
         if not self._disk.exists(self._paths.database):
             self._require_new("is missing", wal_counts=True)
 
     def check_empty(self, *, is_blank: bool) -> None:
-        """Checks a database without tables.
+        """Raises `MetadataLost` if the database has no tables although the root is not new.
 
-        `is_blank` means that the file is empty. Then SQLite has not read the write-ahead log, and a
-        log that is not empty proves a loss.
+        `is_blank` means that the file is empty. In that case SQLite has not read the write-ahead
+        log, so a log that is not empty proves a loss too.
         """
         self._require_new("is empty", wal_counts=is_blank)
 
     def check_history(self, reader: Reader) -> None:
-        """Checks a database with tables, which must record the changes that led to the files."""
+        """Raises `MetadataLost` if the database records no change although the root is not new."""
         if reader.has_history():
             return
         recorded = {row.segment_id for row in reader.segments()}
         unrecorded = self._segments() - recorded
         trace = self._manifest() or (_counted(unrecorded) if len(unrecorded) > 1 else None)
         if trace is not None:
-            raise self._error("records nothing", trace)
+            raise self._error("records no change", trace)
 
     def _require_new(self, what: str, *, wal_counts: bool) -> None:
         trace = self._trace(wal_counts=wal_counts)
@@ -65,10 +68,10 @@ class LostMetadataCheck:
         if manifest := self._manifest():
             return manifest
         if wal_counts and wal_bytes(self._disk, self._paths.database):
-            return "its write-ahead log"
+            return "the database's write-ahead log"
         path = self._paths.secret_key
         has_key = self._disk.exists(path) and not self._disk.is_folder(path)
-        return "the key of its secrets" if has_key else None
+        return "the secret key file" if has_key else None
 
     def _segments(self) -> set[str]:
         folder = self._paths.segments
@@ -76,7 +79,7 @@ class LostMetadataCheck:
         return set(filter(None, map(segment_id_of, names)))
 
     def _manifest(self) -> str | None:
-        """Returns any one manifest file, described for the error message."""
+        """Returns the name of any manifest file, for the error message, or None."""
         folder = self._paths.manifests
         if not self._disk.is_folder(folder):
             return None
@@ -87,9 +90,12 @@ class LostMetadataCheck:
         return None
 
     def _error(self, what: str, trace: str) -> MetadataLost:
-        return MetadataLost(f"{what}, but {trace} exists: {_ADVICE}", path=self._paths.database)
+        return MetadataLost(
+            f"the metadata database {what}, but the store contains {trace}: {_ADVICE}",
+            path=self._paths.database,
+        )
 
 
 def _counted(segments: set[str]) -> str:
-    others = f" with {len(segments) - 1} more" if len(segments) > 1 else ""
+    others = f" and {len(segments) - 1} more" if len(segments) > 1 else ""
     return f"segment {min(segments)}{others}"

@@ -3,15 +3,15 @@
     data = encode(Manifest(bucket="photos", key="k", version_id=id, size=3, chunks=(chunk,)))
     decode(data, path=path).chunks
 
-A manifest is stored in the metadata database and, written from there, in a file of its own, from
-which `rebuild-index` can restore the database. A delete marker is a manifest without chunks.
+A manifest is stored in the metadata database. Later it is also written to a file of its own, from
+which `rebuild-index` can restore the database. The manifest of a delete marker has no chunks.
 
 Version 3 is written; versions 1 and 2 can still be read. Version 2 has no metadata section, and
 version 1 may also lack the bucket name and the key. Missing fields get their defaults.
 
-Decoding distinguishes three errors. `Torn`: the bytes end before the manifest does.
-`UnknownVersion`: the checksum matches, but the version is unknown. `Corrupt`: all other damage. A
-length field that damage made larger is reported as `Torn`; damaged bytes are never accepted.
+Decoding raises one of three errors. `Torn`: the bytes end before the end of the manifest.
+`UnknownVersion`: the checksum matches, but the version is unknown. `Corrupt`: all other damage.
+Damage that makes a length field larger may be reported as `Torn`; damaged bytes are never accepted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Manifest(NamedTuple):
     is_null: bool = False
     content: Content = NO_CONTENT
     checksums: tuple[Checksum, ...] = ()
-    part_sizes: tuple[int, ...] = ()  # empty unless it was a multipart upload
+    part_sizes: tuple[int, ...] = ()  # empty unless the object was uploaded in parts
     tags: Mapping[str, str] = NO_TEXTS
     hlc: str = ""
     site_id: str = ""
@@ -75,7 +75,10 @@ assert Manifest._fields[_METADATA_FROM:] == Metadata._fields, "a manifest ends w
 
 
 def encode(manifest: Manifest) -> bytes:
-    """Returns the manifest's bytes in version 3."""
+    """Encodes the manifest in version 3 of the format.
+
+    Raises `TooLarge` if the metadata section is larger than `METADATA_BYTES_MAX`.
+    """
     assert is_name(manifest.version_id), "a version id is the name of a file"
     length = TEXT_LENGTH.pack_values
     pieces = [_HEADER]
@@ -87,7 +90,7 @@ def encode(manifest: Manifest) -> bytes:
     segment_id, segment_bytes = "", b""
     total = 0
     for index, chunk in enumerate(manifest.chunks):
-        if chunk.segment_id != segment_id:  # usually the same as in the chunk before
+        if chunk.segment_id != segment_id:  # usually the same as in the previous chunk
             segment_id, segment_bytes = chunk.segment_id, chunk.segment_id.encode()
             assert is_name(segment_id), "a segment's id is the name of a file"
         total += chunk.length
@@ -99,14 +102,18 @@ def encode(manifest: Manifest) -> bytes:
     assert total == manifest.size, "the chunks do not add up to the object's size"
     metadata = encode_metadata(Metadata._make(manifest[_METADATA_FROM:]))
     if len(metadata) > METADATA_BYTES_MAX:  # it could be stored but not be read again
-        raise TooLarge("an object's metadata", size=len(metadata), limit=METADATA_BYTES_MAX)
+        raise TooLarge(
+            "the size of the object's metadata in bytes",
+            size=len(metadata),
+            limit=METADATA_BYTES_MAX,
+        )
     pieces += (length(len(metadata)), metadata)
     body = b"".join(pieces)
     return body + blake3(memoryview(body)[MANIFEST_HEADER.size :])
 
 
 def decode(data: Buffer, *, path: str) -> Manifest:
-    """Decodes a manifest. `path` names its source in errors."""
+    """Decodes a manifest. `path` names the manifest in errors."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise Corrupt("the manifest is not stored as bytes", path=path, found=type(data).__name__)
     data = bytes(data)
@@ -125,12 +132,12 @@ def decode(data: Buffer, *, path: str) -> Manifest:
                              found=version)  # fmt: skip
     try:
         return _READERS[version](data, end)
-    except DataError as error:  # also one that ends too early: the checksum covers it as it is
+    except DataError as error:  # never `Torn`: the checksum shows that no byte is missing
         raise _placed(Corrupt, error, path) from None
 
 
 def _broken(data: bytes, version: int, path: str) -> DataError:
-    """Returns `Torn` or `Corrupt` for bytes that do not match their checksum."""
+    """Returns the error for a manifest whose checksum is wrong: `Torn` or `Corrupt`."""
     try:
         _READERS.get(version, _read_v3)(data, len(data) - MANIFEST_END.size)
     except Torn as error:
@@ -146,12 +153,12 @@ def _placed(kind: type[DataError], error: DataError, path: str) -> DataError:
 
 
 def _read_v1(data: bytes, end: int) -> Manifest:
-    """Reads a version 1 manifest, which is like version 2 or lacks the bucket and the key."""
+    """Decodes a version 1 manifest, which is either like version 2 or lacks bucket and key."""
     _, totals_at = _text(data, MANIFEST_HEADER.size, end)
     if totals_at + MANIFEST_TOTALS.size > end:
         raise _cut(totals_at)
     size, count = MANIFEST_TOTALS.values(data, totals_at)
-    # If these bytes are a key, its letters read as numbers give too many chunks, or too few.
+    # If these bytes are in fact a key, its letters give an impossible number of chunks.
     if count > _CHUNKS_MAX or size > count * CHUNK_BYTES:
         return _read_v2(data, end)
     version_id, size, chunks, at = _version(data, MANIFEST_HEADER.size, end)
@@ -186,7 +193,7 @@ _READERS: dict[int, Callable[[bytes, int], Manifest]] = {1: _read_v1, 2: _read_v
 
 
 def _version(data: bytes, at: int, end: int) -> tuple[str, int, tuple[Chunk, ...], int]:
-    """Reads version id, size and chunks, adjacent in all versions, and returns their end too."""
+    """Returns the version id, size and chunks at offset `at`, and the offset after them."""
     version_id, totals_at = _text(data, at, end)
     if not is_name(version_id):
         raise Corrupt("invalid version id in the manifest", offset=at, found=version_id)
@@ -220,12 +227,14 @@ def _chunks(data: bytes, at: int, end: int, count: int) -> tuple[tuple[Chunk, ..
         if place_at + CHUNK_PLACE.size > end:
             raise _cut(at)
         name = data[name_at:place_at]
-        if name != segment_bytes:  # usually the same as in the chunk before
+        if name != segment_bytes:  # usually the same as in the previous chunk
             segment_id, segment_bytes = _segment_id(name, name_at), name
         offset, length = CHUNK_PLACE.values(data, place_at)
         if not 0 < length <= CHUNK_BYTES or not segment_id or offset > OFFSET_MAX:
             raise Corrupt(
-                "impossible position of a chunk", offset=at, found=f"{length} bytes at {offset}"
+                "impossible chunk position in the manifest",
+                offset=at,
+                found=f"{length} bytes at {offset}",
             )
         chunks.append(Chunk(hash_, segment_id, offset, length))
         total += length
@@ -249,7 +258,7 @@ def _text(data: bytes, at: int, end: int) -> tuple[str, int]:
 
 
 def _bytes(data: bytes, at: int, end: int, length_max: int) -> tuple[bytes, int]:
-    """Returns the bytes that follow their length field, and the offset after them."""
+    """Returns the bytes after the length field at offset `at`, and the offset after the bytes."""
     start = at + TEXT_LENGTH.size
     if start > end:
         raise _cut(at)

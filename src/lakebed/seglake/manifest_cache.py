@@ -1,7 +1,7 @@
 """A cache of decoded manifests that makes small reads of large objects cheap.
 
-A version's manifest never changes, so entries never become stale. The one thing that changes, the
-version's state, is read from its row.
+The cache never needs to be invalidated, because a version's manifest never changes. Only the
+version's state can change, and callers read that from the version's row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OVERHEAD_COST = 4  # per manifest, where a chunk costs 1
 
 
 class ManifestCache:
-    """Evicts the least recently used manifest first. Thread-safe."""
+    """A bounded cache of manifests that evicts the least recently used first. Thread-safe."""
 
     def __init__(self, *, mutex: Mutex) -> None:
         self._mutex = mutex
@@ -24,7 +24,10 @@ class ManifestCache:
         self._cost = 0  # guarded by _mutex
 
     def decoded(self, version_id: str, data: bytes, *, path: str) -> Manifest:
-        """Returns the manifest of the version, decoding `data` if it is not cached."""
+        """Returns the version's manifest from the cache, or decodes it from `data`.
+
+        `path` names the manifest in errors.
+        """
         with self._mutex:
             cached = self._entries.get(version_id)
             if cached is not None:

@@ -1,9 +1,9 @@
 """Manifest files, one per version, from which the metadata database can be rebuilt.
 
-They are written from the database's rows, in the background and in batches, and are not read as
-long as the database exists. A row is marked as written only after its file and the file's directory
-entry are durable. So a file that a crash left incomplete belongs to an unmarked row and is written
-again.
+A background task writes them in batches from the manifests in the database. They are only read to
+rebuild or to verify the database. A row of the database is marked as written only after its file
+and the file's directory entry are durable. So the row of a file that a crash left incomplete is not
+marked, and the file is written again.
 
 A file is named by its version id, in one of 256 folders named by the id's first two digits.
 """
@@ -26,7 +26,7 @@ _is_version_id = re.compile(r"[0-9a-f]{32}").fullmatch
 
 
 class ManifestFiles:
-    """Writes and removes manifest files. For one thread at a time."""
+    """Writes and removes manifest files. Not thread-safe."""
 
     def __init__(self, folder: PathLike, *, disk: Disk) -> None:
         """`folder` is `objects/manifests` of the store and must exist."""
@@ -37,17 +37,18 @@ class ManifestFiles:
 
     def path(self, version_id: str) -> str:
         if not _is_version_id(version_id):
-            raise BadName(f"{version_id!r} is not a version id")
+            raise BadName(f"{version_id!r} is not a valid version id")
         return os.path.join(self._folder, version_id[:2], version_id)
 
     def carry_out(
         self, pending: Sequence[tuple[str, int, Buffer | None]]
     ) -> tuple[list[str], list[str]]:
-        """Writes and removes files; returns the ids of versions written and removed, durably.
+        """Writes and removes the manifest files in `pending`, durably.
 
-        If it raises, the caller must mark no row; the next call repeats all of the work. After a
-        failed sync of a folder or of the tree, every call raises until the store is opened again:
-        a second sync could succeed without the data that the first one lost.
+        Returns the version ids of the files written, and of the files removed. If it raises, the
+        caller must mark no row as done, and pass the same rows again later. After a failed sync of
+        a folder, every call raises until the store is opened again, because a second sync could
+        succeed without the data that the first one lost.
         """
         if self._failure is not None:
             raise Poisoned("write", self._folder, why=self._failure)
@@ -79,7 +80,7 @@ class ManifestFiles:
                 file.pwrite(0, data)
 
     def _create(self, version_id: str) -> File:
-        """Creates a new file, and does not reuse an earlier one, whose sync may have failed."""
+        """Creates the file, and replaces an existing one, because its sync may have failed."""
         path = self.path(version_id)
         self._make_folder(os.path.dirname(path))
         try:
@@ -89,7 +90,7 @@ class ManifestFiles:
             return self._disk.create(path)
 
     def _make_folder(self, folder: str) -> None:
-        """Creates the folder durably, before any file in it is reported as durable."""
+        """Creates the folder and makes its directory entry durable."""
         if folder in self._durable_folders:
             return
         with contextlib.suppress(AlreadyExists):

@@ -1,6 +1,6 @@
-"""The metadata section of a manifest: one JSON object with the fields that are not the default.
+"""The metadata section of a manifest: a JSON object that leaves out fields with default values.
 
-New fields may be added at any time, because readers ignore unknown fields. A new value of `state`
+New fields may be added at any time, because decoding ignores unknown fields. A new value of `state`
 or of a checksum's algorithm needs a new manifest version.
 """
 
@@ -49,12 +49,12 @@ class Metadata(NamedTuple):
 
 
 def is_name(text: str) -> bool:
-    """Whether the text can be the id of a version or segment, and so is safe as a file name."""
+    """Whether the text has the form of a version or segment id, and so is a safe file name."""
     return _NAME.fullmatch(text) is not None
 
 
 def encode_metadata(metadata: Metadata) -> bytes:
-    """Returns the bytes of the section, without the length field before it."""
+    """Encodes the metadata section, without the length field that precedes it."""
     state, etag, modified_ms, is_null, content, checksums, part_sizes, tags, hlc, site_id = metadata
     fields: dict[str, object] = {}
     if state is not State.ACTIVE:
@@ -88,9 +88,9 @@ def encode_metadata(metadata: Metadata) -> bytes:
 
 
 def decode_metadata(section: bytes, *, size: int) -> Metadata:
-    """Decodes the section of an object of `size` bytes.
+    """Decodes the metadata section of an object of `size` bytes.
 
-    Raises `Corrupt` without path and offset, which the caller adds.
+    Raises `Corrupt` without path and offset, which the caller must add.
     """
     try:
         fields = _from_json(section.decode("ascii"))
@@ -126,7 +126,7 @@ def decode_metadata(section: bytes, *, size: int) -> Metadata:
 
 def _text(name: str, value: object) -> str:
     if type(value) is not str:
-        raise InputError(f"{name}: {value!r} is not text")
+        raise InputError(f"the value of {name} must be text, not {value!r}")
     return value
 
 

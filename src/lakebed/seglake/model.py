@@ -1,7 +1,4 @@
-"""The values that the object store takes and returns.
-
-Returned values are dataclasses, so that they can be sent over the wire unchanged.
-"""
+"""The types of the values that are passed to the object store and returned by it."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class State(Enum):
     ACTIVE = "ACTIVE"
     DELETED = "DELETED"  # a delete marker
     DAMAGED = "DAMAGED"
-    CONFLICT = "CONFLICT"  # a write of another site won
+    CONFLICT = "CONFLICT"  # lost against a concurrent write at another site
 
 
 class Algorithm(Enum):
@@ -53,7 +50,7 @@ class Algorithm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """A checksum in base64, as in S3; a composite one ends in `-` and the number of parts."""
+    """A checksum in base64, as in S3; a composite checksum ends in `-` and the number of parts."""
 
     algorithm: Algorithm
     value: str
@@ -71,7 +68,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The headers that are stored with an object and returned with it."""
+    """The HTTP headers and user metadata that are stored with an object and returned with it."""
 
     content_type: str | None = None
     cache_control: str | None = None
@@ -84,7 +81,10 @@ class Content:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """A condition on the current object that a write needs; checked in the write's transaction."""
+    """A condition that the current object must meet for a write to succeed.
+
+    It is checked in the transaction of the write.
+    """
 
     if_match: str | None = None  # the object's ETag, or "*": the object exists
     if_none_match: str | None = None  # only "*": the object does not exist
@@ -119,7 +119,7 @@ class ObjectInfo:
     modified_ms: int
     content: Content
     checksums: tuple[Checksum, ...]
-    part_sizes: tuple[int, ...]  # empty unless it was a multipart upload
+    part_sizes: tuple[int, ...]  # empty unless the object was uploaded in parts
 
     @property
     def is_marker(self) -> bool:
@@ -127,16 +127,17 @@ class ObjectInfo:
 
     @property
     def shown_version_id(self) -> str:
-        """The version id in responses: a null version is shown as `null`."""
+        """The version id that clients see: `null` for a null version."""
         return NULL_VERSION if self.is_null else self.version_id
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A page of a listing. If more entries follow, the next page starts after the markers.
+    """A page of a listing: `items`, and the common prefixes in `prefixes`.
 
-    `next_marker` is the last entry of this page, a key or a common prefix. `next_id` is the version
-    or upload id of that entry, in listings where a key can have several.
+    If more entries follow, the next page starts after `next_marker`, which is the last key or
+    common prefix of this page. In listings of versions or uploads, `next_id` is the version or
+    upload id of that entry. Both are None on the last page.
     """
 
     items: list[Item]
@@ -150,7 +151,7 @@ class Page(Generic[Item]):
 
 
 class ObjectToDelete(NamedTuple):
-    """An object to delete, or one version of it to remove permanently if `version_id` is set."""
+    """An object to delete or, if `version_id` is set, one version to remove permanently."""
 
     key: str
     version_id: str | None = None
@@ -159,11 +160,11 @@ class ObjectToDelete(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The result of a delete. In an unversioned bucket it has no version id."""
+    """The result of a delete. `version_id` is None in an unversioned bucket."""
 
     key: str
-    version_id: str | None  # of the new delete marker, or of the version removed
-    is_marker: bool  # whether that version is, or was, a delete marker
+    version_id: str | None  # of the new delete marker, or of the removed version
+    is_marker: bool  # whether a delete marker was added or removed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,14 +175,14 @@ class KeyInfo:
     label: str
     policy: str
     is_enabled: bool
-    inflight_max: int | None  # None: the endpoint's limit applies
+    inflight_max: int | None  # maximum concurrent requests; None means the endpoint's limit
     created_ms: int
     last_used_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A new access key with its secret, which is returned only once."""
+    """A new access key with its secret, which cannot be read again later."""
 
     info: KeyInfo
     secret: str = field(repr=False)

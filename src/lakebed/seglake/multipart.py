@@ -1,8 +1,9 @@
-"""Multipart uploads: objects uploaded in parts, in any order, and joined at the end.
+"""Multipart uploads: an object is uploaded in parts, in any order, which are joined at the end.
 
 A part is stored like the body of an object and recorded with a manifest of its own. Completing an
-upload joins the chunks of the listed parts without moving them, and removes the upload in the same
-transaction. So after a crash there is either the upload with its parts, or the object.
+upload creates an object from the chunks of the listed parts, without copying them, and removes the
+upload in the same transaction. So after a crash, either the upload exists with its parts, or the
+object exists.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class PartPage(NamedTuple):
 
 
 class NamedPart(NamedTuple):
-    """A part as named in the request that completes an upload."""
+    """A part that is listed in the request to complete an upload."""
 
     number: int
     etag: str
@@ -87,7 +88,10 @@ class NamedPart(NamedTuple):
 
 
 class Uploads:
-    """Creates, fills, completes, aborts and lists multipart uploads. Thread-safe."""
+    """Creates, completes, aborts and lists multipart uploads, and stores their parts.
+
+    Thread-safe.
+    """
 
     def __init__(
         self,
@@ -131,9 +135,10 @@ class Uploads:
         algorithm: Algorithm | None = None,
         is_composite: bool | None = None,
     ) -> Change[UploadInfo]:
-        """Prepares the start of an upload.
+        """Prepares the start of a multipart upload.
 
-        By default a CRC64NVME covers the full object, and every other checksum is composite.
+        `algorithm` is that of the object's checksum. If `is_composite` is None, a CRC64NVME
+        checksum covers the full object, and any other checksum is composite.
         """
         check_key(key)
         self._guard.check_change(bucket)
@@ -143,7 +148,7 @@ class Uploads:
             _check_kind(algorithm, is_composite=is_composite)
         started_ms = self._clock.wall_ns() // NS_PER_MS
         upload = UploadInfo(
-            # Uploads of a key are listed by id; the time makes that the order of their age.
+            # Uploads of a key are listed in order of id, and the time makes that oldest first.
             upload_id=f"{started_ms:012x}{self._random.getrandbits(80):020x}",
             bucket=bucket,
             key=key,
@@ -171,7 +176,7 @@ class Uploads:
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
     ) -> PartInfo:
-        """Stores a part, and replaces an earlier part with the same number."""
+        """Stores a part of an upload; replaces an existing part with the same number."""
         with self.begin_part(bucket, key, upload_id, number, expected=expected, size=size) as put:
             for piece in pieces_of(source):
                 put.write(piece)
@@ -188,10 +193,11 @@ class Uploads:
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
     ) -> Put[PartInfo]:
-        """Starts storing a part whose body arrives in pieces.
+        """Starts to store a part whose body arrives in pieces.
 
-        The part's checksum must use the algorithm of the upload. If the upload has none, any
-        algorithm is accepted, and a CRC64NVME is stored as well, which the object will have.
+        The part's checksum must use the algorithm of the upload. If the upload has no algorithm,
+        the part may use any, and a CRC64NVME is also stored, so that the CRC64NVME of the whole
+        object can be computed later.
         """
         self._guard.check_change(bucket)
         if not 1 <= number <= PART_NUMBER_MAX:
@@ -209,7 +215,7 @@ class Uploads:
             names = " and ".join(algorithm.value for algorithm in algorithms)
             raise InputError(
                 f"{part_name}: the part has a {names} checksum, "
-                f"the upload needs {upload.algorithm.value}"
+                f"but the upload uses {upload.algorithm.value}"
             )
 
         def apply(writer: Writer, body: Body, chunks: tuple[Chunk, ...]) -> PartInfo:
@@ -274,7 +280,10 @@ class Uploads:
         source_condition: ReadCondition | None = None,
         byte_range: ByteRange | None = None,
     ) -> ChangeInSteps[PartInfo]:
-        """Prepares a part from bytes of an object; reads them to compute the part's MD5."""
+        """Prepares a part that is copied from an object or, with `byte_range`, from a range of it.
+
+        The steps read the source's bytes and write them again.
+        """
         self._guard.check_change(bucket)
 
         def steps() -> Generator[None, None, Change[PartInfo]]:
@@ -297,7 +306,7 @@ class Uploads:
     def parts(
         self, bucket: str, key: str, upload_id: str, *, after: int = 0, max_parts: int = LISTED_MAX
     ) -> PartPage:
-        """Lists the parts with numbers above `after`, in order."""
+        """Returns a page of the upload's parts with numbers above `after`, in order of number."""
         limit = max(0, min(max_parts, LISTED_MAX))
         with self._database.snapshot() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
@@ -316,7 +325,7 @@ class Uploads:
         upload_id_marker: str | None = None,
         max_uploads: int = LISTED_MAX,
     ) -> Page[UploadRow]:
-        """Lists the uploads in progress by key, then by age."""
+        """Returns a page of uploads in progress, in order of key, oldest first within a key."""
         with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
             return list_uploads(
@@ -333,7 +342,7 @@ class Uploads:
         self.cancellation(bucket, key, upload_id).run()
 
     def cancellation(self, bucket: str, key: str, upload_id: str) -> Change[None]:
-        """Prepares the removal of an upload and its parts."""
+        """Prepares an abort: the removal of the upload and its parts."""
         self._guard.check_change(bucket)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
@@ -368,17 +377,18 @@ class Uploads:
         checksum: Checksum | None = None,
         size: int | None = None,
     ) -> Change[ObjectInfo]:
-        """Prepares the object made of `parts`; other parts of the upload are dropped.
+        """Prepares the completion of an upload: creates an object from `parts`, in that order.
 
-        If `checksum` or `size` is given, the object must have it.
+        Parts that are not listed are dropped. The change raises `BadDigest` or `BadSize` if the
+        object does not have the given `checksum` or `size`.
         """
         condition = self._guard.write_condition(bucket, condition)
         if not parts:
-            raise InputError("an upload needs at least one part to be completed")
+            raise InputError("at least one part must be listed to complete an upload")
         numbers = [part.number for part in parts]
         if numbers != sorted(set(numbers)):
             raise BadPartOrder("each part must be listed once, in ascending order of part numbers")
-        # Decoded before the transaction, which other changes wait for.
+        # Decoded before the transaction, because other changes wait for the transaction.
         with self._database.snapshot() as reader:
             decoded = {row.chunks: part_manifest(row) for row in all_parts(reader, upload_id)}
 
@@ -387,7 +397,7 @@ class Uploads:
             manifests = _named_parts(writer, upload, parts, decoded)
             total_size = self._check_sizes(numbers, manifests)
             if size not in (None, total_size):
-                raise BadSize(f"the parts have {total_size} bytes, {size} were announced")
+                raise BadSize(f"the parts have {total_size} bytes, but {size} bytes were announced")
             checksums = _whole_checksum(upload, manifests)
             if checksum is not None and checksum not in checksums:
                 raise BadDigest(
@@ -409,13 +419,16 @@ class Uploads:
         return Change(self._barrier, apply)
 
     def _check_sizes(self, numbers: Sequence[int], parts: Sequence[Manifest]) -> int:
-        """Returns the total size; raises `PartTooSmall` or `TooLarge`."""
+        """Returns the total size of the parts.
+
+        Raises `PartTooSmall` if a part other than the last is too small, or `TooLarge`.
+        """
         minimum = self._config.part_bytes_min
         for number, part in zip(numbers[:-1], parts, strict=False):
             if part.size < minimum:
                 raise PartTooSmall(
                     f"part {number} has {part.size} bytes: "
-                    f"every part except the last needs at least {minimum}",
+                    f"every part except the last needs at least {minimum} bytes",
                     number=number,
                     size=part.size,
                     minimum=minimum,
@@ -425,13 +438,15 @@ class Uploads:
         return size
 
     def _check_whole(self, reader: Reader, upload_id: str, number: int, size: int) -> None:
-        """Raises `TooLarge` if a part of that size would make the object too large."""
+        """Raises `TooLarge` if all parts, with `size` bytes as this one, exceed the maximum."""
         if self._config.max_object_size:
             self._check_size(size + reader.part_bytes(upload_id, excluding=number))
 
     def _check_size(self, size: int) -> None:
         if self._config.max_object_size and size > self._config.max_object_size:
-            raise TooLarge("the object", size=size, limit=self._config.max_object_size)
+            raise TooLarge(
+                "the size of the object in bytes", size=size, limit=self._config.max_object_size
+            )
 
 
 def require_upload(reader: Reader, bucket: str, key: str, upload_id: str) -> UploadInfo:
@@ -448,9 +463,10 @@ def _named_parts(
     parts: Sequence[NamedPart],
     decoded: Mapping[bytes, Manifest],
 ) -> list[Manifest]:
-    """Returns the current manifests of the listed parts.
+    """Returns the manifests of the listed parts.
 
-    `decoded` has manifests that were decoded before, by their bytes.
+    Raises `BadPart` if a part was not uploaded or has a different ETag or checksum. `decoded` maps
+    encoded manifests to manifests that were decoded in advance.
     """
     rows = {row.number: row for row in all_parts(reader, upload.upload_id)}
     manifests = []
@@ -471,9 +487,10 @@ def _named_parts(
 
 
 def _whole_checksum(upload: UploadInfo, parts: Sequence[Manifest]) -> tuple[Checksum, ...]:
-    """Computes the object's checksum from those of the parts; empty if a part lacks one.
+    """Computes the object's checksum from the checksums of its parts.
 
-    Without a chosen algorithm that is the CRC64NVME of the full object.
+    Uses the algorithm of the upload, or CRC64NVME if it has none. The result is empty if a part has
+    no checksum with that algorithm.
     """
     algorithm = upload.algorithm or Algorithm.CRC64NVME
     matching = [
@@ -491,9 +508,9 @@ def _whole_checksum(upload: UploadInfo, parts: Sequence[Manifest]) -> tuple[Chec
 
 def _check_kind(algorithm: Algorithm, *, is_composite: bool) -> None:
     if is_composite and algorithm is Algorithm.CRC64NVME:
-        raise InputError("a CRC64NVME checksum must be of the full object, not composite")
+        raise InputError("a CRC64NVME checksum must cover the full object; it cannot be composite")
     if not is_composite and not digests.can_be_full(algorithm):
         raise InputError(
-            f"a {algorithm.value} checksum of a multipart upload must be composite, "
-            "not of the full object"
+            f"a {algorithm.value} checksum of a multipart upload must be composite; "
+            "it cannot cover the full object"
         )

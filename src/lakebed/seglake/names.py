@@ -1,6 +1,6 @@
-"""The rules for bucket names (those of S3) and object keys (any text of 1 to 1,024 bytes).
+"""Checks bucket names (with the rules of S3) and object keys (any text of 1 to 1,024 bytes).
 
-Neither becomes part of a path: files are named only by version ids and segment ids.
+Neither is ever used in a path: files are named only by version ids and segment ids.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RESERVED_ENDS = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 
 
 def check_bucket_name(name: str) -> None:
-    """Raises `BadBucketName` unless S3 allows the name."""
+    """Raises `BadBucketName` if S3 does not allow the name."""
     if not _BUCKET.fullmatch(name):
         raise BadBucketName(
             f"{shown(name)} is not a valid bucket name: it must have 3 to 63 lower-case letters, "
@@ -30,8 +30,7 @@ def check_bucket_name(name: str) -> None:
         )
     if ".." in name or ".-" in name or "-." in name:
         raise BadBucketName(
-            f"{shown(name)} is not a valid bucket name: "
-            "a dot must stand between two letters or digits"
+            f"{shown(name)} is not a valid bucket name: a dot must be between two letters or digits"
         )
     if _ADDRESS.fullmatch(name):
         raise BadBucketName(
@@ -44,17 +43,23 @@ def check_bucket_name(name: str) -> None:
 
 
 def check_key(key: str) -> None:
-    """Raises `BadKey` unless the key is valid; `..`, `//` and control characters are allowed."""
+    """Raises `BadKey` if the key is empty, too long or not valid Unicode.
+
+    Keys with `..`, `//` or control characters are allowed.
+    """
     try:
         size = len(key.encode())
     except UnicodeEncodeError:
         raise BadKey(f"{shown(key)} is not a valid key: it is not valid Unicode") from None
     if not 0 < size <= KEY_BYTES_MAX:
-        raise BadKey(f"a key must have 1 to {KEY_BYTES_MAX} bytes of UTF-8, this one has {size}")
+        raise BadKey(f"a key must have 1 to {KEY_BYTES_MAX} bytes of UTF-8, but this has {size}")
 
 
 def check_content(content: Content) -> None:
-    """Raises `InputError` if a value cannot be sent as a response header."""
+    """Raises `InputError` if a header or metadata value contains control characters.
+
+    Such a value could not be sent as a response header.
+    """
     headers = vars(content) | {"metadata": None}
     for name, value in (*headers.items(), *content.metadata.items()):
         if _CONTROLS.search(name) or (value is not None and _CONTROLS.search(value)):

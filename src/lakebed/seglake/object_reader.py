@@ -1,7 +1,7 @@
-"""Reads objects: finds a version in one snapshot of the metadata and verifies each chunk.
+"""Reads and lists objects, and verifies each chunk that is read.
 
-No byte is returned before the BLAKE3 of its whole chunk was checked. A damaged chunk ends the read
-with `Damaged` and marks the version as damaged.
+No byte is returned before the BLAKE3 hash of its whole chunk was checked. If a chunk is damaged,
+the read raises `Damaged`, and the version is marked as damaged.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Read = TypeVar("Read")
 
 class MarkDamaged(Protocol):
     def __call__(self, version_id: str, *, waits: bool) -> None:
-        """Marks the version as damaged; with `waits`, tries to make the mark durable first."""
+        """Marks a version as damaged; with `waits`, returns only after the mark is committed."""
 
 
 class FoundVersion(NamedTuple):
-    """A version and its manifest."""
+    """A version and its manifest, and whether it is the newest version of its key."""
 
     row: VersionRow
     manifest: Manifest
@@ -49,7 +49,7 @@ class FoundVersion(NamedTuple):
 
 
 class ObjectReader:
-    """A range of bytes of a version; each iteration reads and verifies it anew."""
+    """A range of bytes of a version. Each iteration reads and verifies the bytes again."""
 
     def __init__(
         self,
@@ -77,7 +77,10 @@ class ObjectReader:
             yield self._verified(self._chunks.read, chunk)[start:end]
 
     def places(self) -> Iterator[memoryview | FilePlace]:
-        """Yields the same bytes, large pieces as file ranges that the caller must release."""
+        """Yields the same bytes as iteration, but large pieces as file ranges.
+
+        The caller must release each file range.
+        """
         for chunk, start, end in self._cuts():
             file_range = None
             if end - start >= PLACED_BYTES_MIN:
@@ -89,7 +92,7 @@ class ObjectReader:
                 yield file_range
 
     def _cuts(self) -> Iterator[tuple[Chunk, int, int]]:
-        """Yields each chunk to read, with the start and end of the bytes to take from it."""
+        """Yields each chunk of the range, with the start and end of the range within the chunk."""
         position = 0  # of the chunk in the object
         for chunk in self._found.manifest.chunks:
             if position >= self.end:
@@ -107,7 +110,7 @@ class ObjectReader:
             raise
 
     def between(self, start: int, end: int) -> ObjectReader:
-        """Returns a reader of another range of the same version."""
+        """Returns a reader of the bytes from `start` up to `end` of the same version."""
         return ObjectReader(
             self._found,
             self._chunks,
@@ -136,13 +139,17 @@ class ReadableObjects:
     ) -> None:
         self._hides_null_versions = config.spec_version_listing
         self._manifests = ManifestCache(mutex=runner.mutex())
-        self.read_count = 0  # approximate, for background work that gives way to reads
+        self.read_count = 0  # approximate; background work slows down while reads are running
         self._database = database
         self._chunks = chunks
         self._mark_damaged = mark_damaged
 
     def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
-        """Describes a version. Raises `MethodNotAllowed` if `version_id` is a delete marker."""
+        """Returns the metadata of a version, by default of the newest.
+
+        Raises `NoSuchBucket`, `NoSuchKey` or `NoSuchVersion` if it does not exist, and
+        `MethodNotAllowed` if `version_id` is a delete marker.
+        """
         return self._find(bucket, key, version_id).info
 
     def get(
@@ -155,10 +162,10 @@ class ReadableObjects:
         condition: ReadCondition | None = None,
         waits: bool = True,
     ) -> ObjectReader:
-        """Returns a reader of one version, which later writes do not affect.
+        """Returns a reader of one version, by default the newest. Later writes do not affect it.
 
-        A reader that finds damage waits until the version is marked. Pass `waits` as false where
-        waiting is not acceptable, as in the thread of an event loop.
+        If the reader finds damage, it waits until the version is marked as damaged. Pass `waits` as
+        False where it must not wait, such as in the thread of an event loop.
         """
         version = self._find(bucket, key, version_id)
         manifest = version.manifest
@@ -177,8 +184,8 @@ class ReadableObjects:
         )
 
     def _find(self, bucket: str, key: str, version_id: str | None) -> FoundVersion:
-        # The newest version takes one query, so it needs no snapshot. If it is missing, a second
-        # query looks for the bucket; a change between the two does not make the answer wrong.
+        # Finding the newest version takes one query, so it needs no snapshot. If there is none, a
+        # second query looks for the bucket; a change between the two does not cause a wrong result.
         self.read_count += 1
         read = self._database.query if version_id is None else self._database.snapshot
         with read() as reader:
@@ -193,7 +200,7 @@ class ReadableObjects:
         after: str = "",
         max_keys: int = LISTED_MAX,
     ) -> Page[VersionRow]:
-        """Lists a page of the objects whose keys come after `after`."""
+        """Returns a page of objects, and of common prefixes, that come after the marker `after`."""
         with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
             return list_objects(
@@ -210,9 +217,10 @@ class ReadableObjects:
         version_id_marker: str | None = None,
         max_keys: int = LISTED_MAX,
     ) -> Page[ListedVersion]:
-        """Lists a page of all versions and delete markers, newest first within a key.
+        """Returns a page of versions and delete markers, newest first within a key.
 
-        In an unversioned bucket these are the null versions, or none with `spec_version_listing`.
+        In an unversioned bucket these are the null versions, or none if `spec_version_listing` is
+        configured.
         """
         with self._database.snapshot() as reader:
             is_unversioned = require_bucket(reader, bucket).versioning is Versioning.DISABLED
@@ -245,7 +253,12 @@ def require_object(
     *,
     decoded: DecodeManifest = decode_anew,
 ) -> FoundVersion:
-    """Returns the given version, or the newest; raises if it is missing or a delete marker."""
+    """Returns the given version, or the newest if `version_id` is None.
+
+    Raises `NoSuchBucket`, `NoSuchKey` or `NoSuchVersion` if it does not exist. A delete marker
+    raises `NoSuchKey` if it is the newest version, and `MethodNotAllowed` if it was requested by
+    id.
+    """
     object_name = f"{bucket}/{shown(key)}"
     if version_id is None:
         current = reader.current_manifest(bucket, key)

@@ -1,4 +1,4 @@
-"""Writes objects: put, copy and delete. Reading is in `object_reader`.
+"""Puts, copies and deletes objects. Reading is in `object_reader`.
 
 Every change is acknowledged once it is durable. Conditions are checked in the transaction that
 makes the change, so exactly one of several concurrent put-if-absent requests succeeds.
@@ -72,9 +72,10 @@ DELETED_AT_ONCE_MAX = 1000
 
 
 class Put(Generic[Result]):
-    """An incoming body that becomes an object or a part.
+    """An upload in progress, whose body becomes an object or a part.
 
-    `finish`, `submit` or `change` ends it. As a context manager it abandons a body not yet ended.
+    End it with `finish`, `submit` or `change`. As a context manager, it abandons the body if none
+    of these was called.
     """
 
     def __init__(
@@ -88,7 +89,10 @@ class Put(Generic[Result]):
         size: int | None,
         plan: Callable[[Body, tuple[Chunk, ...]], PlannedPut] | None = None,
     ) -> None:
-        """`plan` describes what `apply` does, for a put without a condition."""
+        """`apply` makes the change in the transaction, given the body and its chunks.
+
+        For a put without a condition, `plan` returns what `apply` would do.
+        """
         self._writer = writer
         self._barrier = barrier
         self._apply = apply
@@ -99,7 +103,10 @@ class Put(Generic[Result]):
         self._received_bytes = 0
 
     def check(self) -> None:
-        """Checks bucket and condition before the body arrives; the commit checks them again."""
+        """Checks the bucket and the condition early, before the body is received.
+
+        The commit checks them again.
+        """
         self._check_early()
 
     def write(self, data: Buffer) -> None:
@@ -111,9 +118,9 @@ class Put(Generic[Result]):
         self._writer.write(data)
 
     def expect(self, checksum: Checksum) -> None:
-        """Adds an expected checksum that arrives after the body, as in a trailer.
+        """Adds a checksum that the body must have, such as one received in a trailer.
 
-        Its algorithm must have been passed when the put began.
+        Its algorithm must have been passed when the put was started.
         """
         decoded(checksum)
         checksums = (*self._expected.checksums, checksum)
@@ -124,11 +131,14 @@ class Put(Generic[Result]):
         return self.change().run()
 
     def submit(self) -> Ticket[Result]:
-        """Commits the body like `finish`, but returns a ticket without waiting."""
+        """Queues the commit of the body and returns a ticket for the object or part."""
         return self.change().submit()
 
     def change(self) -> Change[Result]:
-        """Checks the complete body against the expected digests and prepares its commit."""
+        """Checks the complete body against the expected size and digests.
+
+        Returns the change that creates the object or part.
+        """
         body = self._writer.finish(expected=self._expected, size=self._size)
         apply, plan = self._apply, self._plan
         return Change(
@@ -139,7 +149,7 @@ class Put(Generic[Result]):
         )
 
     def give_up(self) -> None:
-        """Abandons the body; does nothing if the put was already ended. Idempotent."""
+        """Abandons the body; does nothing if the put has already ended. Idempotent."""
         self._writer.give_up()
 
     def __enter__(self) -> Put[Result]:
@@ -186,7 +196,10 @@ class Objects(ReadableObjects):
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
     ) -> ObjectInfo:
-        """Stores an object. If reading `source` raises, the error propagates; nothing is stored."""
+        """Stores an object and returns it once it is durable.
+
+        If reading `source` raises an error, nothing is stored and the error is passed on.
+        """
         if isinstance(source, bytes) and len(source) <= INLINE_BYTES_MAX and size is None:
             return self.small_put(
                 bucket,
@@ -253,10 +266,10 @@ class Objects(ReadableObjects):
         size: int | None = None,
         as_owner: bool = False,
     ) -> Put[ObjectInfo]:
-        """Starts storing a body that arrives in pieces. `size` is the announced size, if known.
+        """Starts to store an object whose body arrives in pieces.
 
-        A CRC64NVME is stored if neither an algorithm nor a checksum is given. Only the owner of a
-        reserved bucket passes `as_owner`.
+        `size` is the announced size, if known. If neither `algorithm` nor an expected checksum is
+        given, a CRC64NVME is computed. Only the owner of a reserved bucket may pass `as_owner`.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition, as_owner=as_owner)
@@ -292,7 +305,10 @@ class Objects(ReadableObjects):
     def body_writer(
         self, algorithms: Iterable[Algorithm], *, what: str, size_max: int, size: int | None
     ) -> BodyWriter:
-        """Raises `TooLarge` if the announced size exceeds `size_max`."""
+        """Returns a writer for a body; raises `TooLarge` if the announced size exceeds `size_max`.
+
+        `what` names the body in errors.
+        """
         if size_max and size is not None and size > size_max:
             raise TooLarge(what, size=size, limit=size_max)
         return BodyWriter(
@@ -342,10 +358,10 @@ class Objects(ReadableObjects):
         condition: Condition = NO_CONDITION,
         algorithm: Algorithm | None = None,
     ) -> ChangeInSteps[ObjectInfo]:
-        """Prepares a copy, which shares the chunks of its source, under any key.
+        """Prepares a copy of an object. The copy shares the chunks of its source.
 
-        `content` replaces the source's headers. Object data is read only to compute a checksum of
-        `algorithm` that the source does not have; it is never written.
+        If `content` is given, it replaces the source's headers. The source's data is never written
+        again, and is read only if a checksum with `algorithm` must be computed.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
@@ -396,9 +412,9 @@ class Objects(ReadableObjects):
         byte_range: ByteRange | None = None,
         condition: ReadCondition | None = None,
     ) -> ObjectReader:
-        """Returns a reader of a copy's source.
+        """Returns a reader of the source of a copy.
 
-        Raises `PreconditionFailed` where a plain read would raise `NotModified`.
+        Works like `get`, but raises `PreconditionFailed` instead of `NotModified`.
         """
         try:
             return self.get(
@@ -428,7 +444,7 @@ class Objects(ReadableObjects):
     def delete_many(
         self, bucket: str, objects: Sequence[ObjectToDelete]
     ) -> list[Deleted | LakebedError]:
-        """Deletes up to 1,000 objects independently; returns a result or an error for each."""
+        """Deletes up to 1,000 objects independently, and returns a result or an error for each."""
         tickets: list[Ticket[Deleted] | LakebedError] = []
         for change in self.deletions(bucket, objects):
             try:
@@ -446,10 +462,11 @@ class Objects(ReadableObjects):
     def deletions(
         self, bucket: str, objects: Sequence[ObjectToDelete]
     ) -> list[Change[Deleted] | LakebedError]:
-        """Prepares the changes of `delete_many`; an invalid one is returned as its error."""
+        """Returns a prepared delete for each object, or the error if the object is invalid."""
         if len(objects) > DELETED_AT_ONCE_MAX:
             raise InputError(
-                f"{len(objects)} objects to delete: one request takes at most {DELETED_AT_ONCE_MAX}"
+                f"the request lists {len(objects)} objects to delete, but may list at most "
+                f"{DELETED_AT_ONCE_MAX}"
             )
         self.guard.check_change(bucket)
         with self._database.snapshot() as reader:
@@ -465,9 +482,9 @@ class Objects(ReadableObjects):
     def deletion(
         self, bucket: str, target: ObjectToDelete, *, as_owner: bool = False
     ) -> Change[Deleted]:
-        """Prepares a delete: of the object, or permanently of the version that `target` names.
+        """Prepares the delete of an object, or the permanent removal of one of its versions.
 
-        Deleting something that does not exist succeeds.
+        `target` names the object or version; it need not exist.
         """
         key, version_id, condition = target
         check_key(key)
@@ -482,7 +499,10 @@ class Objects(ReadableObjects):
 
 
 def _computed(source: ObjectReader, algorithm: Algorithm) -> Generator[None, None, Checksum]:
-    """Returns the checksum of the full object, computing it chunk by chunk if it has none."""
+    """Returns the full-object checksum of the source, and computes it if none is stored.
+
+    Yields after each chunk that it reads.
+    """
     for checksum in source.info.checksums:
         if checksum.algorithm is algorithm and not checksum.is_composite:
             return checksum
@@ -502,7 +522,10 @@ def planned_put(
 
 
 def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[Algorithm]:
-    """Returns the algorithms to compute; raises `InputError` if an expected value is malformed."""
+    """Returns the checksum algorithms to compute for a body.
+
+    Raises `InputError` if an expected checksum is malformed.
+    """
     for checksum in expected.checksums:
         decoded(checksum)
     algorithms = [checksum.algorithm for checksum in expected.checksums]
@@ -512,7 +535,10 @@ def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[A
 
 
 def _check_whole(source: FoundVersion) -> None:
-    """Refuses a damaged source: a copy shares its chunks and would look intact."""
+    """Raises `Damaged` if the source of a copy is marked as damaged.
+
+    The copy would share its chunks, but would not be marked.
+    """
     if source.row.state is State.DAMAGED:
         row = source.row
         raise Damaged(f"{row.bucket}/{shown(row.key)}: the object is damaged and cannot be copied")

@@ -1,4 +1,4 @@
-"""The byte ranges that a request reads of an object."""
+"""The byte ranges of an object that a request reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.seglake.model import ObjectInfo
 class ByteRange(NamedTuple):
     """The bytes from `first` to `last`, both inclusive, as in HTTP.
 
-    Without `last` the range goes to the end; without `first` it is the final `last` bytes.
+    If `last` is None, the range goes to the end; if `first` is None, it is the final `last` bytes.
     """
 
     first: int | None
@@ -30,7 +30,9 @@ class ByteRange(NamedTuple):
             start = self.first
             end = size if self.last is None else min(self.last + 1, size)
         if not 0 <= start < end:
-            raise BadRange(f"{self} is outside the object, which has {size} bytes", size=size)
+            raise BadRange(
+                f"the range {self} is outside the object, which has {size} bytes", size=size
+            )
         return start, end
 
     def __str__(self) -> str:
@@ -40,13 +42,16 @@ class ByteRange(NamedTuple):
 
 
 def part_range(info: ObjectInfo, number: int) -> range | None:
-    """Returns the bytes of a part, possibly empty; None if the object is a single part."""
+    """Returns the range of bytes of a part, or None if the object was not uploaded in parts.
+
+    Raises `InputError` if the part does not exist.
+    """
     sizes = info.part_sizes
     if not sizes and number == 1:
         return None
     if not 1 <= number <= len(sizes):
         raise InputError(
-            f"part {number} does not exist (parts of the object: {max(1, len(sizes))})"
+            f"part {number} does not exist: the object's number of parts is {max(1, len(sizes))}"
         )
     first = sum(sizes[: number - 1])
     return range(first, first + sizes[number - 1])

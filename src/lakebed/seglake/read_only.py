@@ -1,4 +1,4 @@
-"""The object store of a root, opened read-only, also while a writer is running.
+"""The object store of a root, opened read-only. Works while a writer is running.
 
     lake = ReadOnlyLake(root, disk=disk, runner=runner)
     lake.buckets.list()
@@ -37,7 +37,7 @@ class ReadOnlyBuckets:
             return reader.buckets()
 
     def get(self, name: str) -> BucketInfo:
-        """Raises `NoSuchBucket` if the bucket does not exist."""
+        """Returns the bucket; raises `NoSuchBucket` if it does not exist."""
         with self._metadata.snapshot() as reader:
             return require_bucket(reader, name)
 
@@ -54,7 +54,7 @@ class ReadOnlyLake:
         config: SeglakeConfig | None = None,
         connector: Connector = connect_read_only,
     ) -> None:
-        """`connector` opens the metadata on the same disk."""
+        """`connector` opens the metadata database; it must use the same disk as `disk`."""
         config = config or SeglakeConfig()
         self.disk = disk
         self.paths = LakePaths(root)
@@ -86,4 +86,7 @@ class ReadOnlyLake:
 
 
 def _ignore_damage(version_id: str, *, waits: bool) -> None:
-    """Does nothing: the reader gets the error, and only the writer can mark a version."""
+    """Does nothing, because only a writer can mark a version as damaged.
+
+    The reader gets the error anyway.
+    """

@@ -5,9 +5,9 @@ a new nonce each time and the access key as associated data, so that the secret 
 moved to another. The database alone reveals no secret. The file is created when the first secret is
 encrypted, readable only by its owner, and never changes.
 
-Invariant: a key file that encrypted a secret is never replaced. Each encrypted secret holds the id
-of its key file. If the file is missing or belongs to another root, using a secret raises an error,
-and the encrypted secrets stay as they are until the right file is restored.
+Invariant: a key file that encrypted a secret is never replaced. Each encrypted secret contains the
+id of its key file. If the file is missing or belongs to another root, using a secret raises an
+error, and the encrypted secrets are not changed, so that the right file can be restored.
 """
 
 from __future__ import annotations
@@ -52,16 +52,19 @@ class SecretKey(NamedTuple):
         return start + AESGCM(self.key).encrypt(nonce, secret.encode(), access_key.encode())
 
     def unseal(self, sealed: bytes, *, access_key: str) -> str:
-        """Decrypts the secret. The error says whether the key file or the secret is wrong."""
+        """Decrypts the secret of an access key.
+
+        Raises `SecretKeyMismatch` if another key encrypted it, and `Corrupt` if it is damaged.
+        """
         start = SEALED_SECRET.unpack(sealed)
         what = f"the secret of access key {access_key}"
         if start.version != SECRET_VERSION:
             raise UnknownVersion(
-                f"{what} is encrypted in version {start.version}, which is unknown"
+                f"{what} is encrypted in an unknown format, version {start.version}"
             )
         if start.key_id != self.key_id:
             raise SecretKeyMismatch(
-                f"not the key that encrypted {what}: restore the file that belongs to this root",
+                f"{what} was encrypted with another key: restore the key file of this root",
                 path=self.path,
                 expected=start.key_id.hex(),
                 found=self.key_id.hex(),
@@ -91,20 +94,25 @@ def read_secret_key(disk: Disk, path: str) -> SecretKey:
 
 
 def require_secret_key(disk: Disk, path: str) -> SecretKey:
-    """Reads the key file of a root that has secrets; raises `SecretKeyMismatch` if missing."""
+    """Reads the key file of a root that has secrets.
+
+    Raises `SecretKeyMismatch` if the file does not exist.
+    """
     try:
         return read_secret_key(disk, path)
     except NotFound:
         raise SecretKeyMismatch(
-            "the file is missing, and access keys need it: restore it from a backup", path=path
+            "the secret key file is missing, and access keys cannot be used without it: restore it "
+            "from a backup",
+            path=path,
         ) from None
 
 
 def first_secret_key(disk: Disk, path: str, *, random_bytes: RandomBytes) -> SecretKey:
-    """Returns the key of a root that has no secrets yet, durable on return.
+    """Returns the key of a root that has no secrets yet; creates it if there is none.
 
-    Creates the key if there is none. An existing key is kept but written again, because the process
-    that created it may have crashed before it was durable.
+    The key file is durable on return. An existing file is written again, because the process that
+    created it may have crashed before it was durable.
     """
     try:
         key = read_secret_key(disk, path)
@@ -116,7 +124,7 @@ def first_secret_key(disk: Disk, path: str, *, random_bytes: RandomBytes) -> Sec
 
 
 def _remove_temporaries(disk: Disk, path: str) -> None:
-    """Removes temporary files that a crash left, because they contain keys."""
+    """Removes temporary key files that a crash left behind."""
     folder, start = os.path.dirname(path), os.path.basename(path) + "."
     for name in disk.names(folder):
         if name.startswith(start) and name.endswith(TEMPORARY_SUFFIX):

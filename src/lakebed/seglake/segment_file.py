@@ -2,17 +2,18 @@
 
     header = segment_header()
     record = record_header(blake3(data), len(data)) + data
-    file.write_and_sync(end, [sealing(entries, data_end=end).data])
+    file.write_and_sync(end, [seal_block(entries, data_end=end).data])
     read_sealed(file).has(hash)
 
 A sealed segment ends in a bloom filter, an index of its records and a footer whose checksum
-covers all three. The records have their own hashes: `walk` (in `segment_walk`) checks those.
+covers all three. Each record has its own hash, which `walk` (in `segment_walk`) checks.
 
-`read_sealed` distinguishes three errors: `Torn`, if the file does not end in a footer (truncated,
-or never sealed); `UnknownVersion`; and `Corrupt`, if there is a footer and anything does not match.
-It reports a newer version only if the checksum matches or the offsets are not those of this
-version, so that a flipped bit does not look like a newer format. Every offset is checked against
-the file's size before it is used.
+`read_sealed` raises one of three errors. `Torn`: the file does not end in a footer, because it was
+truncated or never sealed. `Corrupt`: the footer or the bytes it covers are damaged.
+`UnknownVersion`: the footer has another version, and either its checksum matches or its offsets do
+not fit this version, so that a flipped bit in the version field counts as damage.
+
+Every offset is checked against the file's size before it is used.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class SealBlock(NamedTuple):
     """The bytes that are appended to a segment to seal it."""
 
     data: bytes
-    checksum: bytes  # the footer's
+    checksum: bytes  # the checksum in the footer
 
 
 class SealedSegment:
@@ -84,7 +85,7 @@ class SealedSegment:
         self._bloom = bloom
         self._index = index  # the entries, without their count
         self.data_end = data_end  # where the records end
-        self.checksum = checksum  # the footer's
+        self.checksum = checksum  # the checksum in the footer
 
     def __len__(self) -> int:
         """The number of records."""
@@ -92,7 +93,7 @@ class SealedSegment:
 
     @property
     def entries(self) -> list[IndexEntry]:
-        """The index entries in file order, decoded on each call."""
+        """The index entries in file order, decoded on each access."""
         return list(INDEX_ENTRY.iter_unpack(self._index))
 
     def has(self, hash_: bytes) -> bool:
@@ -108,19 +109,22 @@ class SealedSegment:
 
 
 def segment_header() -> bytes:
-    """Returns the bytes that start every segment."""
+    """Returns the header that every segment starts with."""
     return SEGMENT_HEADER.pack(SegmentHeader(SEGMENT_MAGIC, SEGMENT_VERSION))
 
 
 def record_header(hash_: bytes, length: int) -> bytes:
-    """Returns the bytes that precede the data of a record."""
+    """Returns the header that precedes the data of a record."""
     assert len(hash_) == HASH_BYTES, "not a hash"
     assert 0 < length <= CHUNK_BYTES, "not a chunk"
     return CHUNK_HEADER.pack(ChunkHeader(hash_, length))
 
 
 def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
-    """Returns the block that seals a segment whose records are `entries`, in file order."""
+    """Returns the bloom filter, index and footer that seal a segment.
+
+    `entries` are its records in file order, and `data_end` is the offset after the last record.
+    """
     assert len(entries) <= ENTRIES_MAX, "an index has 32 bits for its length"
     bloom = build_bloom((entry.hash for entry in entries), count=len(entries))
     index = b"".join([INDEX_COUNT.pack(IndexCount(len(entries))), *map(INDEX_ENTRY.pack, entries)])
@@ -139,7 +143,7 @@ def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
 
 
 def is_sealed(file: File) -> bool:
-    """Whether the file ends in a valid footer; raises `UnknownVersion` for a newer version."""
+    """Whether `read_sealed` accepts the file. Raises `UnknownVersion` for another version."""
     try:
         read_sealed(file)
     except (Torn, Corrupt):
@@ -148,7 +152,10 @@ def is_sealed(file: File) -> bool:
 
 
 def read_sealed(file: File) -> SealedSegment:
-    """Reads and verifies the end of a sealed segment, but not its records."""
+    """Reads and verifies the header, bloom filter, index and footer of a sealed segment.
+
+    Does not read the records. Raises `Torn`, `Corrupt` or `UnknownVersion`.
+    """
     size = file.size()
     if size < HEADER_BYTES + _SEALING_BYTES_MIN:
         raise Torn("the segment is too short to be sealed", path=file.path, found=f"{size} bytes")
@@ -163,8 +170,9 @@ def read_sealed(file: File) -> SealedSegment:
         footer.index_bytes != INDEX_COUNT.size + count * INDEX_ENTRY.size
         or footer.bloom_bytes != bloom_shape(count).size
     ):
-        raise Corrupt("the sizes of filter and index do not match the entry count", path=file.path,
-                      offset=footer.index_offset, found=f"{count} entries")  # fmt: skip
+        raise Corrupt("the sizes of bloom filter and index do not match the entry count",
+                      path=file.path, offset=footer.index_offset,
+                      found=f"{count} entries")  # fmt: skip
     index = body[index_at + INDEX_COUNT.size :]
     _check_entries(file, index, footer)
     _check_header(file)
@@ -200,7 +208,7 @@ def _check_places(file: File, footer: SegmentFooter, footer_at: int) -> None:
     elif not are_adjacent and footer.version != SEGMENT_VERSION:
         error = _unknown_version(file, footer_at, footer.version)
     elif not are_adjacent:
-        error = Corrupt("filter, index and footer are not adjacent", path=file.path,
+        error = Corrupt("bloom filter, index and footer are not adjacent", path=file.path,
                         offset=footer_at)  # fmt: skip
     if error is not None:
         raise error
@@ -208,10 +216,10 @@ def _check_places(file: File, footer: SegmentFooter, footer_at: int) -> None:
 
 def _check_checksum(file: File, footer: SegmentFooter, footer_at: int, body: bytes) -> None:
     if footer.checksum == NO_CHECKSUM:
-        raise Corrupt("the footer has no checksum", path=file.path, offset=footer_at)
+        raise Corrupt("the segment's footer has no checksum", path=file.path, offset=footer_at)
     checksum = _checksum(body, footer)
     if checksum != footer.checksum:
-        raise Corrupt("wrong checksum of filter, index and footer", path=file.path,
+        raise Corrupt("wrong checksum of bloom filter, index and footer", path=file.path,
                       offset=footer.bloom_offset, expected=checksum.hex(),
                       found=footer.checksum.hex())  # fmt: skip
     if footer.version != SEGMENT_VERSION:
@@ -219,18 +227,18 @@ def _check_checksum(file: File, footer: SegmentFooter, footer_at: int, body: byt
 
 
 def _check_entries(file: File, index: bytes, footer: SegmentFooter) -> None:
-    """Checks that entries are in file order and leave room for the header of each record."""
+    """Raises `Corrupt` unless the index entries are in file order and within the records."""
     end = HEADER_BYTES
     for number, entry in enumerate(INDEX_ENTRY.iter_unpack(index)):
         if not end + RECORD_HEADER_BYTES <= entry.offset < footer.bloom_offset:
             entry_at = footer.index_offset + INDEX_COUNT.size + number * INDEX_ENTRY.size
-            raise Corrupt("an index entry has an impossible offset", path=file.path,
+            raise Corrupt("a segment index entry has an impossible offset", path=file.path,
                           offset=entry_at, found=entry.offset)  # fmt: skip
         end = entry.offset + 1
 
 
 def _check_header(file: File) -> None:
-    """Checks the header, which must have the footer's version, already known to be ours."""
+    """Raises `Corrupt` if the segment's header is wrong."""
     header = _read(file, 0, HEADER_BYTES)
     if header != segment_header():
         raise Corrupt("wrong segment header", path=file.path, offset=0,

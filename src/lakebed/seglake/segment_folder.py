@@ -1,7 +1,7 @@
 """The folder of segment files: creates files and syncs their directory entries.
 
-Invariant: if a sync of the folder fails, the files whose entries it should have made durable are
-never acknowledged, because a second sync could succeed without those entries.
+Invariant: if a sync of the folder fails, data in the files whose entries it should have made
+durable is never acknowledged, because a second sync could succeed without those entries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SegmentFolder:
 
     def __init__(self, path: PathLike, *, disk: Disk) -> None:
         self.path = path
-        self.failure_count = 0  # of syncs
+        self.failure_count = 0  # the number of syncs that failed
         self._disk = disk
 
     def create(self, *, created_ms: int, random: Random) -> tuple[str, File, Entry]:
@@ -31,7 +31,10 @@ class SegmentFolder:
                 return segment_id, self._disk.create(segment_path(self.path, segment_id)), entry
 
     def remove(self, segment_id: str) -> None:
-        """Removes an unreferenced file. If a crash undoes that, recovery removes it again."""
+        """Removes the file of a segment that nothing refers to.
+
+        The removal is not synced: if a crash undoes it, recovery removes the file again.
+        """
         with contextlib.suppress(NotFound):
             self._disk.unlink(segment_path(self.path, segment_id))
 
@@ -44,7 +47,7 @@ class SegmentFolder:
 
 
 class Entry:
-    """The directory entry of a new file. For one thread at a time."""
+    """The directory entry of a new segment file. Not thread-safe."""
 
     __slots__ = ("_failure_count", "_folder", "_is_durable")
 
@@ -54,7 +57,10 @@ class Entry:
         self._is_durable = False
 
     def sync(self) -> None:
-        """Makes the entry durable; later calls do nothing."""
+        """Makes the directory entry durable. Idempotent.
+
+        Raises `Poisoned` if a sync of the folder failed after the file was created.
+        """
         if self._is_durable:
             return
         if self._failure_count != self._folder.failure_count:

@@ -1,14 +1,16 @@
 """The open segments of an object store, which writers borrow for exclusive use and give back.
 
-A segment is sealed when it is full, when it was not written to for a while, and at close.
-`seal_due` seals in the caller's thread, and the caller must record the rows that it returns. Until
-then the segment's row says OPEN, which recovery corrects after a crash.
+A segment is sealed when it is full, when it was not written to for a while, and when the store is
+closed. `seal_due` seals segments in the caller's thread, and the caller must record the rows that
+it returns in the metadata. Until then the segment's row says OPEN; after a crash, recovery seals
+such a segment again.
 
 Invariants:
 - A segment has at most one borrower.
 - A poisoned or full segment is not lent.
 - A segment is sealed by one thread, while it has no borrower.
-- A borrower cannot write any more after the store is closed; the next opening seals its segment.
+- After the store is closed, borrowers cannot write. Their segments are sealed when the store is
+  opened again.
 """
 
 from __future__ import annotations
@@ -51,26 +53,26 @@ class SegmentPool:
         self._config = config
         self._random = random
         self._mutex = runner.mutex()
-        # All guarded by _mutex. Pairs of the time to seal at and the writer, last used last.
+        # All guarded by _mutex. Pairs of (time to seal at, writer), the last used last.
         self._idle: list[tuple[int, SegmentWriter]] = []
-        self._to_seal: list[tuple[int, SegmentWriter]] = []  # not lent any more
+        self._to_seal: list[tuple[int, SegmentWriter]] = []  # never lent again
         self._lent: set[SegmentWriter] = set()
         self._is_closed = False
 
     def check_room(self, size: int) -> None:
-        """Raises `NoSpace` if writing `size` bytes would leave less than the free-space reserve.
+        """Raises `NoSpace` if writing `size` bytes would leave less than `reserve_bytes` free.
 
-        Only bodies are checked. A change of metadata is not refused: it may be a delete that frees
-        space.
+        It is called only for bodies. Changes of metadata alone are never refused, because they may
+        be deletes that free space.
         """
         with self._reserving:
             self._reserve.check(size)
 
     def borrow(self) -> SegmentWriter:
-        """Lends the most recently used segment that has room, or a new one.
+        """Lends the most recently used segment that is not full, or a new segment.
 
-        The borrower must give it back in every case. The number of borrowers is not limited here;
-        it is the number of threads that write at the same time.
+        The borrower must always give it back, even after a failure. The number of lent segments is
+        limited only by the number of threads that write at the same time.
         """
         with self._mutex:
             self._check_open()
@@ -87,7 +89,10 @@ class SegmentPool:
         return writer
 
     def give_back(self, writer: SegmentWriter) -> None:
-        """Takes back a segment in any state; its unsynced records were not acknowledged."""
+        """Takes back a segment, which may be full or poisoned or have unsynced records.
+
+        Unsynced records were never acknowledged, so they may be lost.
+        """
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
             self._lent.discard(writer)
@@ -95,14 +100,17 @@ class SegmentPool:
             if not is_done:
                 self._keep(now_ns, writer)
         if is_done:
-            _log.warning("segment %s is left to recovery", writer.segment_id)
+            _log.warning(
+                "segment %s is not sealed until the store is opened again", writer.segment_id
+            )
             writer.close()
 
     def seal_due(self) -> list[SegmentRow]:
-        """Seals full and idle segments and returns their rows, which the caller must record.
+        """Seals full and idle segments and returns their rows.
 
-        The failure of one segment is not raised: if the disk is full it is retried later, otherwise
-        recovery seals it when the store is opened again.
+        The caller must record the rows in the metadata. If a segment cannot be sealed, no error is
+        raised: if the disk is full, a later call tries again, and otherwise recovery seals the
+        segment when the store is opened again.
         """
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
@@ -117,16 +125,17 @@ class SegmentPool:
         return rows
 
     def due_in_ns(self) -> int | None:
-        """Returns the ns until `seal_due` has work, or None if that depends on a `give_back`."""
+        """Returns the ns until `seal_due` has a segment to seal, or None if no segment waits."""
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
             due_ns = [due_ns for due_ns, _ in (*self._to_seal, *self._idle[:1])]
         return max(0, min(due_ns) - now_ns) if due_ns else None
 
     def close(self) -> list[SegmentRow]:
-        """Seals all segments without a borrower; the caller must record the rows. Idempotent.
+        """Seals all segments that are not lent, and returns their rows. Idempotent.
 
-        Segments that are still lent, or cannot be sealed, are left to recovery.
+        The caller must record the rows in the metadata. Segments that are still lent, or cannot be
+        sealed, are sealed by recovery when the store is opened again.
         """
         with self._mutex:
             self._is_closed = True
@@ -157,7 +166,10 @@ class SegmentPool:
         )
 
     def _keep(self, now_ns: int, writer: SegmentWriter) -> None:
-        """Keeps the segment for the next borrower or for sealing. The caller holds the mutex."""
+        """Keeps the segment for the next borrower, or for sealing if it is full.
+
+        The caller must hold the mutex.
+        """
         if writer.is_full:
             self._to_seal.append((now_ns, writer))
             return
@@ -166,16 +178,17 @@ class SegmentPool:
             self._to_seal.append((now_ns, self._idle.pop(0)[1]))
 
     def _take_due(self, now_ns: int) -> list[SegmentWriter]:
-        """Removes and returns the segments to seal now. The caller holds the mutex."""
+        """Removes and returns the segments to seal now. The caller must hold the mutex."""
         both = (*self._to_seal, *self._idle)
         self._to_seal = [waiting for waiting in self._to_seal if waiting[0] > now_ns]
         self._idle = [waiting for waiting in self._idle if waiting[0] > now_ns]
         return [writer for due_ns, writer in both if due_ns <= now_ns]
 
     def _seal(self, writer: SegmentWriter) -> list[SegmentRow]:
-        """Returns the sealed segment's row; nothing if it was empty or failed.
+        """Seals the segment and returns its row in a list.
 
-        After a `RetryError` the segment is still usable.
+        The list is empty if the segment had no records and was removed, or could not be sealed.
+        Raises `RetryError` if sealing can be tried again later.
         """
         try:
             if not writer.is_empty:
@@ -187,7 +200,11 @@ class SegmentPool:
                 raise
             writer.close()
         except LakebedError as error:
-            _log.warning("segment %s is left to recovery: %s", writer.segment_id, error)
+            _log.warning(
+                "segment %s is not sealed until the store is opened again: %s",
+                writer.segment_id,
+                error,
+            )
             writer.close()
         return []
 

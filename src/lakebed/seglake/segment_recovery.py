@@ -1,18 +1,19 @@
 """Seals the segments that a crash left open: those whose row says OPEN, and those without a row.
 
-Recovery reads the records and checks their hashes. It truncates the file after the last valid
-record, writes the bytes that no row confirms again (they may exist only in the page cache), appends
-bloom filter, index and footer, and syncs the file. An existing footer is not trusted but written
-again from the records.
+A segment's row in the metadata confirms that the segment is durable up to the row's size, the
+*confirmed end*. Recovery reads the records and checks their hashes. It truncates the file after the
+last valid record, and writes the bytes after the confirmed end again, because they may exist only
+in the page cache. Then it appends bloom filter, index and footer, and syncs the file. An existing
+footer is not trusted but rebuilt from the records.
 
-- Bad bytes that a row confirms are damage: they are saved in the quarantine, left in the file and
-  reported. The valid records around them are indexed.
+- Bad bytes before the confirmed end are damage: they are copied to the quarantine, left in the file
+  and reported. The valid records around them are indexed.
 - Bad bytes after the confirmed end were never acknowledged; they are only logged.
-- A segment without a row and without a valid record is removed: nothing can refer to it.
-- A segment whose file is missing keeps its row and is reported at every opening, because the file
-  may be restored from a backup.
-- A segment that cannot be read or written keeps its row too. Everything that is referred to in it
-  is durable, and the next opening tries again.
+- A segment without a row and without a valid record is removed, because nothing refers to it.
+- A segment whose file is missing keeps its row and is reported each time the store is opened,
+  because the file may be restored from a backup.
+- A segment that cannot be read or written keeps its row too. All records that are referred to are
+  durable, and recovery tries again when the store is opened the next time.
 
 Recovery can be interrupted at any point; running it again gives the same result.
 """
@@ -39,8 +40,8 @@ _WINDOW_BYTES = 4 * MIB
 class RecoveredSegments(NamedTuple):
     """The result of a recovery."""
 
-    rows: list[SegmentRow]  # of newly sealed segments, for the caller to record
-    removed: list[str]  # ids of segments that had no row and no record
+    rows: list[SegmentRow]  # of newly sealed segments; the caller must record them
+    removed: list[str]  # ids of segments that had no row and no valid record
     damage: list[tuple[str, Damage]]
 
 
@@ -53,10 +54,11 @@ def recover_segments(
     offsets_of: Callable[[str], Sequence[int]],
     clock: Clock,
 ) -> RecoveredSegments:
-    """Seals the open segments in `folder`, which must exist. `known` has all rows by segment id.
+    """Seals the open segments in `folder`, which must exist, and returns what it did and found.
 
-    `offsets_of` returns the offsets of a segment's chunks according to the manifests; it is called
-    only for damaged segments. Of a SEALED segment only the file's length is checked.
+    `known` has the rows of all segments by id. `offsets_of` returns the offsets of a segment's
+    chunks that manifests refer to; it is called only for damaged segments. If a segment's row says
+    SEALED, only the length of its file is checked.
     """
     return _Recovery(disk, folder, quarantine, offsets_of, clock).run(known)
 
@@ -92,7 +94,10 @@ class _Recovery:
         return self._result
 
     def _check_length(self, row: SegmentRow) -> None:
-        """Checks only the length of a sealed segment; `lake_check` verifies its contents."""
+        """Reports a sealed segment whose file has the wrong length.
+
+        Does not read the contents, which `lake_check` verifies.
+        """
         try:
             with self._disk.open(segment_path(self._folder, row.segment_id)) as file:
                 size = file.size()
@@ -101,7 +106,7 @@ class _Recovery:
             return
         if size != row.size:
             start, end = sorted((size, row.size))
-            why = f"the file has {size} bytes, it was sealed with {row.size}"
+            why = f"the file has {size} bytes, but was sealed with {row.size} bytes"
             self._note(row.segment_id, Damage(start, end - start, why))
 
     def _try_to_seal(self, segment_id: str, row: SegmentRow | None) -> None:
@@ -126,7 +131,7 @@ class _Recovery:
         self._result.removed.append(segment_id)
 
     def _walk(self, segment_id: str, file: File, confirmed_end: int) -> Walk:
-        """Reads the records; saves and reports damage below the confirmed end."""
+        """Reads the records, and saves and reports damage before the confirmed end."""
         size = file.size()
         contents = walk(file, size=size, confirmed_end=confirmed_end)
         if contents.damage:
@@ -139,13 +144,15 @@ class _Recovery:
                 self._save(segment_id, file, damage)
                 self._note(segment_id, damage)
             else:
-                _log.info("segment %s: unconfirmed bytes are bad: %s", segment_id, damage)
+                _log.info(
+                    "segment %s: bytes that were never acknowledged are bad: %s", segment_id, damage
+                )
         return contents
 
     def _write_seal(
         self, segment_id: str, file: File, contents: Walk, confirmed_end: int
     ) -> SegmentRow:
-        """Seals the segment; everything including the footer is durable on return."""
+        """Seals the segment and returns its row. The whole file is durable on return."""
         seal = seal_block([entry for entry, _ in contents.entries], data_end=contents.end)
         for start in range(confirmed_end, contents.end, _WINDOW_BYTES):
             file.pwrite(start, file.pread(start, min(_WINDOW_BYTES, contents.end - start)))
@@ -165,7 +172,7 @@ class _Recovery:
         )
 
     def _save(self, segment_id: str, file: File, damage: Damage) -> None:
-        """Saves the damaged bytes in pieces, because a whole segment may be damaged."""
+        """Copies the damaged bytes to the quarantine, piece by piece to bound the memory."""
         for start in range(damage.offset, damage.offset + damage.length, _WINDOW_BYTES):
             length = min(_WINDOW_BYTES, damage.offset + damage.length - start)
             data = file.pread(start, length)

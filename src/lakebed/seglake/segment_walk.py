@@ -1,15 +1,16 @@
 """Reads a segment record by record and checks every hash, for recovery and verification.
 
-The walk needs no footer and no index. Bytes below `confirmed_end` are known to have been durable,
+The walk needs no footer and no index. Bytes before `confirmed_end` are known to have been durable,
 so anything there that is not a valid record is damage. After `confirmed_end` a bad record is damage
-only if a valid record follows it; otherwise it is the torn tail of a crash, and the walk ends.
+only if a valid record follows it; otherwise it is an unfinished write at the time of a crash (a
+torn tail), and the walk ends.
 
-Records have no magic number to search for. After a bad record, the walk continues at the first
-valid record that it finds by following up to eight length fields, at `known_offsets`, or at
-`confirmed_end`. Records in between may be lost, but not those that manifests refer to, because
-those are in `known_offsets`.
+Records have no magic number to search for. After a bad record, the walk looks for a valid record by
+following up to eight length fields, at `known_offsets`, and at `confirmed_end`. It continues at the
+first valid record that it finds. Records in between may be missed, but not those that manifests
+refer to, because they are in `known_offsets`.
 
-Memory use is one record, or a window of 1 MiB.
+The memory used is one record, or a window of 1 MiB.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ class Damage(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The contents of a segment."""
+    """The records and the damage that were found in a segment."""
 
-    entries: list[tuple[IndexEntry, int]]  # with the length of the data
+    entries: list[tuple[IndexEntry, int]]  # valid records, with the length of their data
     end: int  # after the last valid record and after all damage; never truncate before it
-    torn: bool  # whether bytes other than zeros follow
+    torn: bool  # whether bytes other than zeros follow after `end`
     damage: list[Damage]
 
 
 class _Record(NamedTuple):
-    """The bytes at an offset, read as a record."""
+    """The bytes at an offset, interpreted as a record, which may not be valid."""
 
     hash: bytes
     length: int
-    why: str  # why it is not valid; empty if it is
+    why: str  # why the record is not valid; empty if it is valid
 
     @property
     def is_plausible(self) -> bool:
@@ -66,10 +67,10 @@ class _Record(NamedTuple):
 def walk(
     file: File, *, size: int, confirmed_end: int = 0, known_offsets: Sequence[int] = ()
 ) -> Walk:
-    """Reads the records in the first `size` bytes of the file.
+    """Reads the records in the first `size` bytes of a segment, and checks their hashes.
 
-    `known_offsets` are offsets of the data of records. Raises `UnknownVersion` if the header has
-    another version.
+    `known_offsets` are offsets at which the data of a record is known to start. Raises
+    `UnknownVersion` if the segment's header has another version.
     """
     return _Walker(file, size, confirmed_end, known_offsets).walk()
 
@@ -107,7 +108,10 @@ class _Walker:
         return Walk(self._entries, end, self._has_bytes(end), self._damage)
 
     def _after_header(self) -> int:
-        """Returns the offset of the first record; 0 if there are no records."""
+        """Checks the segment's header and returns the offset after it.
+
+        Returns 0 if the header is invalid and there is no sign of records after it.
+        """
         header = self._read(0, SEGMENT_HEADER.size)
         if len(header) == SEGMENT_HEADER.size:
             magic, version = SEGMENT_HEADER.unpack(header)
@@ -118,16 +122,18 @@ class _Walker:
                 return SEGMENT_HEADER.size
         if not self._confirmed_end and not self._is_followed():
             return 0
-        self._damage.append(Damage(0, SEGMENT_HEADER.size, "wrong magic number of a segment"))
+        self._damage.append(
+            Damage(0, SEGMENT_HEADER.size, "the segment header has a wrong magic number")
+        )
         return SEGMENT_HEADER.size
 
     def _is_followed(self) -> bool:
-        """Whether a valid record follows an invalid header."""
+        """Whether a valid record follows after an invalid segment header."""
         starts = [SEGMENT_HEADER.size, *self._starts]
         return any(not self._record(start).why for start in starts if 0 < start < self._size)
 
     def _end_of_record(self, position: int, record: _Record) -> int | None:
-        """Returns where to continue after a bad record; None if it is the torn tail."""
+        """Returns the offset at which to continue after a bad record, or None at a torn tail."""
         by_length = self._whole_by_length(position, record)
         until = self._size if by_length is None else by_length
         for start in self._starts[bisect_right(self._starts, position) :]:
@@ -165,7 +171,7 @@ class _Walker:
         return record
 
     def _has_bytes(self, start: int) -> bool:
-        """Whether a byte other than zero follows."""
+        """Whether any byte from offset `start` on is not zero."""
         while start < self._size:
             piece = self._read(start, min(_WINDOW_BYTES, self._size - start))
             if not piece:
@@ -176,7 +182,7 @@ class _Walker:
         return False
 
     def _read(self, offset: int, length: int) -> memoryview:
-        """Reads `length` bytes, fewer only at the end of the segment."""
+        """Returns `length` bytes at the offset, or fewer at the end of the segment."""
         length = min(length, self._size - offset)
         start = offset - self._window_start
         if start < 0 or start + length > len(self._window):

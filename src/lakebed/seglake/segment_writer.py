@@ -1,11 +1,12 @@
 """The writer of one open segment: appends records, syncs them, and finally seals the segment.
 
 Invariants:
-- Every byte below `durable_end` is durable, and so is the file's directory entry.
-- A write that finds the disk full leaves no bytes, and the segment stays usable.
+- Every byte before `durable_end` is durable, and so is the file's directory entry.
+- If the disk is full, a partial write is undone, and the segment stays usable.
 - Any other failure poisons the segment: nothing more is written to it. Its durable records stay
   readable, and recovery seals it when the store is opened again.
-- After `withdraw` nothing is written: another process may have sealed the file by then.
+- After `withdraw` nothing more is written, because another process may open the store and seal the
+  file.
 
 A crash may lose records that were appended but not synced.
 """
@@ -28,17 +29,17 @@ from lakebed.seglake.segment_file import record_header, seal_block, segment_head
 from lakebed.seglake.segment_folder import Entry
 from lakebed.seglake.segment_id import created_ms_of
 
-# The most records of a segment: the writer holds the index in memory and builds the bloom filter
-# from it in one go.
+# The maximum number of records in a segment. It is limited because the writer holds the index in
+# memory and builds the bloom filter from all of it when it seals the segment.
 RECORDS_MAX = 1 << 18
 _INDEX_BYTES_MAX = RECORDS_MAX * INDEX_ENTRY.size
 
 Record = tuple[bytes, Buffer]
-"""The BLAKE3 of a chunk, and its bytes."""
+"""The BLAKE3 hash of a chunk, and the chunk's bytes."""
 
 
 class SegmentWriter:
-    """Writes one segment, for the one thread that borrowed it from a `SegmentPool`."""
+    """Writes one open segment. Only the thread that borrowed it from a `SegmentPool` may use it."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class SegmentWriter:
         clock: Clock,
         mutex: Mutex,
     ) -> None:
-        """`file` must be new and empty: the header is written with the first record."""
+        """`file` must be new and empty; the segment header is written with the first record."""
         self._segment_id = segment_id
         self._file = file
         self._entry = entry
@@ -94,7 +95,7 @@ class SegmentWriter:
 
     @property
     def row(self) -> SegmentRow:
-        """The row to record in a transaction that refers to the segment."""
+        """The segment's row, which a transaction that refers to the segment must record."""
         return SegmentRow(
             segment_id=self._segment_id,
             state="OPEN",
@@ -105,14 +106,14 @@ class SegmentWriter:
         )
 
     def append(self, chunk_hash: bytes, data: Buffer) -> Chunk:
-        """Writes one record, which the next sync makes durable."""
+        """Writes one record, which is durable after the next `sync`, and returns its chunk."""
         records = [(chunk_hash, data)]
         buffers = self._buffers(records)
         with self._writing():
             return self._note(self._tail.write(buffers), records)[0]
 
     def append_synced(self, records: Sequence[Record]) -> list[Chunk]:
-        """Writes and syncs all records with one call to the disk."""
+        """Writes and syncs all records in one disk operation, and returns their chunks."""
         buffers = self._buffers(records)
         with self._writing():
             chunks = self._note(self._tail.commit(buffers), records)
@@ -126,9 +127,9 @@ class SegmentWriter:
             self._confirm()
 
     def seal(self) -> SegmentRow:
-        """Appends bloom filter, index and footer durably, and closes the file.
+        """Appends bloom filter, index and footer, syncs the file and closes it.
 
-        The caller must record the returned row.
+        The caller must record the returned row in the metadata.
         """
         assert self._index, "an empty segment is discarded, not sealed"
         seal = seal_block(list(INDEX_ENTRY.iter_unpack(self._index)), data_end=self._tail.end)
@@ -147,7 +148,7 @@ class SegmentWriter:
         )
 
     def withdraw(self) -> None:
-        """Stops all further writes; waits for a write in progress. Thread-safe."""
+        """Makes all further writes fail, after waiting for a write in progress. Thread-safe."""
         with self._mutex:
             self._is_withdrawn = True
 
@@ -163,9 +164,10 @@ class SegmentWriter:
         return buffers
 
     def _note(self, starts: Sequence[int], records: Sequence[Record]) -> list[Chunk]:
-        """Adds the records to the index and returns their chunks.
+        """Adds written records to the index and returns their chunks.
 
-        `starts` are the offsets of all buffers; every second one holds the data of a record.
+        `starts` are the file offsets of all buffers written. The last ones alternate between the
+        header and the data of a record.
         """
         offsets = starts[len(starts) - 2 * len(records) + 1 :: 2]
         chunks = [
@@ -177,7 +179,7 @@ class SegmentWriter:
         return chunks
 
     def _confirm(self) -> None:
-        """Makes the directory entry durable, and only then counts the synced bytes as durable."""
+        """Makes the file's directory entry durable, then updates `durable_end`."""
         self._entry.sync()
         self._durable_end = self._tail.durable_end
 

@@ -1,8 +1,8 @@
-"""Pages of all versions and all uploaded parts of a bucket, for jobs that read the whole bucket.
+"""Lists all versions and uploaded parts of a bucket in pages, for jobs that read whole buckets.
 
-A page starts after the last entry of the page before, whether or not that entry still exists. So a
-version that exists throughout is listed exactly once, whatever is added or removed between pages.
-The cost of a page depends only on its entries.
+A page starts after the last entry of the previous page, whether or not that entry still exists. So
+a version that exists during the whole listing is listed exactly once, even if others are added or
+removed between pages. The cost of a page depends only on the number of its entries.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UPLOADS_MAX = 1000  # uploads read for one page; most have parts
 
 
 class KeyRange(NamedTuple):
-    """The keys of a bucket in `[start, end)`, in bytewise order."""
+    """The keys of a bucket from `start` up to, but not including, `end`, in bytewise order."""
 
     bucket: str
     start: bytes
@@ -44,9 +44,7 @@ class KeyRange(NamedTuple):
 
 
 class StoredObjects:
-    """Lists a bucket's object versions and upload parts in pages, and samples its keys.
-    Thread-safe.
-    """
+    """Lists the versions and uploaded parts of buckets in pages, and samples keys. Thread-safe."""
 
     def __init__(self, metadata: Snapshots) -> None:
         self._metadata = metadata
@@ -63,11 +61,12 @@ class StoredObjects:
         manifests: bool = False,
         only_current: bool = False,
     ) -> StoredVersions:
-        """Lists the versions of keys that have `prefix` and come after the key `after`.
+        """Returns a page of versions of the keys that have `prefix` and come after `after`.
 
-        With `hlc` and `site_id` the page starts with the versions of `after` that are older than
-        the version they name. With `only_current` it has only the newest version of each key, and
-        no delete markers.
+        To continue within the versions of the key `after`, pass the `hlc` and `site_id` of its last
+        listed version; the page then starts with the older versions of that key. With
+        `only_current`, the page has only the newest version of each key, and no delete markers.
+        With `manifests`, each version has its manifest.
         """
         last = None
         if hlc is not None and after.startswith(prefix):
@@ -94,10 +93,11 @@ class StoredObjects:
         part: int = 0,
         max_parts: int = PARTS_MAX,
     ) -> PartPage:
-        """Lists the parts of uploads whose keys have `prefix` and come after the key `after`.
+        """Returns a page of the parts of uploads in progress.
 
-        With `upload_id` the page starts with the parts after number `part` of that upload, then
-        those of later uploads to the key `after`.
+        It has uploads whose keys have `prefix` and come after `after`. To continue within the
+        uploads to the key `after`, pass the `upload_id` and number of the last listed part; the
+        page then starts with the next part of that upload.
         """
         last = None
         if upload_id is not None and after.startswith(prefix):
@@ -108,13 +108,19 @@ class StoredObjects:
             return parts_after(reader, keys, last, count_max=max_parts)
 
     def sample(self, *, only_current: bool = False) -> KeySample:
-        """Samples the keys of all buckets, from all versions or from current objects only."""
+        """Returns a sample of the keys in all buckets, weighted by their number of versions.
+
+        With `only_current`, only versions that are current objects count.
+        """
         with self._metadata.snapshot() as reader:
             return sample_keys(reader, only_current=only_current)
 
 
 def _with_manifests(reader: Reader, listed: Iterable[ListedVersion]) -> list[StoredVersion]:
-    """Adds manifests until the page is full; returns at least one version."""
+    """Returns versions with their manifests, until these reach `MANIFEST_BYTES`.
+
+    Returns at least one version, unless `listed` is empty.
+    """
     versions: list[StoredVersion] = []
     size = 0
     for version in listed:
@@ -135,7 +141,10 @@ def with_manifest(reader: Reader, listed: ListedVersion) -> StoredVersion:
 def versions_after(
     reader: Reader, keys: KeyRange, last: VersionPlace | None, *, count_max: int
 ) -> list[ListedVersion]:
-    """Lists versions and delete markers by key, newest first within a key."""
+    """Returns up to `count_max` versions and delete markers in `keys`, after `last` if given.
+
+    They are in order of key, and newest first within a key.
+    """
     older: Iterable[VersionRow] = ()
     start, key = keys.start, None
     if last is not None:
@@ -153,7 +162,7 @@ def versions_after(
 def current_after(
     reader: Reader, keys: KeyRange, last: VersionPlace | None, *, count_max: int
 ) -> list[ListedVersion]:
-    """Lists the newest version of each key, without delete markers."""
+    """Returns up to `count_max` current objects in `keys`, after the key of `last` if given."""
     start = keys.start if last is None else max(keys.start, _key_after(last.key))
     rows = reader.current_from(keys.bucket, start=start, end=keys.end)
     return [ListedVersion(row, is_latest=True) for row in islice(rows, count_max)]
@@ -167,7 +176,10 @@ def parts_after(
     count_max: int,
     uploads_max: int = UPLOADS_MAX,
 ) -> PartPage:
-    """Lists parts by key, upload and number. A page may be empty although more pages follow."""
+    """Returns a page of parts in order of key, upload and number, after `last` if given.
+
+    Reads at most `uploads_max` uploads, so a page may be empty although more pages follow.
+    """
     parts: list[ListedPart] = []
     upload_count, upload_count_max = 0, uploads_max + (last is not None)
     for place in islice(_uploads_after(reader, keys, last), upload_count_max):
@@ -182,7 +194,10 @@ def parts_after(
 
 
 def _uploads_after(reader: Reader, keys: KeyRange, last: PartPlace | None) -> Iterator[PartPlace]:
-    """Yields the upload of `last`, if it still exists, and all uploads after it."""
+    """Yields each upload to list, as the place after which its parts are listed.
+
+    The first is the upload of `last`, if it still exists.
+    """
     later_uploads: Iterable[UploadRow] = ()
     start = keys.start
     if last is not None:
@@ -199,5 +214,5 @@ def _uploads_after(reader: Reader, keys: KeyRange, last: PartPlace | None) -> It
 
 
 def _key_after(key: str) -> bytes:
-    """Returns the smallest byte string after the key."""
+    """Returns the smallest byte string that sorts after the key."""
     return key_bytes(key) + b"\0"

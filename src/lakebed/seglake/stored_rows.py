@@ -1,6 +1,6 @@
-"""The entries of `stored_pages`: versions and parts as they are in the metadata.
+"""The types of the entries in `stored_pages`: versions and parts as stored in the metadata.
 
-Manifests are given as their stored bytes (see `lakebed.seglake.manifest`).
+Manifests are encoded as in `lakebed.seglake.manifest`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class StoredVersion:
 
     row: VersionRow
     is_latest: bool
-    file_state: int | None = None  # of the manifest file: 0 to be written, 1 written, 2 to remove
+    file_state: int | None = None  # manifest file: 0 to be written, 1 written, 2 to be removed
     manifest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredVersions:
-    """A page of versions by key, newest first within a key."""
+    """A page of versions, in order of key, and newest first within a key."""
 
     versions: list[StoredVersion]
     has_more: bool  # whether more versions follow
@@ -42,7 +42,7 @@ class StoredVersions:
 
 @dataclass(frozen=True, slots=True)
 class PartPlace:
-    """The position of a part in the listing; number 0 is before the upload's first part."""
+    """The position of a part in the listing. Number 0 means before the upload's first part."""
 
     key: str
     upload_id: str
@@ -59,7 +59,10 @@ class ListedPart:
 
 @dataclass(frozen=True, slots=True)
 class PartPage:
-    """A page of parts by key, upload and number. It may be empty although more pages follow."""
+    """A page of parts, in order of key, upload and number.
+
+    It may be empty although more pages follow.
+    """
 
     parts: list[ListedPart]
     next: PartPlace | None  # where the next page starts; None on the last page
@@ -73,7 +76,7 @@ class SampledKey:
 
 @dataclass(frozen=True, slots=True)
 class KeySample:
-    """A few hundred sampled keys in order; a key is repeated for each sampled version."""
+    """Up to a few hundred sampled keys in order. A key is repeated for each sampled version."""
 
     keys: list[SampledKey]
     row_count: int  # the estimated number of versions in the whole store

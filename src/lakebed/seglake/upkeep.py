@@ -1,8 +1,9 @@
-"""Background work of an object store: seal segments, write manifest files, checkpoint the WAL.
+"""Background work of an object store: seals segments, writes manifest files, checkpoints the WAL.
 
-No request waits for this work, and acknowledged data does not depend on it: after a crash, recovery
-does what is missing. The work gives way to requests: files are written in batches while nothing is
-being committed, or once that was postponed for long, and more slowly while reads are running.
+No request waits for this work, and acknowledged data does not depend on it: work that a crash
+prevented is done after the store is opened again. Requests take precedence: files are written in
+batches while nothing is being committed, or when they were postponed for too long, and more slowly
+while reads are running.
 """
 
 from __future__ import annotations
@@ -28,14 +29,12 @@ _FILES_PER_STEP = 256  # few, because requests may arrive meanwhile
 _QUIET_NS = 200 * NS_PER_MS  # time without commits before files are written
 _ROUND_NS = 1 * NS_PER_S
 _WAL_BYTES_MAX = 16 * MIB  # a longer WAL slows down readers and its checkpoint takes longer
-_PAUSE_FACTOR = (
-    4  # with reads running, each batch is followed by a pause of this many times its time
-)
+_PAUSE_FACTOR = 4  # while reads are running, a batch is followed by a pause this many times as long
 _POSTPONED_ROUNDS_MAX = 30  # rounds that requests may postpone the work
 
 
 class Upkeep:
-    """The background work of one object store, which the runner calls one step at a time."""
+    """The background work of one object store. A `StepDriver` calls `step` repeatedly."""
 
     name: Final = "objects"
 
@@ -50,7 +49,7 @@ class Upkeep:
         reads: Callable[[], int],
         runner: Runner,
     ) -> None:
-        """`reads` returns the number of reads so far."""
+        """`reads` returns the number of reads so far, by which running reads are detected."""
         self._database = database
         self._segments = segments
         self._files = files
@@ -61,7 +60,10 @@ class Upkeep:
         self._postponed_rounds = 0
 
     def step(self) -> int | None:
-        """Does the work that is due and returns the ns until the next step. Raises failures."""
+        """Does the work that is due, and returns the ns until the next step.
+
+        Raises an error if the work fails; a later step tries again.
+        """
         try:
             self._seal()
             if self._is_busy():
@@ -81,7 +83,7 @@ class Upkeep:
         return _ROUND_NS if due_ns is None else min(_ROUND_NS, max(due_ns, _QUIET_NS))
 
     def finish(self) -> None:
-        """Does all pending work at close, after the last write."""
+        """Does all pending work. Called when the store is closed, after the last write."""
         record(self._database, self._segments.close())
         while pending := self._pending(FILES_AT_ONCE):
             _require(self._database.write([self._carry_out(pending)]))
@@ -97,7 +99,7 @@ class Upkeep:
         return quiet_ns < _QUIET_NS and self._postponed_rounds < _POSTPONED_ROUNDS_MAX
 
     def _write_files(self) -> bool:
-        """Writes one batch of files; returns whether there may be more."""
+        """Writes and removes one batch of manifest files; returns whether more may be pending."""
         pending = self._pending(_FILES_PER_STEP)
         if not pending:
             return False
@@ -109,7 +111,10 @@ class Upkeep:
         return len(pending) == _FILES_PER_STEP
 
     def _carry_out(self, pending: Sequence[PendingManifest]) -> Callable[[Writer], None]:
-        """Writes and removes files; returns the change that records it in the metadata."""
+        """Writes and removes manifest files.
+
+        Returns the operation that records this in the metadata.
+        """
         written, removed = self._files.carry_out(pending)
         return lambda writer: writer.mark_manifest_files(written=written, removed=removed)
 
@@ -119,7 +124,7 @@ class Upkeep:
 
 
 def record(database: Database, rows: Sequence[SegmentRow]) -> None:
-    """Writes rows of segments in a transaction of their own."""
+    """Records segments in the metadata, in a separate transaction."""
     if rows:
         _require(database.write([lambda writer: put_segments(writer, rows)]))
 

@@ -1,7 +1,7 @@
-"""Uploads and their parts, and their conversion to and from rows of the metadata.
+"""Converts multipart uploads and their parts to and from rows of the metadata.
 
-The headers of the future object are stored as in a manifest's metadata section. A part is stored as
-a manifest of its own, whose chunks become chunks of the object.
+An upload's row has the headers of the future object, encoded like a manifest's metadata section. A
+part's row has a manifest of its own, whose chunks become chunks of the object.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakebed.seglake.model import Algorithm, Checksum, Chunk, Content
 
 @dataclass(frozen=True, kw_only=True)
 class UploadInfo:
-    """An upload in progress."""
+    """A multipart upload in progress."""
 
     upload_id: str
     bucket: str
@@ -103,7 +103,7 @@ def part_manifest(row: PartRow) -> Manifest:
 
 
 def all_parts(reader: Reader, upload_id: str) -> Iterator[PartRow]:
-    """Yields all parts of the upload by number."""
+    """Yields all parts of the upload, in order of part number."""
     after = 0
     while rows := reader.parts(upload_id, after=after):
         yield from rows

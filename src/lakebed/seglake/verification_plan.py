@@ -1,8 +1,9 @@
-"""Splits the verification of an object store into pieces that can run anywhere and in any order.
+"""Splits the verification of an object store into pieces.
 
-Planning reads only rows, no manifest and no chunk. A piece is a range of keys, so it stays valid
-while the store is being written to: new versions in the range are checked with it, and removed ones
-are not missed.
+The pieces can be checked on any machine and in any order. Planning reads only rows of the metadata,
+no manifests and no chunks. A piece of the objects is a range of keys, so it stays valid while the
+store is being written to: versions that are added to the range are checked too, and removed
+versions are not reported as missing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SEGMENT_END_BYTES = 64 * KIB  # about what the check of a segment reads
 
 
 class Whole(Enum):
-    """A part of the check that is not divided."""
+    """A piece of the check that is not split further."""
 
     METADATA = "metadata"  # the SQLite file
     SECRETS = "secrets"  # `secret.key` and the secrets encrypted with it
@@ -35,13 +36,17 @@ class Whole(Enum):
 
 
 class SegmentsPiece(NamedTuple):
-    """The headers and ends of some segments."""
+    """A piece of the check: the headers, indexes and footers of some segments."""
 
     rows: tuple[SegmentRow, ...]
 
 
 class VersionsPiece(NamedTuple):
-    """All versions of the keys with a prefix in `(after, last]`; a `last` of None means the end."""
+    """A piece of the check: all versions of a bucket's keys in a range.
+
+    The keys have `prefix`, come after `after`, and end with `last`, or with the last key if that is
+    None.
+    """
 
     bucket: str
     prefix: str
@@ -52,7 +57,10 @@ class VersionsPiece(NamedTuple):
 
 
 class ChunksPiece(NamedTuple):
-    """The chunks of one large version that begin in the byte range `[start, end)`."""
+    """A piece of the check: the chunks of one large version that begin in a byte range.
+
+    The range goes from `start` up to, but not including, `end`.
+    """
 
     bucket: str
     key: str
@@ -62,7 +70,7 @@ class ChunksPiece(NamedTuple):
 
 
 class UploadPiece(NamedTuple):
-    """All parts of an upload in progress."""
+    """A piece of the check: all parts of a multipart upload in progress."""
 
     row: UploadRow
     size: int = 0
@@ -72,7 +80,7 @@ LakePiece = Whole | SegmentsPiece | VersionsPiece | ChunksPiece | UploadPiece
 
 
 class LakePlan(NamedTuple):
-    """The pieces, and the problems and notes found while planning."""
+    """The pieces of a check, and the problems and notes found while planning it."""
 
     pieces: tuple[LakePiece, ...]
     problems: tuple[Problem, ...] = ()
@@ -95,8 +103,9 @@ def plan_lake(
 ) -> LakePlan:
     """Plans the check of the whole store, one bucket, or the keys of a bucket with a prefix.
 
-    With `bytes_max` pieces have about that size; without it each bucket is one piece, and no rows
-    of versions are read. Raises `NoSuchBucket` if the bucket does not exist.
+    With `bytes_max`, the check of a piece reads about that many bytes. Without it, the versions of
+    a bucket are one piece, and their rows are not read. Raises `NoSuchBucket` if the bucket does
+    not exist.
     """
     if bucket is not None:
         with lake.metadata.snapshot() as reader:
@@ -143,7 +152,10 @@ def _of_bucket(
 
 
 def _ranges(lake: ReadOnlyLake, piece: VersionsPiece, bytes_max: int) -> Iterator[LakePiece]:
-    """Splits between keys, and splits a version larger than a piece between its chunks."""
+    """Splits a piece into ranges of keys of about `bytes_max` bytes each.
+
+    The chunks of a version that is larger than that become separate pieces.
+    """
     apart: list[ChunksPiece] = []
     key = ""
     for row in _rows(lake, piece.bucket, piece.prefix):
@@ -185,7 +197,7 @@ def _rows(lake: ReadOnlyLake, bucket: str, prefix: str) -> Iterator[VersionRow]:
 
 
 def uploads_of(lake: ReadOnlyLake, bucket: str, prefix: str) -> Iterator[UploadRow]:
-    """Yields the uploads in progress of keys with the prefix."""
+    """Yields the uploads in progress whose keys have the prefix."""
     key_marker: str | None = ""
     upload_id_marker: str | None = None
     while key_marker is not None:

@@ -1,4 +1,4 @@
-"""The result of a verification, of one piece and of the whole store. Does no I/O."""
+"""The result types of a verification, for one piece and for the whole store."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What a problem is about."""
+    """The part of the store that a problem is in."""
 
     OBJECT = "object"  # bytes of a version or a part are lost
     METADATA = "metadata"  # the SQLite file is damaged, or rows contradict each other
     SEGMENT = "segment"
-    MANIFEST_FILE = "manifest file"  # the object is intact, `rebuild-index` would not restore it
+    MANIFEST_FILE = "manifest file"  # objects are intact, but `rebuild-index` would fail to restore
     SECRET_KEY = "secret key"  # noqa: S105 - `secret.key`: access keys cannot be used without it
 
 
@@ -50,7 +50,10 @@ class Problem:
 
 @dataclass(kw_only=True)
 class Report:
-    """Counts of what was checked, problems, and notes about oddities that are not damage."""
+    """The result of a verification: counts of what was checked, problems and notes.
+
+    Notes are about unusual things that are not damage.
+    """
 
     versions: int = 0  # including delete markers
     parts: int = 0  # of uploads in progress
@@ -63,7 +66,7 @@ class Report:
     whole_again: list[Problem] = field(default_factory=list)  # marked as damaged, but intact
 
     def add_whole(self, about: Problem) -> None:
-        """Records a version that is marked as damaged but intact."""
+        """Records that a version is intact although it is marked as damaged."""
         version_name = f"{about.bucket}/{about.key}, version {about.version_id}"
         self.notes.append(f"{version_name}: marked as damaged, but intact")
         self.whole_again.append(about)
@@ -72,7 +75,7 @@ class Report:
 class VersionPart(NamedTuple):
     """The result for some chunks of a version that is checked in several pieces."""
 
-    about: Problem  # names the version, without a reason
+    about: Problem  # names the version; has no description
     is_marked: bool  # whether the version is marked as damaged
     chunks: int
     damaged: int
@@ -81,7 +84,7 @@ class VersionPart(NamedTuple):
 
 @dataclass(kw_only=True)
 class Finding:
-    """The result for one piece."""
+    """The result of checking one piece."""
 
     report: Report = field(default_factory=Report)
     part: VersionPart | None = None
@@ -90,7 +93,10 @@ class Finding:
 def join(
     findings: Iterable[Finding], *, problems: Iterable[Problem], notes: Iterable[str]
 ) -> Report:
-    """Merges findings, in the order of their pieces, and removes duplicate problems."""
+    """Merges findings into one report, and removes duplicate problems.
+
+    The findings must be in the order of their pieces in the plan.
+    """
     whole = Report(notes=list(notes))
     for part, group in groupby(findings, key=lambda finding: finding.part and finding.part.about):
         members = list(group)
@@ -103,7 +109,10 @@ def join(
 
 
 def damage_text(damaged: int, first: str, *, count: int) -> str:
-    """Describes the damage of a version with `count` chunks."""
+    """Describes the damage of a version with `count` chunks, of which `damaged` are damaged.
+
+    `first` describes the first of them.
+    """
     if damaged == count == 1:
         return first
     return f"{damaged} of {count} chunks are damaged; the first: {first}"

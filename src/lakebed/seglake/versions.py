@@ -1,4 +1,4 @@
-"""The rules of what a write does to the versions of a key in each versioning state.
+"""The rules for what a write does to the versions of a key, by the bucket's versioning state.
 
     enabled     every write adds a version; a delete adds a delete marker as the newest version
     suspended   a write replaces the null version; a delete replaces it with a null delete marker
@@ -6,8 +6,8 @@
 
 The rules run inside the transaction that makes the change, so conditions see the current state.
 Every write gets a timestamp of the hybrid clock, which orders the writes, and an entry in the
-operation log; a removal is logged as a tombstone. Last-Modified is wall clock time, so a clock that
-was wrong affects only the objects written meanwhile.
+operation log; the removal of a version is logged too. Last-Modified is wall clock time, so if the
+clock is wrong for a while, only the Last-Modified of objects written during that time is wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PUT, MARK, REMOVE = "put", "delete-marker", "delete-version"  # operations in th
 
 
 class NewVersion(NamedTuple):
-    """The contents of a version to store; the transaction assigns its version id."""
+    """The contents of a version to be stored; its version id is assigned in the transaction."""
 
     size: int
     etag: str
@@ -54,7 +54,7 @@ class NewVersion(NamedTuple):
 
 
 class PlannedPut(NamedTuple):
-    """A put without a condition, which does not depend on the stored object."""
+    """A put without a condition, so that it does not depend on the current object."""
 
     bucket: str
     key: str
@@ -62,7 +62,7 @@ class PlannedPut(NamedTuple):
 
 
 class VersionRules:
-    """Applies the rules. Only the commit leader uses it, so its clock needs no lock."""
+    """Applies the rules within transactions. Used by one thread at a time, the commit leader."""
 
     def __init__(self, *, clock: HybridClock, site_id: str, random: Random) -> None:
         self._clock = clock
@@ -72,7 +72,7 @@ class VersionRules:
     def put(
         self, writer: Writer, bucket: str, key: str, new: NewVersion, condition: Condition
     ) -> ObjectInfo:
-        """Adds a version and makes it the current one."""
+        """Adds a version and makes it the current version of its key."""
         bucket_info = require_bucket(writer, bucket)
         if condition.is_given:
             check_condition(condition, writer.current(bucket, key), what=f"{bucket}/{shown(key)}")
@@ -83,10 +83,10 @@ class VersionRules:
     def put_all(
         self, writer: Writer, puts: Sequence[PlannedPut]
     ) -> list[ObjectInfo | LakebedError]:
-        """Does the same as `put` for each of `puts` in order, with few statements.
+        """Does the same as `put` for each of `puts` in order, but with fewer SQL statements.
 
-        If it raises, the caller must roll back all of them and use `put` for each, which shows
-        which one fails. Two null versions of one key are such a case.
+        If it raises, the caller must roll back all of the puts and run each with `put` instead, so
+        that only the invalid ones fail. It also raises if `puts` has two null versions of one key.
         """
         buckets = {name: writer.bucket(name) for name in {put.bucket for put in puts}}
         results: list[ObjectInfo | LakebedError] = []
@@ -104,7 +104,7 @@ class VersionRules:
         return results
 
     def delete(self, writer: Writer, bucket: str, key: str, condition: Condition) -> Deleted:
-        """Hides the object with a delete marker, or removes it in an unversioned bucket."""
+        """Deletes an object: adds a delete marker, or removes it in an unversioned bucket."""
         bucket_info = require_bucket(writer, bucket)
         current = writer.current(bucket, key)
         check_condition(condition, current, what=f"{bucket}/{shown(key)}")
@@ -122,7 +122,7 @@ class VersionRules:
     def delete_version(
         self, writer: Writer, bucket: str, key: str, version_id: str, condition: Condition
     ) -> Deleted:
-        """Removes one version permanently; if it was the newest, the one before becomes current.
+        """Removes one version permanently. If it was current, the next older becomes current.
 
         Removing a version that does not exist succeeds.
         """
@@ -163,7 +163,7 @@ class VersionRules:
         )
 
     def _make_way(self, writer: Writer, manifest: Manifest) -> None:
-        """Removes the key's null version before another one is added."""
+        """Removes the key's null version if `manifest` is a null version, which replaces it."""
         if manifest.is_null:
             replaced = writer.null_version(manifest.bucket, manifest.key)
             if replaced is not None:
@@ -192,9 +192,10 @@ class VersionRules:
 
 
 def new_version_id(now_ms: int, random: Random) -> str:
-    """Returns an id that begins with the time, so that the index rows of a commit share pages.
+    """Returns a new version id, whose first digits are derived from the time.
 
-    The first two digits, which select the folder of the manifest file, change each second.
+    So the database index entries of versions in one commit are close to each other. The first two
+    digits select the folder of the manifest file and change about once a second.
     """
     return f"{now_ms >> 10 & 0xFF:02x}{now_ms:012x}{random.getrandbits(72):018x}"
 
@@ -211,7 +212,7 @@ def no_bucket(name: str) -> NoSuchBucket:
 
 
 def find_version(reader: Reader, bucket: str, key: str, version_id: str) -> VersionRow | None:
-    """Finds a version by the id that clients see: `null` means the null version."""
+    """Finds a version by the id that clients use: `null` means the null version."""
     if version_id == NULL_VERSION:
         return reader.null_version(bucket, key)
     if not version_id.isascii():
@@ -221,9 +222,10 @@ def find_version(reader: Reader, bucket: str, key: str, version_id: str) -> Vers
 
 
 def check_condition(condition: Condition, row: VersionRow | None, *, what: str) -> None:
-    """Raises unless the current version meets the condition; a delete marker is no object.
+    """Raises `PreconditionFailed` if the current version does not meet the condition.
 
-    Raises `PreconditionFailed`, or `NoSuchKey` if If-Match needs an object and there is none.
+    Raises `NoSuchKey` if the condition is If-Match and there is no object. A delete marker counts
+    as no object. `what` names the object in errors.
     """
     exists = row is not None and row.state is not State.DELETED
     if condition.if_none_match is not None and row is not None and exists:
@@ -238,7 +240,10 @@ def check_condition(condition: Condition, row: VersionRow | None, *, what: str) 
 
 
 def check_visible(bucket: str, key: str, row: VersionRow | None) -> VersionRow:
-    """Returns the newest version; raises `NoSuchKey` if it is missing or a delete marker."""
+    """Returns `row`, the newest version of a key.
+
+    Raises `NoSuchKey` if there is none or it is a delete marker.
+    """
     if row is None:
         raise NoSuchKey(f"{bucket}/{shown(key)}: the object does not exist")
     if row.state is State.DELETED:
@@ -264,7 +269,10 @@ def row_of(manifest: Manifest) -> VersionRow:
 
 
 def info_of(manifest: Manifest, *, is_latest: bool, state: State | None = None) -> ObjectInfo:
-    """Describes a version. `state` is the row's, which may be newer than the manifest."""
+    """Returns the metadata of a version from its manifest.
+
+    `state` is that of the version's row, which may have changed after the manifest was written.
+    """
     return ObjectInfo(
         bucket=manifest.bucket,
         key=manifest.key,

@@ -1,16 +1,16 @@
-"""The whole store under one seed: everything a client can do, everything that can go wrong.
+"""Runs a whole store on a simulated machine whose disk, clocks and processes fail, from one seed.
 
     python -m lakebed.cli simulate --seed 7 --steps 1000
 
-- `plan`: settings and steps as plain data, drawn from a seed or read from a file;
-- `machine`: a simulated machine with a store on it, opened, closed and crashed;
-- `operations`: what clients do, one module per engine; `faults`: what goes wrong;
-- `clients`: the same calls through the encoded API, with answers that are lost or come twice;
-- `model`: what must hold, one module per engine, with no I/O;
-- `checks`: compares the store with the model after each opening, and in quiet time;
-- `run`: carries out a plan; `trace` is the story of it, `report` the table of what met what;
-- `shrinker`: removes steps while the same promise stays broken.
+- `plan`: the settings and steps of a run as plain data, drawn from a seed or read from a file;
+- `machine`: the simulated machine, on which the store is opened, closed and crashed;
+- `operations`: the calls that clients make, one module per engine; `faults`: the faults;
+- `clients`: the same calls through the encoded HTTP API, with responses that get lost;
+- `model`: what the store must contain, one module per engine, without I/O;
+- `checks`: compares the store with the model each time it is opened, and after quiet time;
+- `run`: executes a plan; `trace` logs each step, `report` counts operations and faults;
+- `shrinker`: removes steps from a failing plan as long as it still breaks the same promise.
 
-Steps name no offset, id or file that only a run knows: they pick by number from what is there when
-they are carried out. So a step keeps its meaning when others before it are removed.
+No step contains an offset, id or file name, because those are known only during a run. A step picks
+by number from what exists when it is executed, so it stays valid when earlier steps are removed.
 """

@@ -1,4 +1,4 @@
-"""Compares the store with the model: after each opening, in quiet time, and at the end."""
+"""Compares the store with the model: each time it is opened, after quiet time, and at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRAIN_PAUSE_NS = 60 * NS_PER_S
 
 
 def check_opened(context: Context) -> None:
-    """Everything that was acknowledged is there, and nothing else."""
+    """Checks that a newly opened store contains all acknowledged data, and nothing else."""
     looks = [partial(logs.read_log, context, name) for name in sorted(context.model.logs)]
     looks += [partial(_names, context)]
     looks += [partial(topics.read_topic, context, name) for name in topics.NAMES]
@@ -30,47 +30,47 @@ def check_opened(context: Context) -> None:
     words = [_looked(context, look) for look in looks]
     check_tasks(context)
     if words:
-        context.story("checked: " + "; ".join(words))
+        context.story("check the store: " + "; ".join(words))
 
 
 def _names(context: Context) -> Answer:
     topics.check_names(context)
-    return Answer(Outcome.OK, "names")
+    return Answer(Outcome.OK, "list topics")
 
 
 def _buckets(context: Context) -> Answer:
     objects.check_buckets(context)
-    return Answer(Outcome.OK, f"{len(context.model.buckets)} buckets")
+    return Answer(Outcome.OK, f"list {len(context.model.buckets)} buckets")
 
 
 def _open_groups(context: Context) -> Answer:
-    """Each group that was made opens again, with its dead letters."""
+    """Opens every group in the model, and checks that it still exists and has its dead letters."""
     for key, model in sorted(context.model.groups.items()):
         if model.maybe_deleted and key[0] in context.model.topics:
             topic, _ = topics.open_topic(context, key[0])
             if key[1] not in topic.groups():
-                del context.model.groups[key]
+                groups.forget(context, key)
                 continue
         model.maybe_deleted = False
         if key[0] not in context.model.topics:
             continue
         topic, topic_model = topics.open_topic(context, key[0])
         is_there = key[1] in topic.groups() or model.is_damaged
-        require(is_there, Promise.KEPT, f"group {key[1]} of {key[0]} is gone")
+        require(is_there, Promise.KEPT, f"group {key[1]} of topic {key[0]} is missing")
         group, model, topic_model = groups.open_named(context, *key)
         groups.look_at_letters(context, group, model, topic_model, key[0])
-    return Answer(Outcome.OK, f"{len(context.model.groups)} groups")
+    return Answer(Outcome.OK, f"open {len(context.model.groups)} groups")
 
 
 def _looked(context: Context, look: Callable[[], Answer]) -> str:
     try:
         return look().words
     except LakebedError as error:
-        return context.refused(error, "a look", is_damaged=context.is_any_damaged).words
+        return context.refused(error, "check the store", is_damaged=context.is_any_damaged).words
 
 
 def note_opening(context: Context) -> None:
-    """The store is about to be opened: leases are found as they were written down."""
+    """Updates the model of all leases just before the store is opened."""
     is_vague = context.parts.pop("leases_vague", False)
     for group in context.model.groups.values():
         for part in group.partitions:
@@ -78,30 +78,34 @@ def note_opening(context: Context) -> None:
 
 
 def check_tasks(context: Context) -> None:
-    """No background task ended with an error."""
+    """Raises a `Violation` if a background task has ended with an error."""
     for error in context.machine.world.runner.failures():
-        raise Violation(Promise.TASKS, f"a background task ended: {type(error).__name__}: {error}")
+        raise Violation(Promise.TASKS, f"a background task failed: {type(error).__name__}: {error}")
 
 
 def check_quiet(context: Context) -> None:
-    """After a while without calls all background work is done, and nothing spins."""
+    """Lets time pass without any calls, and checks that background threads become idle."""
     machine = context.machine
     machine.elapse(QUIET_MS)
     before = machine.world.runner.switch_count
     machine.elapse(QUIET_MS)
     switches = machine.world.runner.switch_count - before
-    what = f"threads ran {switches} times in ten minutes without calls"
+    what = f"threads were scheduled {switches} times in ten minutes without calls"
     require(switches < 20_000, Promise.QUIET, what)
     check_tasks(context)
-    context.story(f"quiet time: threads ran {switches} times")
+    context.story(f"ten minutes without calls: threads were scheduled {switches} times")
 
 
 def check_rest(context: Context) -> None:
-    """After quiet time nothing is owed, nothing grows, and nothing fails without a reason."""
+    """Checks background failures, archives, leftover files and damage reports after quiet time."""
     store = context.store
     if not context.is_any_damaged and context.machine.settings["manifest"]:
         failures = [f"{failed.kind} {failed.name}: {failed.error}" for failed in store.failures()]
-        require(not failures, Promise.TASKS, f"in quiet time something fails: {failures[:2]}")
+        require(
+            not failures,
+            Promise.TASKS,
+            f"background work fails although there is no fault: {failures[:2]}",
+        )
     _check_tier2(context)
     for name in sorted(context.model.logs):
         _looked(context, partial(tiers.read_archive, context, name))
@@ -110,19 +114,19 @@ def check_rest(context: Context) -> None:
 
 
 def _check_producers(context: Context) -> None:
-    """Producers that were quiet for longer than `producer_ms` are forgotten."""
+    """Checks that topics have forgotten producers that were idle for longer than `producer_ms`."""
     for name in sorted(context.model.topics):
         topic, model = topics.open_topic(context, name)
         if topic.config.producer_ms > QUIET_MS or model.is_damaged:
             continue
         for partition in topic.opened_partitions():
             count = partition.producer_count
-            what = f"{partition.name}: {count} producers are remembered, all of them long quiet"
+            what = f"{partition.name}: {count} producers are still remembered after `producer_ms`"
             require(not count, Promise.BOUNDED, what)
 
 
 def _check_tier2(context: Context) -> None:
-    """Objects of segments that left their log are deleted."""
+    """Checks that Tier 2 has no objects of segments that their log has removed."""
     if context.is_any_damaged or not context.machine.settings["manifest"]:
         return
     try:
@@ -134,22 +138,28 @@ def _check_tier2(context: Context) -> None:
         kept = {place.key for place in log.tiers.residency() if 2 in place.tiers}
         stream = f"/{log.stream_id:016x}/segment-"
         left = [key for key in keys if stream in key and key not in kept]
-        what = f"log {name}: {len(left)} objects of segments that are gone are left in Tier 2"
+        what = f"log {name}: Tier 2 still has {len(left)} objects of removed segments"
         require(not left, Promise.QUIET, what)
 
 
 def _check_leftovers(context: Context) -> None:
-    """No file that was being written is left over."""
+    """Checks that no temporary files are left, and at most `PINS_MAX` pin files."""
     paths = context.machine.world.disk.file_paths()
     left = [path for path in paths if path.endswith(TEMPORARY_SUFFIX)]
     may = context.has_ever_troubled or context.is_any_damaged
-    require(not left or may, Promise.BOUNDED, f"files that were being written are left: {left[:2]}")
+    require(not left or may, Promise.BOUNDED, f"temporary files are left: {left[:2]}")
     pins = [path for path in paths if "/pins/" in path]
-    require(len(pins) <= PINS_MAX, Promise.BOUNDED, f"{len(pins)} pins are left")
+    require(
+        len(pins) <= PINS_MAX,
+        Promise.BOUNDED,
+        f"{len(pins)} pin files are left, more than {PINS_MAX}",
+    )
 
 
 def _check_damage(context: Context) -> None:
-    """What was lost of a topic is reported until it is acknowledged."""
+    """Checks that verification still reports every damaged topic until the damage is
+    acknowledged.
+    """
     damaged = {
         model.name
         for model in context.model.topics.values()
@@ -161,12 +171,12 @@ def _check_damage(context: Context) -> None:
     _, found = upkeep.verify(context)
     for name in sorted(damaged):
         is_told = any(name in line for line in found)
-        what = f"topic {name} was damaged, and verification reports nothing of it any more"
+        what = f"topic {name} is damaged, but verification no longer reports it"
         require(is_told, Promise.DAMAGE_ON_RECORD, what)
 
 
 def check_end(context: Context) -> None:
-    """Nothing is under way: what was promised can be counted."""
+    """Checks the whole store at the end of a run, and drains every group to count its messages."""
     check_opened(context)
     for key in sorted(context.model.groups):
         drain(context, *key)
@@ -175,13 +185,16 @@ def check_end(context: Context) -> None:
 
 
 def drain(context: Context, topic_name: str, name: str) -> None:
-    """Lease and ack all that is left: then every message was settled, or is a dead letter."""
+    """Leases and acks every remaining message of a group, and checks that none is unaccounted for.
+
+    Every message must then be settled or a dead letter.
+    """
     if context.model.groups[topic_name, name].is_damaged:
         return
     group, model, topic_model = groups.open_named(context, topic_name, name)
     if model.is_damaged or any(part.is_damaged for part in topic_model.partitions):
         return
-    where = f"group {name} of {topic_name}"
+    where = f"group {name} of topic {topic_name}"
     for _ in range(DRAIN_ROUNDS):
         leased = groups.lease_all(context, group, model, topic_model)
         group.ack_all(leased)
@@ -193,7 +206,11 @@ def drain(context: Context, topic_name: str, name: str) -> None:
                 break
             context.machine.world.runner.sleep_ns(DRAIN_PAUSE_NS)
     lag = group.lag()
-    require(not sum(lag.values()), Promise.ACCOUNTED, f"{where}: the lag stays at {lag}")
+    require(
+        not sum(lag.values()),
+        Promise.ACCOUNTED,
+        f"{where}: every message was acked, but the lag is {lag}",
+    )
     topics.read_topic(context, topic_name)
     groups.look_at_letters(context, group, model, topic_model, topic_name)
     for number, part in enumerate(model.partitions):
@@ -201,17 +218,17 @@ def drain(context: Context, topic_name: str, name: str) -> None:
         for offset, stored in sorted(known.messages.items()):
             is_settled = offset in part.settled or offset in part.maybe_settled
             is_letter = (number, offset) in model.letters or offset in part.buried
-            if context.machine.has_retained_topics:  # letters are removed by retention, too
+            if context.machine.has_retained_topics:  # retention also removes dead letters
                 is_letter = is_letter or part.may_be_buried(offset)
             what = (
                 f"{part.name}: offset {offset} ({str(stored.value)[:20]}) was never settled, is "
-                "not delivered, and is no dead letter"
+                "not delivered, and is not a dead letter"
             )
             require(is_settled or is_letter, Promise.ACCOUNTED, what)
 
 
 def note_closed(context: Context) -> None:
-    """What was only written is synced, unless the disk failed meanwhile."""
+    """Records in the model that closing the store synced all data, unless the disk had failed."""
     if context.is_troubled:
         note_crash(context, Crash.KILL)
         return
@@ -227,7 +244,9 @@ def note_closed(context: Context) -> None:
 
 
 def close_store(context: Context) -> None:
-    """In order. Everything that was appended is durable, unless closing fails."""
+    """Closes the store cleanly, and records that all appended data is durable unless closing
+    fails.
+    """
     topics.settle_appends(context)
     appended = {name: len(log.records) for name, log in context.model.logs.items()}
     opened = {key[1] for key in context.handles if key[0] == "log"}
@@ -238,7 +257,7 @@ def close_store(context: Context) -> None:
             follower.close()
         store.close()
     except LakebedError as error:
-        context.story(f"closing failed: {type(error).__name__}")
+        context.story(f"close the store: {type(error).__name__}")
         if not context.is_troubled:
             raise Violation(Promise.ERRORS, f"closing the store failed: {error}") from error
         store.close()
@@ -251,19 +270,21 @@ def close_store(context: Context) -> None:
 
 
 def check_descriptors(context: Context) -> None:
-    """A store that is closed holds no file open."""
+    """Checks that the closed store has no open files."""
     opened = context.machine.world.disk.open_paths
     left = sorted(path for path, count in opened.items() if count > 0 and "/meta.db" not in path)
     if not context.is_troubled:
-        what = f"the store is closed, and these files are open: {', '.join(left[:5])}"
+        what = f"the store is closed, but these files are open: {', '.join(left[:5])}"
         require(not left, Promise.BOUNDED, what)
     context.machine.world.disk.open_paths.clear()
 
 
 def note_crash(context: Context, crash: Crash) -> None:
-    """What was under way is in doubt, and what was only written, after a power cut."""
+    """Records a crash in the model: after it, calls in progress and unsynced writes are in
+    doubt.
+    """
     context.parts.pop("busy", None)
-    # Of what was not synced a power cut keeps any part: behind a gap that looks like damage.
+    # A power cut may keep any part of the unsynced bytes: bytes after a gap look like damage.
     context.may_have_gaps = context.may_have_gaps or crash is Crash.POWER
     now_ns = context.machine.now_ns
     is_lost = crash is Crash.POWER or context.is_troubled
@@ -284,5 +305,5 @@ def note_crash(context: Context, crash: Crash) -> None:
 
 
 def may_not_open(context: Context) -> bool:
-    """Whether a fault that is still there explains it."""
+    """Returns whether a disk fault explains that the store does not open."""
     return context.is_troubled

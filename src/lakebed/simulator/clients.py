@@ -1,11 +1,11 @@
-"""Clients that talk to the store over the wire, without a socket and without an event loop.
+"""Clients that call the store through the HTTP API, without a socket and without an event loop.
 
-A call is encoded by `lakebed.client` as it would be sent, read by the HTTP server's own parser,
-carried out by the HTTP API's handlers and its binder, and answered in bytes. In between answers get
-lost: the call was carried out, and the client does not know; what may be repeated, it repeats.
+`lakebed.client` encodes a call as it would be sent, the HTTP server's own parser reads it, and the
+handlers of the HTTP API execute it and encode the response. Some responses are dropped: the call
+was executed, but the client does not know that, and repeats the call if repeating it is safe.
 
-Handlers are coroutines that wait for nothing here: what they hand to a thread, or to the store's
-commit queue, is done at once, in the simulated thread of the client.
+The handlers are coroutines that never suspend here: work that they would pass to another thread, or
+to the store's commit queue, runs immediately in the simulated thread of the client.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RETRY_S = 5.0
 
 
 class _Service(Service):
-    """Does at once what a server hands to threads, or awaits."""
+    """Runs work in the calling thread that a real server passes to other threads or awaits."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, _NO_THREADS, clock=store.runner.clock)
@@ -57,7 +57,7 @@ class _Service(Service):
 
 
 class _WholeBody:
-    """A body that came along with its head."""
+    """A request body that arrived in one piece with the request head."""
 
     def __init__(self, data: bytes) -> None:
         self.length: int | None = len(data)
@@ -71,16 +71,19 @@ class _WholeBody:
 
 
 class Wire:
-    """Between clients and whatever store is open: carries requests, and loses answers."""
+    """The simulated connection from clients to the open store. It can drop responses."""
 
     def __init__(self, store: Callable[[], Store | None]) -> None:
         self._store = store
         self._served: tuple[Store, App] | None = None
         self._reader = HeadReader(Limits())
-        self.lost_count = 0  # of the next answers
+        self.lost_count = 0  # the number of coming responses that are dropped
 
     def exchange(self, head: bytes, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of the answer; `Failure` if none comes."""
+        """Executes a request and returns the status, headers and body of the response.
+
+        Raises `Failure` if the response is dropped or no store is open.
+        """
         app = self._app()
         parsed = self._reader.read(head)
         request = Request(
@@ -100,22 +103,24 @@ class Wire:
         request.end()
         if self.lost_count:
             self.lost_count -= 1
-            raise Failure("the connection was lost: the answer did not arrive", is_sent=True)
+            raise Failure("the connection was lost before the response arrived", is_sent=True)
         headers = {name.lower(): value for name, value in response.headers}
-        assert isinstance(response.body, bytes | bytearray), "small answers are whole"
+        assert isinstance(response.body, bytes | bytearray), (
+            "the response body is not a single bytes object"
+        )
         return response.status, headers, bytes(response.body)
 
     def _app(self) -> App:
         store = self._store()
         if store is None or not store.is_open:
-            raise Failure("connection refused", is_sent=False)
+            raise Failure("connection refused: no store is open", is_sent=False)
         if self._served is None or self._served[0] is not store:
             self._served = (store, App(_Service(store)))
         return self._served[1]
 
 
 class _Connection(Connection):
-    """One of a client's connections, without a socket."""
+    """A client connection that calls the `Wire` directly instead of using a socket."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -138,10 +143,10 @@ class _Connection(Connection):
         return True
 
     def cut(self) -> None:
-        """Nothing is under way when it is asked for."""
+        """Does nothing: no request is in progress when this is called."""
 
     def stop_sending(self) -> None:
-        """As `cut`."""
+        """Does nothing, like `cut`."""
 
     def close(self) -> None:
         self.is_reusable = False
@@ -157,7 +162,7 @@ class _Caller(Caller):
 
 
 class WireStore(RemoteStore):
-    """The store as a client of another process sees it."""
+    """The store as seen by a client in another process."""
 
     def __init__(self, wire: Wire, *, runner: Runner, random: Random) -> None:
         self._own_runner = None
@@ -168,14 +173,16 @@ class WireStore(RemoteStore):
 
 
 def finished(work: Awaitable[Result]) -> Result:
-    """What a coroutine returns that waits for nothing."""
+    """Runs a coroutine that never suspends, and returns its result. Raises `Closed` if it
+    suspends.
+    """
     stepped: Any = work.__await__()
     try:
         next(stepped)
     except StopIteration as done:
         result: Result = done.value
         return result
-    raise Closed("a handler waits for an event loop, and there is none")
+    raise Closed("a handler waits for an event loop, but the simulator has none")
 
 
-_NO_THREADS = ThreadPoolExecutor(1)  # never given anything to do
+_NO_THREADS = ThreadPoolExecutor(1)  # never used

@@ -1,4 +1,4 @@
-"""What operations, faults and checks share in a run: the machine, the model, and what is known."""
+"""The state that operations, faults and checks share in a run: the machine and the model."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from enum import Enum
 from random import Random
 from typing import Any, NamedTuple
 
+from lakebed.aof.tiers.errors import Cancelled
+from lakebed.api.problems import Unreachable
 from lakebed.base.errors import (
+    BadConfig,
+    Busy,
     Closed,
     DataError,
-    InputError,
     LakebedError,
+    NotFound,
     OutcomeUnknown,
-    RetryError,
 )
+from lakebed.seglake.errors import ConditionConflict
 from lakebed.simulator.clients import Wire, WireStore
 from lakebed.simulator.machine import Machine
 from lakebed.simulator.model.groups import GroupModel
@@ -27,10 +31,13 @@ from lakebed.simulator.violation import Promise, Violation
 from lakebed.store.bucket import Bucket
 from lakebed.store.store import Store
 
+_ALWAYS_ALLOWED = (Busy, Closed, NotFound, Unreachable, Cancelled, ConditionConflict)
+"""Errors that another client, closing, retention or the wire can cause at any time."""
+
 
 class Outcome(Enum):
     OK = "done"
-    REFUSED = "refused"  # as it should be, or because of a fault
+    REFUSED = "refused"  # correctly, or because of a fault
     UNKNOWN = "unknown"
     NOTHING = "nothing to do"
 
@@ -42,46 +49,48 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Operation:
-    """Something a client does: how it is drawn, and carried out and judged."""
+    """A kind of client call: how to draw its arguments, and how to execute and check it."""
 
     name: str
     weight: float
     draw: Callable[[Random], dict[str, Any]]
     run: Callable[[Context, Step], Answer]
-    is_alone: bool = False  # never carried out at the same time as others
+    is_alone: bool = False  # never executed at the same time as others
 
 
 @dataclass
 class Model:
-    """Everything that must be in the store."""
+    """The expected contents of the store, by engine."""
 
     logs: dict[str, LogModel] = field(default_factory=dict)
     topics: dict[str, TopicModel] = field(default_factory=dict)
     groups: dict[tuple[str, str], GroupModel] = field(default_factory=dict)
     buckets: dict[str, BucketModel] = field(default_factory=dict)
-    maybe_created: set[str] = field(default_factory=set)  # topics
-    maybe_deleted: set[str] = field(default_factory=set)  # topics
-    maybe_buckets: set[str] = field(default_factory=set)  # created, maybe
+    maybe_created: set[str] = field(default_factory=set)  # topics whose creation is in doubt
+    maybe_deleted: set[str] = field(default_factory=set)  # topics whose deletion is in doubt
+    maybe_buckets: set[str] = field(default_factory=set)  # buckets whose creation is in doubt
     damaged_files: dict[str, str] = field(default_factory=dict)  # path → what was done to it
 
 
 class Context:
-    """One run's state. Operations run one at a time in each simulated thread."""
+    """The state of one run. Each simulated thread executes one operation at a time."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.model = Model()
         self.is_troubled = False  # the disk has failed since the store was opened
         self.has_ever_troubled = False
-        self.may_have_gaps = False  # a power cut may have left what looks like damage
-        self.is_poisoned = False  # something may refuse writes until it is opened again
+        self.may_have_gaps = False  # a power cut may have left gaps that look like damage
+        self.is_poisoned = False  # some files may refuse writes until they are opened again
         self.active_faults: set[str] = set()
-        self.handles: dict[tuple[str, ...], object] = {}  # what was opened, in this life
+        self.handles: dict[
+            tuple[str, ...], object
+        ] = {}  # objects opened since the store was opened
         self.followers: dict[str, Any] = {}
-        self.stories: list[str] = []  # what checks and crashes have to say, for the trace
+        self.stories: list[str] = []  # trace lines of checks and crashes
         self._wire = Wire(lambda: machine.store)
         self._client: tuple[object, WireStore] | None = None
-        self.parts: dict[str, Any] = {}  # what one engine's operations keep between steps
+        self.parts: dict[str, Any] = {}  # state that operations keep between steps
 
     @property
     def store(self) -> Store:
@@ -90,11 +99,13 @@ class Context:
         return self.machine.store
 
     def surface(self, step: Step) -> Any:
-        """What the step's client talks to: the store itself, or the store over the wire."""
+        """Returns what the step's client calls: the store itself, or a remote store over the HTTP
+        API.
+        """
         lost_count = step.arguments.get("wire")
         if lost_count is None:
             return self.store
-        self.store  # noqa: B018 - one must be open
+        self.store  # noqa: B018 - raises if no store is open
         self._wire.lost_count = lost_count
         runner = self.machine.world.runner
         if self._client is None or self._client[0] is not runner:
@@ -103,7 +114,11 @@ class Context:
         return self._client[1]
 
     def group_surface(self, step: Step, group: Any) -> Any:
-        """The same of a group. A client keeps it, whatever becomes of the store and the group."""
+        """Returns the group as the step's client sees it: `group` itself, or a remote group.
+
+        A client keeps using its remote group, even after the store was reopened or the group was
+        deleted.
+        """
         if step.arguments.get("wire") is None:
             return group
         store = self.surface(step)
@@ -119,11 +134,11 @@ class Context:
         return kept[key]
 
     def open_bucket(self, name: str) -> Bucket:
-        """A bucket that is there, or not; none is created."""
+        """Returns a handle on the bucket without creating it. The bucket need not exist."""
         return Bucket(self.store.lake, name)
 
     def bucket_surface(self, _step: Step, name: str) -> Any:
-        """The same, as the step's client sees it."""
+        """Returns the bucket as the step's client sees it."""
         return self.open_bucket(name)
 
     @property
@@ -133,31 +148,45 @@ class Context:
     def story(self, words: str) -> None:
         self.stories.append(words)
 
-    def refused(self, error: LakebedError, what: str, *, is_damaged: bool = False) -> Answer:
-        """Judge an error that no rule of the operation explains."""
+    def refused(
+        self,
+        error: LakebedError,
+        what: str,
+        *,
+        is_damaged: bool = False,
+        expected: tuple[type[LakebedError], ...] = (),
+    ) -> Answer:
+        """Returns the answer for a failed call. Raises a `Violation` if nothing explains the error.
+
+        `is_damaged` means that the call used damaged data.
+        """
         words = f"{what}: {type(error).__name__}"
         if isinstance(error, OutcomeUnknown):
             self._explain(error, what, is_damaged=is_damaged)
             return Answer(Outcome.UNKNOWN, words)
         if isinstance(error, DataError):
             if not is_damaged and not self.is_troubled:
-                raise Violation(Promise.DAMAGE_ISOLATED, f"{what} failed: {error}")
-        elif not isinstance(error, InputError | RetryError | Closed):
-            self._explain(error, what, is_damaged=is_damaged)
+                raise Violation(
+                    Promise.DAMAGE_ISOLATED, f"{what} failed on undamaged data: {error}"
+                )
+        elif not isinstance(error, (*_ALWAYS_ALLOWED, *expected)):
+            is_config = isinstance(error, BadConfig) and not self.machine.settings["manifest"]
+            if not is_config:
+                self._explain(error, what, is_damaged=is_damaged)
         return Answer(Outcome.REFUSED, words)
 
     def _explain(self, error: LakebedError, what: str, *, is_damaged: bool) -> None:
         if not is_damaged and not self.is_troubled:
-            what = f"{what} failed with no fault to explain it: {type(error).__name__}: {error}"
+            what = f"{what} failed, although no fault explains it: {type(error).__name__}: {error}"
             raise Violation(Promise.ERRORS, what)
 
 
 class NotOpen(Exception):
-    """No store is open: the step has nothing to work on."""
+    """A step needs an open store, but none is open."""
 
 
 def pick(items: list[Any], number: int) -> Any:
-    """One of them by number; the list is not empty."""
+    """Returns an item of a list that is not empty; any number is a valid index."""
     return items[number % len(items)]
 
 

@@ -1,8 +1,8 @@
-"""Damage to bytes that were durable: flipped bits, cut and lost files. Each is found by
-verification as soon as it is there, is never served, and stops nothing else.
+"""Damages durable files: flips bits, and truncates or removes files.
 
-Damage is planted where it destroys something: in a record, a message or an object that can be
-read. What is hit is in the model from then on as damaged: it may be missing, and never wrong.
+Verification must find the damage immediately, damaged bytes must never be returned, and everything
+else must keep working. Damage is planted where it destroys a record, message or object that can
+be read. The model then marks that item as damaged: it may be missing, but must never be wrong.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakebed.simulator.operations import logs, objects, topics, upkeep
 from lakebed.simulator.plan import Step
 from lakebed.simulator.violation import Promise, require
 
-_PAYLOAD_START = 24  # of a record in a log: behind its header
+_PAYLOAD_START = 24  # of a record in a log: after its header
 
 
 def draw_damage(random: Random) -> dict[str, Any]:
@@ -32,8 +32,8 @@ def draw_damage(random: Random) -> dict[str, Any]:
 
 
 def plant(context: Context, step: Step) -> Answer:
-    """Damage something, and look at once whether verification finds it."""
-    context.store  # noqa: B018 - one must be open
+    """Damages a file of the drawn kind, and checks that verification finds the damage."""
+    context.store  # noqa: B018 - raises if no store is open
     target = step.arguments["target"]
     planters: dict[str, Callable[[Context, Step], str | None]] = {
         "log": _damage_log,
@@ -42,38 +42,45 @@ def plant(context: Context, step: Step) -> Answer:
         "group": _damage_group,
     }
     if context.is_troubled:
-        return Answer(Outcome.NOTHING, f"damage a {target}: the disk is in trouble already")
-    what = planters[target](context, step)
+        return Answer(
+            Outcome.NOTHING, f"damage a {target}: skipped, because the disk already has a fault"
+        )
+    try:
+        what = planters[target](context, step)
+    except LakebedError as error:
+        return context.refused(error, f"damage a {target}", is_damaged=context.is_any_damaged)
     if what is None:
-        return Answer(Outcome.NOTHING, f"damage a {target}: there is nothing to damage")
+        return Answer(Outcome.NOTHING, f"damage a {target}: nothing to damage")
     try:
         _, found = upkeep.verify(context)
     except LakebedError as error:
-        return context.refused(error, f"verify after {what}", is_damaged=True)
+        return context.refused(error, f"{what}; verify", is_damaged=True)
     hits = [line for line in found if target in line.split(":")[0] or "damage on record" in line]
-    require(bool(hits), Promise.DAMAGE_FOUND, f"{what}: verification does not find it")
-    return Answer(Outcome.OK, f"{what}: verification finds it")
+    require(bool(hits), Promise.DAMAGE_FOUND, f"{what}; verification does not find the damage")
+    return Answer(Outcome.OK, f"{what}; verification finds the damage")
 
 
 def _apply(context: Context, step: Step, path: str, position: int) -> str:
-    """The damage itself; what was done, in words."""
+    """Damages the file, and returns a description for the trace."""
     disk, how = context.machine.world.disk, step.arguments["how"]
     short = path.removeprefix(ROOT + "/")
     if how == "lose":
         disk.lose(path)
-        words = f"{short} disappears"
+        words = f"remove {short}"
     elif how == "cut":
         disk.cut(path, size=position + 1)
-        words = f"{short} is cut after {position + 1} bytes"
+        words = f"truncate {short} to {position + 1} bytes"
     else:
         disk.flip_bit(path, offset=position, bit=step.arguments["bit"])
-        words = f"a bit of byte {position} of {short} flips"
+        words = f"flip a bit of byte {position} of {short}"
     context.model.damaged_files[path] = words
     return words
 
 
 def _damage_log(context: Context, step: Step) -> str | None:
-    """A record of a sealed segment in Tier 0 that no other tier has."""
+    """Damages a record of a sealed segment that only Tier 0 has. Returns what was done, or
+    None if there is nothing to damage.
+    """
     name = pick(list(logs.NAMES), step.arguments["which"])
     if name not in context.model.logs:
         return None
@@ -98,7 +105,9 @@ def _damage_log(context: Context, step: Step) -> str | None:
 
 
 def _damage_topic(context: Context, step: Step) -> str | None:
-    """A message of a sealed segment of a topic."""
+    """Damages a message in a sealed segment. Returns what was done, or
+    None if there is nothing to damage.
+    """
     for name in topics.NAMES:
         model = context.model.topics.get(name)
         if model is None or any(part.is_damaged or part.in_flight for part in model.partitions):
@@ -129,7 +138,9 @@ def _sealed_message(
 
 
 def _damage_object(context: Context, step: Step) -> str | None:
-    """Bytes of a version of an object, wherever they are; copies share them."""
+    """Damages the stored bytes of an object, which its copies share. Returns what was done, or
+    None if there is nothing to damage.
+    """
     disk = context.machine.world.disk
     segments = [p for p in disk.file_paths() if p.startswith(f"{ROOT}/objects/segments/")]
     for name, bucket in sorted(context.model.buckets.items()):
@@ -149,7 +160,10 @@ def _damage_object(context: Context, step: Step) -> str | None:
 
 
 def _apply_to_object(context: Context, step: Step, path: str, position: int, _name: str) -> str:
-    """A flip hits one chunk; a file that is cut or lost takes all that is in it."""
+    """Damages the file, and marks every object as damaged that has bytes in the damaged part.
+
+    A flipped bit affects one chunk; truncating or removing a file affects everything in it.
+    """
     before = context.machine.world.disk.content_of(path)
     words = _apply(context, step, path, position)
     how = step.arguments["how"]
@@ -160,14 +174,16 @@ def _apply_to_object(context: Context, step: Step, path: str, position: int, _na
                 is_hit = place == position if how == "flip" else place >= 0
                 if is_hit or (how != "flip" and len(content) < objects.HEAD_BYTES):
                     bucket.damaged_keys.add(key)
-    if how != "flip":  # the cold segments of logs are there, too
+    if how != "flip":  # the file may also hold cold segments of logs
         for log in context.model.logs.values():
             log.damaged.add(path)
     return words
 
 
 def _damage_group(context: Context, step: Step) -> str | None:
-    """A byte of a file that keeps what a group knows."""
+    """Flips a bit in the state file of a group. Returns what was done, or
+    None if there is nothing to damage.
+    """
     disk = context.machine.world.disk
     for (topic_name, name), model in sorted(context.model.groups.items()):
         if model.is_damaged or model.in_flight_any or topic_name not in context.model.topics:
@@ -186,11 +202,11 @@ def _damage_group(context: Context, step: Step) -> str | None:
     return None
 
 
-# Files that disappear and come back.
+# Files that go missing and are put back.
 
 
 class Vanish(BaseException):
-    """The store is to be closed, a file taken away, and what happens then looked at."""
+    """Asks the run to close the store and to open it once with a file missing."""
 
     def __init__(self, step: Step) -> None:
         super().__init__("vanish")
@@ -202,12 +218,15 @@ def draw_vanishing(random: Random) -> dict[str, Any]:
 
 
 def vanish(context: Context, step: Step) -> Answer:
-    context.store  # noqa: B018 - one must be open
+    context.store  # noqa: B018 - raises if no store is open
     raise Vanish(step)
 
 
 def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
-    """The file that goes, and its bytes; None if there is none. The store is closed."""
+    """Removes a file of the closed store, and returns its path and contents.
+
+    Returns None if the store has no file of the drawn name.
+    """
     disk = context.machine.world.disk
     name = step.arguments["file"]
     paths = [
@@ -220,26 +239,29 @@ def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
     path = pick(paths, step.arguments["which"])
     content = disk.content_of(path)
     disk.lose(path)
-    context.story(f"{path.removeprefix(ROOT + '/')} disappears")
+    context.story(f"remove {path.removeprefix(ROOT + '/')} for a while")
     return path, content
 
 
 def poke(context: Context, path: str) -> None:
-    """What a program does that does not know: open, create if need be. It must destroy nothing."""
+    """Opens or creates the bucket or topic whose file is missing.
+
+    A program that does not know about the missing file would do so. It must destroy no data.
+    """
     store = context.store
     if path.endswith("meta.db"):
         try:
             store.bucket("photos")
         except LakebedError as error:
-            context.story(f"buckets are refused: {type(error).__name__}")
+            context.story(f"open bucket photos: {type(error).__name__}")
         return
     name = path.split("/")[-2]
     try:
         store.topic(name)
     except LakebedError as error:
-        context.story(f"topic {name} is refused: {type(error).__name__}")
+        context.story(f"open topic {name}: {type(error).__name__}")
 
 
 def put_back(context: Context, path: str, content: bytes) -> None:
-    """The file is there again as it was."""
+    """Restores a file that `take_away` removed."""
     context.machine.world.disk.place(path, content)

@@ -1,7 +1,8 @@
 """Draws a plan from a seed: settings, weights, and steps with their arguments.
 
-The weights come from the seed, too: one run is full of crashes, another has none, a third does
-little but leases. A run without faults says as much as one with many: nothing may fail there.
+The weights of operations and faults also come from the seed: one run has many crashes, another has
+none, a third mostly leases messages. A run without faults is as useful as one with many, because in
+it no call may fail.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ FIRST: tuple[tuple[str, dict[str, int]], ...] = (
     ("bucket.create", {"bucket": 1, "versioning": 1}),
 )
 LASTING = ("disk.full", "disk.no_descriptors", "disk.read_only", "disk.slow")
-"""Faults that end after some steps, or nothing else would happen any more."""
+"""Faults that the plan ends after some steps, because little else would succeed otherwise."""
 _FACTORS = (0.0, 0.2, 1.0, 1.0, 1.0, 3.0)
 _FAULT_FACTORS = (0.0, 0.3, 1.0, 2.0)
+_STORM_FACTORS = (1.0, 2.0, 10.0)
 
 
 def draw_plan(seed: int, step_count: int) -> Plan:
@@ -49,14 +51,16 @@ def draw_plan(seed: int, step_count: int) -> Plan:
 
 
 def _draw_first(random: Random, number: int) -> Step:
-    """There is something to work on from the beginning."""
+    """Returns one of the first steps, which create topics and buckets for later steps to use."""
     name, arguments = FIRST[number]
     step = _draw(random, number + 1, name)
     return Step(step.number, name, {**step.arguments, **arguments})
 
 
 def _weights(random: Random) -> tuple[list[str], list[float]]:
-    """An engine is in the foreground or not, and each operation is by itself."""
+    """Draws how often each operation and fault occurs: a factor per engine and one per
+    operation.
+    """
     engines: dict[str, float] = {}
     weights: dict[str, float] = {}
     for name, operation in OPERATIONS.items():
@@ -67,6 +71,9 @@ def _weights(random: Random) -> tuple[list[str], list[float]]:
     trouble = random.choice(_FAULT_FACTORS)
     for name, kind in FAULTS.items():
         weights[name] = kind.weight * trouble * random.choice(_FACTORS)
+    storm = random.choice(_STORM_FACTORS)
+    for name in ("crash.kill", "crash.power"):
+        weights[name] *= storm
     weights["time.pass"] = FAULTS["time.pass"].weight * random.choice((0.3, 1.0, 1.0, 2.0))
     weights["disk.heal"] = FAULTS["disk.heal"].weight * trouble
     return list(weights), list(weights.values())

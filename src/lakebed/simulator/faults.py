@@ -1,4 +1,4 @@
-"""Everything that goes wrong, by name: crashes, the disk, the clocks; and what ends it again."""
+"""The faults by name: crashes, disk faults, clock steps and damage, and the step that ends them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ FAILING = (
 )
 SLOW = ("fdatasync", "pwrite", "fsync", "pread", "rename")
 HOUR_NS = 3600 * NS_PER_S
-RECOVERY_MS = 130_000  # until everything that waits for a full disk has tried again
+RECOVERY_MS = 130_000  # enough for all work that a full disk delayed to be retried
 
 
 class StoreGone(BaseException):
-    """The process ends here: the run restarts the machine and opens the store again."""
+    """Asks the run to crash the machine now and to open the store again."""
 
     def __init__(self, crash: Crash, survivors: int) -> None:
         super().__init__(f"{crash.value} {survivors}")
@@ -43,7 +43,7 @@ class StoreGone(BaseException):
 
 @dataclass(frozen=True)
 class FaultKind:
-    """Something that goes wrong: how it is drawn, and made happen."""
+    """A kind of fault: how to draw its arguments, and how to cause it."""
 
     name: str
     weight: float
@@ -58,7 +58,9 @@ def _draw_nothing(_random: Random) -> dict[str, Any]:
 def _draw_crash(random: Random) -> dict[str, Any]:
     return {
         "survivors": random.choice([0, 0, 1, 2, 3, 4, 5]),
-        "after": random.choice([None, 0, 1, 2, 3, 5, 8, 13, 30, 80]),  # steps of the disk
+        "after": random.choice(
+            [None, 0, 1, 2, 3, 5, 8, 13, 30, 80]
+        ),  # writes and other changes of the disk
     }
 
 
@@ -70,12 +72,12 @@ def _crash(crash: Crash) -> Callable[[Context, Step], Answer]:
         disk = context.machine.world.disk
         disk.faults.crash_at_step = disk.steps + after
         context.parts["crash"] = (crash, survivors)
-        return Answer(Outcome.OK, f"{_WORDS[crash]} is going to come after {after} writes")
+        return Answer(Outcome.OK, f"{_WORDS[crash]} after {after} more disk writes")
 
     return run
 
 
-_WORDS = {Crash.KILL: "a kill", Crash.POWER: "a power cut"}
+_WORDS = {Crash.KILL: "kill the process", Crash.POWER: "cut the power"}
 
 
 def _draw_failure(random: Random) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def _fail(context: Context, step: Step) -> Answer:
     after = AfterFailedSync.REVERTED if step.arguments["reverts"] else AfterFailedSync.KEPT
     context.machine.world.disk.faults.fail(operation, nth=nth, after=after)
     _trouble(context, "disk.fail")
-    return Answer(Outcome.OK, f"{operation} number {nth} from now on fails")
+    return Answer(Outcome.OK, f"make {operation} call number {nth} from now fail")
 
 
 def _draw_slow(random: Random) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def _slow(context: Context, step: Step) -> Answer:
     operation, duration_ms = step.arguments["operation"], step.arguments["ms"]
     context.machine.world.disk.faults.slow_ns[operation] = duration_ms * NS_PER_MS
     context.active_faults.add("disk.slow")
-    return Answer(Outcome.OK, f"every {operation} takes {duration_ms} ms")
+    return Answer(Outcome.OK, f"make every {operation} take {duration_ms} ms")
 
 
 def _draw_full(random: Random) -> dict[str, Any]:
@@ -113,7 +115,7 @@ def _full(context: Context, step: Step) -> Answer:
     disk = context.machine.world.disk
     disk.capacity_bytes = disk.used_bytes() + step.arguments["free"]
     _trouble(context, "disk.full", passes=True)
-    return Answer(Outcome.OK, f"the disk has {step.arguments['free']} bytes left")
+    return Answer(Outcome.OK, f"fill the disk up to {step.arguments['free']} free bytes")
 
 
 def _no_descriptors(context: Context, _step: Step) -> Answer:
@@ -121,19 +123,19 @@ def _no_descriptors(context: Context, _step: Step) -> Answer:
     for operation in ("open", "create", "list"):
         lasting[operation] = errno.EMFILE
     _trouble(context, "disk.no_descriptors", passes=True)
-    return Answer(Outcome.OK, "no file descriptor is left")
+    return Answer(Outcome.OK, "use up all file descriptors")
 
 
 def _read_only(context: Context, _step: Step) -> Answer:
     context.machine.world.disk.faults.read_only = True
     _trouble(context, "disk.read_only")
-    return Answer(Outcome.OK, "the file system is read-only")
+    return Answer(Outcome.OK, "make the file system read-only")
 
 
 def _short_writes(context: Context, _step: Step) -> Answer:
     context.machine.world.disk.faults.short_writes = True
     context.active_faults.add("disk.short_writes")
-    return Answer(Outcome.OK, "writes stop short")
+    return Answer(Outcome.OK, "make writes stop short")
 
 
 def _heal(context: Context, _step: Step) -> Answer:
@@ -144,11 +146,14 @@ def _heal(context: Context, _step: Step) -> Answer:
     if not context.is_poisoned and context.is_troubled:
         context.machine.elapse(RECOVERY_MS)
         context.is_troubled = False
-    return Answer(Outcome.OK, "the disk works again")
+    return Answer(Outcome.OK, "end all disk faults")
 
 
 def _trouble(context: Context, name: str, *, passes: bool = False) -> None:
-    """`passes`: when it is over, everything works again without being opened anew."""
+    """Records that the disk has a fault, which may make calls fail.
+
+    With `passes`, everything works again after the fault without being reopened.
+    """
     context.is_poisoned = context.is_poisoned or not passes
     context.is_troubled = context.has_ever_troubled = True
     context.active_faults.add(name)
@@ -162,7 +167,7 @@ def _step_clock(context: Context, step: Step) -> Answer:
     minutes = step.arguments["minutes"]
     context.machine.set_clock(minutes * 60 * NS_PER_S)
     context.parts["leases_vague"] = True
-    return Answer(Outcome.OK, f"the wall clock is set {minutes:+} minutes")
+    return Answer(Outcome.OK, f"step the wall clock by {minutes:+} minutes")
 
 
 def _draw_suspend(random: Random) -> dict[str, Any]:
@@ -173,7 +178,7 @@ def _suspend(context: Context, step: Step) -> Answer:
     hours = step.arguments["hours"]
     context.machine.set_clock(hours * HOUR_NS)
     context.parts["leases_vague"] = True
-    return Answer(Outcome.OK, f"the machine sleeps for {hours} hours")
+    return Answer(Outcome.OK, f"suspend the machine for {hours} hours")
 
 
 def _draw_time(random: Random) -> dict[str, Any]:
@@ -182,7 +187,7 @@ def _draw_time(random: Random) -> dict[str, Any]:
 
 def _pass_time(context: Context, step: Step) -> Answer:
     context.machine.elapse(step.arguments["ms"])
-    return Answer(Outcome.OK, f"{step.arguments['ms']} ms pass")
+    return Answer(Outcome.OK, f"let {step.arguments['ms']} ms pass")
 
 
 def _draw_reopen(random: Random) -> dict[str, Any]:
@@ -191,7 +196,7 @@ def _draw_reopen(random: Random) -> dict[str, Any]:
 
 
 class Reopen(BaseException):
-    """The store is to be closed in order, and opened again, maybe with other settings."""
+    """Asks the run to close the store cleanly and open it again, with new settings if given."""
 
     def __init__(self, settings: dict[str, Any] | None) -> None:
         super().__init__("reopen")

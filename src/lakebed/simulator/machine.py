@@ -1,7 +1,7 @@
-"""A simulated machine with a store on it: opened, closed, killed, cut off from power.
+"""A simulated machine on which a store is opened, closed, killed and cut off from power.
 
-Everything that is done to the store runs as a thread of the simulated scheduler, so that background
-work overtakes it at every lock and disk operation.
+Every call to the store runs as a thread of the simulated scheduler, so that background work can
+overtake it at every lock and disk operation.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 
 ROOT = "/store"
-STAY_SHARE = 0.7  # of the places where another thread may go on, those where none does: for speed
-SWITCHES_PER_S_MAX = 100_000  # of threads: one that runs more often spins
+STAY_SHARE = 0.7  # share of possible thread switches that are skipped, for speed
+SWITCHES_PER_S_MAX = 100_000  # a thread that is scheduled more often spins
 
 Result = TypeVar("Result")
 
 
 class Machine:
-    """The world, and the store that is open on it, if one is."""
+    """The simulated machine, and the store that is open on it, or None."""
 
     def __init__(self, seed: int, settings: Settings) -> None:
         self.world = World(seed)
         self.settings = dict(settings)
         self.databases = SimulatedDatabases(self.world.disk)
         self.store: Store | None = None
-        self.life = 0  # how often a store was opened
+        self.life = 0  # how many times the store was opened
         self._random = Random(f"ids {seed}")
         self._latest_wall_ms = 0
-        self.has_retained_topics = False  # dead letters are removed by retention, too
+        self.has_retained_topics = False  # retention then also removes dead letters
 
     # Clocks.
 
     @property
     def now_ns(self) -> int:
-        """Monotonic."""
+        """The monotonic clock."""
         return self.world.clock.monotonic_ns()
 
     @property
@@ -56,23 +56,23 @@ class Machine:
 
     @property
     def latest_wall_ms(self) -> int:
-        """The latest moment that the wall clock has shown, before and after it was set."""
+        """The latest time that the wall clock has ever shown, even if it was set back since."""
         self._latest_wall_ms = max(self._latest_wall_ms, self.wall_ms)
         return self._latest_wall_ms
 
     def set_clock(self, difference_ns: int) -> None:
-        """Set the wall clock on or back."""
-        self.latest_wall_ms  # noqa: B018 - notes it
+        """Sets the wall clock forward or back."""
+        self.latest_wall_ms  # noqa: B018 - records the time before the change
         self.world.clock.skew(difference_ns)
 
     # Threads.
 
     def run(self, name: str, function: Callable[[], Result]) -> Result:
-        """Run one caller as a simulated thread, until it is done."""
+        """Runs the function as a simulated thread and returns its result."""
         return self.run_all([(name, function)])[0].result()
 
     def run_all(self, callers: Sequence[tuple[str, Callable[[], Result]]]) -> list[Call[Result]]:
-        """Run callers at the same time, until all are done."""
+        """Runs the functions as simulated threads at the same time, until all have ended."""
         runner = self._runner()
         calls: list[Call[Result]] = []
         for name, function in callers:
@@ -85,7 +85,9 @@ class Machine:
         return calls
 
     def _runner(self) -> Scheduler:
-        """As every step of a run needs it; a crash makes a new one."""
+        """Returns the scheduler, configured for a run. A crash replaces the scheduler with a new
+        one.
+        """
         runner = self.world.runner
         runner.switches_per_s_max = SWITCHES_PER_S_MAX
         runner.stay_share = STAY_SHARE
@@ -94,13 +96,13 @@ class Machine:
         return runner
 
     def elapse(self, duration_ms: int) -> None:
-        """Let time pass, running whatever is due."""
+        """Lets time pass, and runs the threads that become due."""
         self._runner().advance(duration_ms * NS_PER_MS)
 
     # The store.
 
     def open(self) -> Store:
-        """In the caller's thread."""
+        """Opens the store in the calling thread."""
         configs = configs_of(self.settings)
         retention = configs.topic.retention_bytes or configs.topic.retention_ms
         self.has_retained_topics = self.has_retained_topics or bool(retention)
@@ -109,7 +111,7 @@ class Machine:
         return self.store
 
     def open_at(self, root: str) -> Store:
-        """Another store on the same machine, or the one."""
+        """Opens a store at `root`, with the current settings of the run."""
         configs = configs_of(self.settings)
         return Store.open(
             root,
@@ -125,7 +127,7 @@ class Machine:
         )
 
     def remove(self, folder: str) -> None:
-        """A folder with all that is in it, without an operation of the disk."""
+        """Removes a folder and its contents, without counting as a disk operation."""
         for path in self.world.disk.file_paths():
             if path.startswith(folder + "/"):
                 self.world.disk.lose(path)
@@ -141,18 +143,20 @@ class Machine:
         )
 
     def crash(self, crash: Crash, *, survivors: int) -> None:
-        """The process or the machine is gone, and is there again without a store that is open."""
+        """Kills the process or cuts the power, and restarts the machine. No store is open
+        afterwards.
+        """
         self.store = None
         self.world.restart(crash, survivors=survivors)
 
     @property
     def is_troubled(self) -> bool:
-        """Whether an operation of the disk may fail from now on."""
+        """Whether a disk operation may fail from now on."""
         disk = self.world.disk
         return disk.faults.is_any or disk.capacity_bytes < UNBOUNDED_BYTES
 
     def heal(self) -> None:
-        """End every fault of the disk that lasts."""
+        """Ends all disk faults, including those that are planned."""
         faults = self.world.disk.faults
         faults.lasting.clear()
         faults.slow_ns.clear()
@@ -164,7 +168,9 @@ class Machine:
         self.world.disk.capacity_bytes = UNBOUNDED_BYTES
 
     def close(self) -> None:
-        """End all threads and let go of everything, whatever state it is in."""
+        """Ends all simulated threads and releases all resources, whatever the state of the
+        machine.
+        """
         with contextlib.suppress(Exception):
             self.world.runner.kill_all()
         self.world.disk.restart(Crash.KILL)
@@ -173,7 +179,7 @@ class Machine:
 
 @contextlib.contextmanager
 def quiet_logs():  # type: ignore[no-untyped-def]
-    """A simulation breaks so much that the store's log lines would be in the way."""
+    """Suppresses the store's log lines, because simulated faults would cause very many."""
     logger = logging.getLogger("lakebed")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)

@@ -1,7 +1,8 @@
-"""What a run does, as plain data: settings of the store, and steps.
+"""The plan of a run as plain data: the settings of the store, and the steps.
 
-A plan is drawn from a seed before anything runs, or read from JSON, and looks at nothing that a run
-finds out. The number of a step stays with it when others are removed: what it writes is made of it.
+A plan is drawn from a seed before the run, or read from JSON, and depends on nothing that happens
+in the run. A step keeps its number when other steps are removed, because the data that it writes is
+derived from that number.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Step:
-    """One operation or fault, by name, with its arguments; or several at the same time."""
+    """An operation or fault, with its arguments, or several operations that run at the same
+    time.
+    """
 
     number: int
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    together: tuple[Step, ...] = ()  # carried out at the same time, each by a client of its own
+    together: tuple[Step, ...] = ()  # run at the same time, each by its own client
 
     def document(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"number": self.number, "do": self.name, **self.arguments}
@@ -42,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """`seed` also decides the order of threads and what survives a power cut."""
+    """A whole run. `seed` also decides the order of threads and what survives a power cut."""
 
     seed: int
     settings: Mapping[str, Any]
@@ -63,4 +66,4 @@ class Plan:
             steps = tuple(map(Step.of, document["steps"]))
             return cls(int(document["seed"]), document["settings"], steps)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(f"{path}: not a list of simulated steps, version {VERSION}") from None
+            raise InputError(f"{path}: not a simulation plan of version {VERSION}") from None

@@ -1,5 +1,6 @@
-"""The table of a simulation: how often each operation and fault was attempted and succeeded, and
-which operations met which faults."""
+"""The table that a simulation prints: how many times each operation and fault was attempted and
+succeeded, and which faults each operation met.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +12,12 @@ from lakebed.simulator.context import Outcome
 from lakebed.simulator.faults import FAULTS
 from lakebed.simulator.operations import OPERATIONS
 
+_MISSING_NAMED_MAX = 4
+
 
 @dataclass
 class Coverage:
-    """Counts of one run, or of many."""
+    """The counts of operations and faults in one run, or summed over many."""
 
     attempted: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
@@ -36,7 +39,7 @@ class Coverage:
         self.crash_count += other.crash_count
 
     def document(self) -> dict[str, dict[str, int]]:
-        """The same for a program."""
+        """Returns the table as a JSON document."""
         return {
             name: {
                 "attempted": self.attempted[name],
@@ -47,8 +50,11 @@ class Coverage:
         }
 
     def lines(self) -> list[str]:
-        """One line for each operation and fault; pairs that never met stand at the end of it."""
-        rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  met with"]
+        """Returns the table as text, one line per operation and fault.
+
+        The line of an operation ends with the faults that it never met.
+        """
+        rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  faults met"]
         for name in [*OPERATIONS, *FAULTS]:
             counts = [
                 self.outcomes[name, kind] for kind in (Outcome.OK, Outcome.REFUSED, Outcome.UNKNOWN)
@@ -57,10 +63,13 @@ class Coverage:
             met = [fault for fault in MEETING if self.met[name, fault]]
             missing = [fault for fault in MEETING if not self.met[name, fault]]
             pairs = f"{len(met)} of {len(MEETING)}" if name in OPERATIONS else ""
-            left = f", not {', '.join(missing)}" if missing and name in OPERATIONS else ""
+            is_few = name in OPERATIONS and 0 < len(missing) <= _MISSING_NAMED_MAX
+            left = f"; not met: {', '.join(missing)}" if is_few else ""
             rows.append(f"{name:24}{self.attempted[name]:>10}{numbers}  {pairs}{left}")
         return rows
 
 
 MEETING = tuple(name for name in FAULTS if name not in ("disk.heal", "time.pass"))
-"""What an operation meets: a fault that lasts, or a crash or step while it runs or just before."""
+"""The faults that an operation can meet: one that lasts, or that occurs just before or during
+it.
+"""

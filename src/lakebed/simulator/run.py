@@ -1,4 +1,4 @@
-"""Carries out a plan on a simulated machine and judges everything that is seen."""
+"""Executes a plan on a simulated machine and checks every result against the model."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _SCHEDULES_NS = 30 * 24 * 3600 * NS_PER_S
 
 @dataclass
 class RunResult:
-    """What came of a plan. `violation` is None if every promise was kept."""
+    """The result of running a plan. `violation` is None if every promise was kept."""
 
     plan: Plan
     violation: Violation | None
-    step_index: int  # of the step at which the promise was broken
+    step_index: int  # of the step that broke the promise
     trace: Trace
     coverage: Coverage = field(default_factory=Coverage)
     details: str = ""  # where in the code an unexpected error came from
 
 
 def run_plan(plan: Plan) -> RunResult:
-    """All steps, then the checks of the end."""
+    """Runs all steps of the plan and the final checks, up to the first broken promise."""
     with quiet_logs():
         return _Run(plan).result()
 
@@ -51,7 +51,7 @@ class _Run:
         self._context = Context(self._machine)
         self._trace = Trace()
         self._coverage = Coverage()
-        self._recent: set[str] = set()  # faults that the next operation meets
+        self._recent: set[str] = set()  # faults since the last operation, which the next one meets
         self._index = 0
 
     def result(self) -> RunResult:
@@ -63,7 +63,7 @@ class _Run:
         except (Deadlock, Livelock) as error:
             promise = Promise.TASKS if isinstance(error, Deadlock) else Promise.QUIET
             violation = Violation(promise, str(error))
-        except Exception as error:  # noqa: BLE001 - our own mistake, or the store's
+        except Exception as error:  # noqa: BLE001 - a bug of the simulator or of the store
             what = f"an unexpected {type(error).__name__}: {error}"
             violation, details = Violation(Promise.ERRORS, what), traceback.format_exc()
         finally:
@@ -86,7 +86,7 @@ class _Run:
         self._record()
 
     def _end(self) -> None:
-        """Nothing is wrong any more: open the store again, and look at everything."""
+        """Ends all faults, reopens the store, and checks everything."""
         self._machine.heal()
         self._context.active_faults.clear()
         self._context.parts.pop("crash", None)
@@ -94,7 +94,7 @@ class _Run:
         self._machine.run("quiet", lambda: None)
         checks.check_quiet(self._context)
         self._call("check", partial(checks.check_rest, self._context))
-        self._machine.set_clock(_SCHEDULES_NS)  # everything that was scheduled is due
+        self._machine.set_clock(_SCHEDULES_NS)  # makes all scheduled messages due
         self._call("check", partial(checks.check_end, self._context))
         self._reopen(None)
 
@@ -110,7 +110,7 @@ class _Run:
             try:
                 answer = FAULTS[step.name].run(self._context, step)
             except NotOpen:
-                answer = Answer(Outcome.NOTHING, f"{step.name}: no store is open")
+                answer = Answer(Outcome.NOTHING, f"{step.name}: skipped, because no store is open")
             self._coverage.count(step.name, answer.outcome, ())
             self._trace.step(step, answer, wall_ms=self._machine.wall_ms)
             return
@@ -132,7 +132,7 @@ class _Run:
                 error, step.name, is_damaged=self._context.is_any_damaged
             )
         except NotOpen:
-            answer = Answer(Outcome.NOTHING, f"{step.name}: no store is open")
+            answer = Answer(Outcome.NOTHING, f"{step.name}: skipped, because no store is open")
         except SimulatedCrash:
             self._coverage.count(step.name, Outcome.UNKNOWN, faults)
             raise
@@ -140,7 +140,9 @@ class _Run:
         return answer
 
     def _guarded(self, act: Callable[[], None]) -> None:
-        """A crash in it, or one that it asks for, is followed by a restart and a check."""
+        """Calls `act`. If it crashes, or asks to crash or reopen the store, does that and checks
+        the store.
+        """
         while True:
             try:
                 act()
@@ -157,14 +159,17 @@ class _Run:
                 self._coverage.count("store.reopen", Outcome.OK, ())
                 act = partial(self._reopen, reopen.settings)
 
-    # Lives of the store.
+    # Opening and closing the store.
 
     def _crash(self, crash: Crash, survivors: int) -> None:
         self._coverage.crash_count += 1
         name = f"crash.{crash.value}"
         self._coverage.count(name, Outcome.OK, ())
         self._recent.add(name)
-        self._context.story(f"{'kill' if crash is Crash.KILL else 'power cut'}, {survivors}")
+        self._context.story(
+            f"{'the process is killed' if crash is Crash.KILL else 'the power is cut'}, "
+            f"survivors = {survivors}"
+        )
         self._machine.crash(crash, survivors=survivors)
         checks.note_crash(self._context, crash)
         self._context.parts.pop("crash", None)
@@ -174,12 +179,14 @@ class _Run:
         self._close()
         if settings is not None:
             self._machine.settings.update(settings)
-            self._context.parts["leases_vague"] = True  # leases are capped by the new settings
-            self._context.story("with other settings")
+            self._context.parts["leases_vague"] = True  # the new settings may shorten leases
+            self._context.story("reopen with other settings")
         self._open()
 
     def _vanish(self, step: Step) -> None:
-        """A file disappears while no store is open; it comes back before it is too late."""
+        """Removes a file of the closed store, opens the store without it, and puts the file
+        back.
+        """
         context = self._context
         self._close()
         taken = damages.take_away(context, step)
@@ -190,14 +197,14 @@ class _Run:
         self._open()
 
     def _without(self, path: str) -> None:
-        """Open the store and use it while the file is missing; any named error will do."""
+        """Opens and uses the store while the file is missing. Any `LakebedError` is accepted."""
         context = self._context
         checks.note_opening(context)
         try:
             self._call("open", self._machine.open)
             self._call("poke", partial(damages.poke, context, path))
         except LakebedError as error:
-            context.story(f"refused: {type(error).__name__}")
+            context.story(f"open the store without the file: {type(error).__name__}")
         store, self._machine.store = self._machine.store, None
         if store is not None:
             self._call("close", store.close)
@@ -218,9 +225,12 @@ class _Run:
             self._call("open", self._machine.open)
         except LakebedError as error:
             self._machine.store = None
-            context.story(f"the store does not open: {type(error).__name__}: {error}")
+            context.story(f"open the store: {type(error).__name__}: {error}")
             if not checks.may_not_open(context):
-                raise Violation(Promise.OPENS, f"{type(error).__name__}: {error}") from error
+                raise Violation(
+                    Promise.OPENS,
+                    f"the store does not open: {type(error).__name__}: {error}",
+                ) from error
             return
         self._call("check", partial(checks.check_opened, context))
 

@@ -1,4 +1,4 @@
-"""The settings of a simulated store: drawn so small that every limit is met; plain data."""
+"""The settings of a simulated store as plain data, with limits so small that runs reach them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPIC_SEGMENT_BYTES = 16 * KIB
 
 
 class Configs(NamedTuple):
-    """What `Store.open` is given."""
+    """The configurations that are passed to `Store.open`."""
 
     log: AofConfig
     topic: TopicConfig
@@ -32,7 +32,7 @@ class Configs(NamedTuple):
 
 
 def draw_settings(random: Random) -> dict[str, Any]:
-    """Each kind of limit is off about as often as on."""
+    """Draws settings. Most limits are on in some draws and off in others."""
     return {
         "log_count_max": random.choice([0, 0, 2, 4]),
         "log_bytes_max": random.choice([0, 0, 0, 3 * LOG_SEGMENT_BYTES]),

@@ -1,8 +1,8 @@
-"""Removes steps from a plan while the same promise stays broken.
+"""Removes steps from a failing plan as long as it still breaks the same promise.
 
-Runs of steps are left out, long ones first, then single ones; steps that were carried out at the
-same time are tried one after the other; settings go back to the plainest. Each try is a whole run,
-so a time limit ends it: what is left then is smaller, if not smallest.
+It tries to leave out sequences of steps, long ones first, to run concurrent steps one after the
+other, and to reset settings to simple values. Every try is a complete run, so there is a time
+limit: the resulting plan is smaller, but not always the smallest.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ PLAIN_SETTINGS = {
 
 
 class Shrinker:
-    """Of one failure."""
+    """Reduces the plan of one failed run."""
 
     def __init__(self, failed: RunResult, *, clock: Clock, seconds_max: float) -> None:
-        assert failed.violation is not None, "there is nothing to shrink"
+        assert failed.violation is not None, (
+            "the run broke no promise, so there is nothing to shrink"
+        )
         self._promise = failed.violation.promise
         self._clock = clock
         self._until_ns = clock.monotonic_ns() + round(seconds_max * NS_PER_S)
@@ -45,7 +47,7 @@ class Shrinker:
         self.run_count = 0
 
     def shrink(self) -> RunResult:
-        """The smallest run that was found; it breaks the same promise."""
+        """Returns the run with the smallest plan found that breaks the same promise."""
         plan = self.best.plan
         if self.best.step_index < len(plan.steps):
             self._try(replace(plan, steps=plan.steps[: self.best.step_index + 1]))
@@ -54,7 +56,9 @@ class Shrinker:
         return self.best
 
     def _pass(self) -> bool:
-        """Whether anything could be left out."""
+        """Tries every reduction once. Returns whether one of them made the plan smaller or
+        simpler.
+        """
         before = self.best
         size = max(1, len(before.plan.steps) // 2)
         while size and not self._is_over:
@@ -105,7 +109,7 @@ def _without_company(step: Step) -> Sequence[Step] | None:
 
 
 def _without_lasting(step: Step) -> Sequence[Step] | None:
-    """A reopening that changes nothing."""
+    """Returns a step that reopens the store without new settings, or None if it had none."""
     if step.arguments.get("settings"):
         return [replace(step, arguments={**step.arguments, "settings": None})]
     return None

@@ -1,4 +1,4 @@
-"""The story of a run in plain words: a line for each step, crash and check."""
+"""The log of a run in plain English: one line per step, crash and check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.simulator.plan import Step
 
 
 class Trace:
-    """Grows by a line for everything that happens. The same seed gives the same lines."""
+    """Collects the lines of one run. The same plan always produces the same lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -22,5 +22,5 @@ class Trace:
         self.lines.extend(f"      {story}" for story in stories)
 
     def digest(self) -> str:
-        """Returns a digest by which traces are compared."""
+        """Returns a hash of all lines, for comparing traces."""
         return blake2b("\n".join(self.lines).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""A promise that was broken, and which one."""
+"""The promises that a simulation checks, and the error for a broken one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Promise(Enum):
-    """What `docs/guarantees.md` promises: each sentence there names one of these."""
+    """The promises of `docs/guarantees.md`; each sentence there names the promise it states."""
 
     KEPT = "acknowledged-data-is-kept"
     ORDER = "order-is-kept"
@@ -35,7 +35,7 @@ class Promise(Enum):
 
 
 class Violation(AssertionError):
-    """`str(violation)` names the promise and says what was seen."""
+    """A broken promise. `str(violation)` names the promise and describes what happened."""
 
     def __init__(self, promise: Promise, what: str) -> None:
         super().__init__(f"{promise.value}: {what}")

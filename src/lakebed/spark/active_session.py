@@ -1,9 +1,10 @@
-"""Lets every Python thread write to the registered sinks.
+"""Lets every Python thread write to Lakebed's Spark sinks, not only the thread that created the
+session.
 
 Spark 4.3.0 looks up the sink of `df.write…save()` and `df.writeStream…start()` only in the active
 session of the calling thread. pyspark sets the active session only in the thread that created the
-session; in other threads the sink is not found (`ClassNotFoundException`). So these two methods are
-wrapped to set it before each call.
+session; in other threads the sink is not found (`ClassNotFoundException`). So this module wraps
+both methods: the wrappers make the writer's session active in the calling thread first.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import Any
 
 
 def activate_in_every_thread() -> None:
-    """Wraps the two writer methods of pyspark. Calling it again changes nothing."""
+    """Wraps pyspark's `DataFrameWriter.save` and `DataStreamWriter.start` so that they work in
+    every thread.
+
+    The wrapper first makes the writer's session the active session of the calling thread. Calling
+    this function again changes nothing.
+    """
     from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 

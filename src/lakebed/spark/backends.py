@@ -1,11 +1,11 @@
-"""Which store a query reads or writes: a folder that all tasks share, or an HTTP API with
-credentials.
+"""The address of the store that a query reads or writes: a folder that all tasks share, or an HTTP
+API with credentials.
 
     with backend_of(options).open() as store:
         store.topics.open("orders").bounds()
 
-A `Backend` is plain data and is sent to the workers. An opened store stays in its process. Neither
-`str` nor `repr` of a backend contains a secret.
+A `Backend` is plain data and is sent to the workers. An open store is not sent: each process opens
+its own. Neither `str` nor `repr` of a backend contains a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.base.units import MIB
 from lakebed.client.address import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, is_url
 from lakebed.spark.options import Options
 
-# Imported only when used: each of Spark's many processes imports this module and needs one store.
+# Imported only when used: every Spark process imports this module, but needs only one of these.
 if TYPE_CHECKING:
     from lakebed.api.read_surface import ReadableStore
     from lakebed.client.store import RemoteStore
@@ -32,7 +32,9 @@ BACKEND_OPTIONS = ("path", "endpoint", "accessKey", "secretKey", "caFile")
 
 @dataclass(frozen=True)
 class Backend:
-    """The address of a store: exactly one of `path` and `endpoint` is set."""
+    """The address of a store, with credentials for an HTTP API. Exactly one of `path` and
+    `endpoint` is set.
+    """
 
     path: str = ""
     endpoint: str = field(default="", repr=False)  # may contain credentials
@@ -41,21 +43,25 @@ class Backend:
     ca_file: str = ""
 
     def __post_init__(self) -> None:
-        """Makes the path absolute in the driver, because workers may run in other folders."""
+        """Makes the path absolute in the driver, because workers may have other working
+        directories.
+        """
         if self.path:
             object.__setattr__(self, "path", os.path.abspath(self.path.removeprefix("file://")))
 
     @property
     def batch_bytes_max(self) -> int | None:
-        """The size of batches to read: large for an endpoint, to save round trips; None for
-        files.
+        """The maximum size of the batches that a read requests.
+
+        It is large for an endpoint, to save round trips. For a store in a folder it is None: the
+        reader uses its own default.
         """
         return None if self.path else _FETCH_BYTES
 
     def open(self) -> ReadableStore:
         """Opens the store for reading; the caller closes it.
 
-        An endpoint is not contacted before the first call.
+        If the backend is an endpoint, nothing is sent to it until the first call.
         """
         return self._files() if self.path else self.connect()
 
@@ -65,15 +71,18 @@ class Backend:
         try:
             return ReadOnlyStore(self.path)
         except NotFound as error:
-            # The task may run on another machine, or as another user, than the planner.
+            # The task may run on another machine, or as another user, than the planning process.
             raise NotFound(
-                f"{error} for user {os.geteuid()} on {socket.gethostname()}; if the tasks do not "
-                "share the store's files, set the option endpoint instead of path"
+                f"{error} (looked up by user id {os.geteuid()} on host {socket.gethostname()}); "
+                "if the tasks do not share the store's files, set the option endpoint instead of "
+                "path"
             ) from None
 
     def connect(self) -> RemoteStore:
-        """Returns a client for the HTTP API: of the endpoint, or of the process that serves the
-        root's socket.
+        """Returns a client for the store's HTTP API.
+
+        With an endpoint, the client connects to that address; with a path, it connects to the local
+        socket of the process that has the store open.
         """
         from lakebed.client.store import RemoteStore
 
@@ -89,10 +98,10 @@ class Backend:
 
 
 def backend_of(options: Options) -> Backend:
-    """Returns the backend that the options describe. Raises `BadConfig`.
+    """Returns the backend that the options describe. Raises `BadConfig` if they are invalid.
 
-    Credentials that are missing are taken from the environment. This happens where the query is
-    planned, and the result is sent to the workers, whose environment may differ.
+    Missing credentials are taken from the environment of the process that plans the query. The
+    backend is then sent to the workers, whose environment may differ.
     """
     if options.one_of("path", "endpoint") == "path":
         for name in ("accessKey", "secretKey", "caFile"):
@@ -117,7 +126,7 @@ def backend_of(options: Options) -> Backend:
 
 
 def backend_options(backend: Backend) -> dict[str, str]:
-    """Returns the options from which `backend_of` creates this backend, for a read or a write."""
+    """Returns this backend as options of a Spark read or write: the reverse of `backend_of`."""
     options = {
         "path": backend.path,
         "endpoint": backend.endpoint,

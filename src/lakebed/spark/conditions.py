@@ -2,10 +2,10 @@
 
     .option("filters", '[["partition", "=", 1], ["timestamp", ">=", "2026-01-31T12:00:00Z"]]')
 
-The conditions decide what is read at all. They belong to the frame, so every query of the frame has
-the same rows. Filters of queries are not pushed down: Spark 4.3.0 stores the filters that one query
-pushed into a Python source with the frame, and other queries of that frame, including a self-join,
-then miss rows.
+Data that cannot meet the conditions is not read. The conditions belong to the frame, so every query
+of the frame sees the same rows. A query's own `where` conditions are not pushed down to the source:
+Spark 4.3.0 would store the filters that one query pushed into a Python source with the frame, and
+other queries of that frame, including a self-join, would then miss rows.
 """
 
 from __future__ import annotations
@@ -55,14 +55,16 @@ _MASKS: Final[Mapping[type[Any], Callable[[Any, Any], Any]]] = {
 
 
 def conditions_of(options: Options, schema: Callable[[], pa.Schema]) -> tuple[Filter, ...]:
-    """Parses the option `filters`; conditions may use the columns of the schema.
+    """Parses the option `filters`. Returns no conditions if the option is not set.
 
-    Raises `BadConfig`.
+    Raises `BadConfig` if the option is invalid, or if a condition uses a column that is not in the
+    schema.
     """
     if options.flag(REFUSED, default=False):
         raise options.wrong(
             REFUSED,
-            f"removed, because queries of one frame would get each other's filters; use the option "
+            f"omitted: it was removed, because the filters of one query would also apply to other "
+            f"queries of the same frame; use the option "
             f'{OPTION} instead, as in [["partition", "=", 1]]',
         )
     if not options.has(OPTION):
@@ -81,7 +83,7 @@ def conditions_of(options: Options, schema: Callable[[], pa.Schema]) -> tuple[Fi
 
 
 def kept(batch: pa.RecordBatch, conditions: Sequence[Filter]) -> pa.RecordBatch:
-    """Returns the rows that meet all conditions."""
+    """Returns the rows of the batch that meet all conditions."""
     for condition in conditions:
         batch = batch.filter(_mask(batch, condition))  # drops rows for which the condition is null
     return batch
@@ -107,10 +109,10 @@ def _condition(parts: Sequence[Any], schema: pa.Schema) -> Filter:
 
 def _value(value: Any, kind: pa.DataType) -> Any:
     if value is None or isinstance(value, list | dict):
-        raise ValueError(f"cannot compare with {value}")
+        raise ValueError(f"a column cannot be compared with {value}")
     converted = pa.scalar(value).cast(kind).as_py()
     if isinstance(value, int | float) and not isinstance(value, bool) and converted != value:
-        raise ValueError(f"{value} is not of type {kind}")
+        raise ValueError(f"the value {value} does not fit the column's type {kind}")
     return converted
 
 
@@ -131,7 +133,10 @@ def _mask(batch: pa.RecordBatch, condition: Filter) -> pa.Array:
 
 
 def check_columns(source: str, conditions: Sequence[Filter], columns: Sequence[str]) -> None:
-    """Raises `BadConfig` if a condition uses a column that is not read."""
+    """Raises `BadConfig` if a condition uses a column that is not among the columns to read.
+
+    `source` is the name of the data source, for the error message.
+    """
     for condition in conditions:
         comparison: Any = condition.child if isinstance(condition, Not) else condition
         if comparison.attribute[0] not in columns:

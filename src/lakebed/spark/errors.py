@@ -1,4 +1,6 @@
-"""Errors of the Spark integration: Spark is not available here, or data to be read is gone."""
+"""Errors of the Spark integration: Spark cannot run on this machine, or data was removed before
+it was read.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,16 @@ from lakebed.base.errors import LakebedError
 
 
 class SparkUnavailable(LakebedError):
-    """pyspark or Java is missing, or the session did not start. The message names the remedy."""
+    """pyspark or Java is missing, or the Spark session did not start. The message states how to
+    fix it.
+    """
 
     exit_code = 69
 
 
 class DataLost(LakebedError):
-    """Data that a query needs was removed before it was read. The message names the remedy."""
+    """Data that a query needs was removed before the query read it. The message states what to
+    do.
+    """
 
     exit_code = 65

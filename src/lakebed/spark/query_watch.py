@@ -3,8 +3,9 @@
     with watched(spark, watcher, "replay", total=row_count, size_bytes=size_bytes):
         frame.write…save()
 
-Progress is the share of tasks that are done; all tasks count the same. A thread asks Spark twice a
-second. A Spark Connect server reports by itself.
+Progress is the number of finished tasks divided by the number of all tasks. In a classic session, a
+thread asks Spark for these numbers twice a second. A Spark Connect server sends them without being
+asked.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ INTERVAL_NS = NS_PER_S // 2
 
 
 class Tasks(NamedTuple):
-    """The tasks of all running stages."""
+    """The number of tasks in all running stages, and how many of them are done."""
 
     done: int
     total: int
 
 
 class ProgressShare:
-    """The share of a total that is done. It never decreases."""
+    """Converts task counts to rows and bytes, and reports them to a watcher.
+
+    The reported progress never decreases, even if Spark starts another stage.
+    """
 
     def __init__(self, watcher: Watcher, *, total: int, size_bytes: int) -> None:
         self._watcher = watcher
@@ -58,9 +62,10 @@ def watched(
     size_bytes: int = 0,
     unit: str = "rows",
 ) -> Iterator[None]:
-    """Watches the query that runs in the `with` block.
+    """Reports the progress of the query that runs in the `with` block to the watcher.
 
-    A block without an error counts as all done.
+    If the block ends without an error, everything is reported as done. `what` names the step of the
+    job; `total` (in `unit`) and `size_bytes` are the amount of work.
     """
     watcher.begin(what, total=total, unit=unit)
     share = ProgressShare(watcher, total=total, size_bytes=size_bytes)

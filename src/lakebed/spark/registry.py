@@ -1,7 +1,7 @@
-"""All data sources by the names that queries use. `register` adds them to a session.
+"""The names under which queries use Lakebed's data sources. `register` adds the sources to a
+session.
 
-The table holds module names as text, so importing this module imports neither the sources nor
-pyspark.
+The table lists modules by name, so importing this module imports neither the sources nor pyspark.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SOURCES = (
 
 
 def register(session: SparkSession) -> None:
-    """Lets the session's queries use `format("lakebed.topic")` and the other sources.
+    """Lets the session's queries use `format("lakebed.topic")` and the other data sources.
 
-    Idempotent.
+    Calling it again for the same session is harmless.
     """
     if not type(session).__module__.startswith("pyspark.sql.connect"):
         activate_in_every_thread()
@@ -42,7 +42,9 @@ def register(session: SparkSession) -> None:
 
 
 def source_class(name: str) -> type[DataSource]:
-    """Returns the class of a source. Raises `KeyError` if there is none of that name."""
+    """Returns the class of the data source with this name. Raises `KeyError` for an unknown
+    name.
+    """
     module, class_name = {source[0]: source[1:] for source in SOURCES}[name]
     source_type: type[DataSource] = getattr(import_module(module), class_name)
     assert source_type.name() == name, "the source declares another name"

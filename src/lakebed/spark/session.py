@@ -5,8 +5,9 @@
     session(remote="sc://127.0.0.1:15002")              # Spark Connect: driver and tasks run there
     session(**{"spark.sql.shuffle.partitions": "4"})    # any option, by its Spark name
 
-pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts. They are set
-for that moment and restored. A process has at most one session: a second call returns the first.
+pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts. `session` sets
+these variables before that, and restores them afterwards. A process has at most one session: a
+second call returns the first one.
 """
 
 from __future__ import annotations
@@ -50,12 +51,14 @@ def session(
     log: str | Path | None = None,
     **options: str,
 ) -> SparkSession:
-    """Starts the session, or returns the existing one, with all data sources registered.
+    """Starts the Spark session of this process, or returns the existing one, with all data sources
+    registered.
 
     Raises `SparkUnavailable` if pyspark or Java is missing, or if no server answers at `remote`.
 
-    `log` is a new file for the output of Java and the workers, from level WARN up. Without it,
-    output goes to standard error, from level ERROR up. A Spark Connect server has its own log.
+    `log` is the path of a new file for the output of Java and the workers, from level WARN up.
+    Without it, their output goes to standard error, from level ERROR up. A Spark Connect server has
+    its own log.
     """
     for name in options:
         if not name.startswith("spark."):
@@ -81,7 +84,7 @@ def session(
 
 
 def _own_session(options: Mapping[str, str]) -> SparkSession:
-    """Starts a session whose driver is this process, with a Java process of its own."""
+    """Starts a session whose driver is this process. Spark runs in a new Java process."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -105,12 +108,16 @@ def _own_session(options: Mapping[str, str]) -> SparkSession:
             raise
         cause = getattr(error, "java_exception", None)
         reason = _first_line(error) if cause is None else str(cause.toString()).partition("\n")[0]
-        raise SparkUnavailable(f"Spark did not start: {reason}") from error
+        raise SparkUnavailable(
+            f"Spark did not start, because of an error in Java: {reason}"
+        ) from error
 
 
 def _wait_for_executors(started: SparkSession) -> None:
-    """Waits until an executor has registered, for a few seconds at most. Before that, Spark does
-    not report the cluster's parallelism.
+    """Waits until an executor has registered, for ten seconds at most.
+
+    Until then, Spark does not know how many tasks the cluster can run in parallel. Returns
+    immediately for a local session.
     """
     context = started.sparkContext
     if (context.master or "").startswith("local"):
@@ -124,7 +131,9 @@ def _wait_for_executors(started: SparkSession) -> None:
 
 
 def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
-    """Connects to a Spark Connect server; `local[2]` starts a server for this process."""
+    """Connects to a Spark Connect server. If `remote` is like `local[2]`, starts a server for
+    this process first.
+    """
     from pyspark.errors import PySparkException
 
     settings: Mapping[str, str] = {}
@@ -132,7 +141,7 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
         settings = _java_settings(java.find()) | worker_settings(remote)
         defaults = default_options() | local_options(remote)
         options = defaults | {CONNECT_ADDRESS: LOOPBACK} | options
-        options.pop("spark.master")  # set by the remote
+        options.pop("spark.master")  # `remote` sets it
     else:
         _require_answer(remote)
     try:
@@ -154,7 +163,9 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
 
 
 def _require_answer(remote: str) -> None:
-    """Raises `InputError` if this is not an address, or `SparkUnavailable` if no server listens
+    """Checks that a Spark Connect server listens at `remote`.
+
+    Raises `InputError` if `remote` is not an address, and `SparkUnavailable` if no server listens
     there.
     """
     try:
@@ -184,10 +195,10 @@ def _java_settings(chosen_java: java.Probe) -> dict[str, str]:
 
 
 def worker_settings(master: str) -> dict[str, str]:
-    """Returns the variables that choose the workers' Python.
+    """Returns the environment variables that select the Python of the workers.
 
-    The script `worker-python` fits only the installed pyspark on this machine, so it is not used
-    for remote workers or another Spark (`SPARK_HOME`).
+    The script `worker-python` works only with the installed pyspark on this machine. Remote
+    workers, or another Spark (`SPARK_HOME`), use the current Python executable.
     """
     is_ours = master.startswith("local") and "SPARK_HOME" not in os.environ
     python, more = sys.executable, {}
@@ -201,7 +212,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def default_options(*, level: str = "error") -> dict[str, str]:
-    """Returns the options that apply unless the caller overrides them. `level` is the log level."""
+    """Returns the Spark options that apply unless the caller overrides them. `level` is the log
+    level.
+    """
     logging = f"-Dlog4j2.configurationFile={LOGGING_FILE.as_uri()} -D{LEVEL_PROPERTY}={level}"
     return {
         "spark.app.name": "lakebed",
@@ -215,7 +228,11 @@ def default_options(*, level: str = "error") -> dict[str, str]:
 
 
 def local_options(master: str) -> dict[str, str]:
-    """Returns options for a session whose tasks all run on this machine; none for other masters."""
+    """Returns further Spark options for a local master such as `local[4]`, and none for other
+    masters.
+
+    They set the number of shuffle partitions to the number of threads.
+    """
     match = _LOCAL.fullmatch(master)
     if match is None:
         return {}
@@ -240,9 +257,10 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _outputs_to(path: str | Path | None) -> Iterator[None]:
-    """Redirects standard output and standard error to the file within the `with` block.
+    """Redirects standard output and standard error to a new file within the `with` block.
 
-    Processes that are started in the block keep writing to the file after it.
+    Processes that are started in the block keep writing to the file after it. Redirects nothing if
+    `path` is None.
     """
     if path is None:
         yield
@@ -268,7 +286,7 @@ def _outputs_to(path: str | Path | None) -> Iterator[None]:
 
 
 def _duplicate(number: int) -> int | None:
-    """Returns a duplicate of the descriptor, or None if it is closed."""
+    """Returns a duplicate of the file descriptor, or None if the descriptor is closed."""
     try:
         return os.dup(number)
     except OSError:

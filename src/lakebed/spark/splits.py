@@ -1,8 +1,8 @@
-"""Cuts ranges into a few large splits of about equal size in bytes. Without I/O.
+"""Cuts ranges into a few large splits of about equal size in bytes. Does no I/O.
 
 A task takes tens of milliseconds however little it reads, so small ranges share a split and large
-ranges are cut. A split has about `bytes_max` bytes at most, unless a range cannot be cut where it
-should be.
+ranges are cut. A split has about `bytes_max` bytes at most. It may be larger if a range has no
+split point near the place where it should be cut.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = TypeVar("Key")
 
 
 class Extent(NamedTuple, Generic[Key]):
-    """A range to read: from the first split point to the last."""
+    """A range to read: from its first split point to its last."""
 
     key: Key
     split_points: Sequence[SplitPoint]
@@ -44,7 +44,7 @@ class Piece(NamedTuple, Generic[Key]):
 def split(
     extents: Sequence[Extent[Key]], *, bytes_max: int, count_min: int
 ) -> list[list[Piece[Key]]]:
-    """Returns splits that cover all extents, in order.
+    """Assigns the extents, in order, to splits; returns the pieces of each split.
 
     If there is enough data, the number of splits is a multiple of `count_min`, so that all cores
     finish at about the same time.
@@ -80,7 +80,11 @@ def split(
 
 
 def place_at(extent: Extent[Key], bytes_before: int) -> SplitPoint:
-    """Returns the split point that has about this number of bytes before it."""
+    """Returns the position in the extent that has about `bytes_before` bytes before it.
+
+    That is one of its split points, or a position between two of them if the extent can be cut
+    anywhere.
+    """
     points = extent.split_points
     index = bisect_left(points, bytes_before, key=lambda point: point.bytes_before)
     if index == len(points):

@@ -1,5 +1,5 @@
-"""Staging of encoded batches until they are committed: in a folder, in a bucket, or in the task's
-message.
+"""Stages encoded record batches until they are committed: in a folder, in a bucket, or in the
+message that a task sends to the commit.
 
     writer = staging.writer(run)             # in a task
     writer.append(3, batch)
@@ -11,15 +11,14 @@ message.
 
 After a version is committed, everything else that is staged for its run is garbage: output of tasks
 that ran twice, or of earlier attempts. A store commits partition by partition, so a commit that was
-interrupted must be completed with the same batches. The batches of a repeated run will not do,
+interrupted must be completed with the same batches. The batches of a repeated run cannot be used,
 because their rows may be distributed differently. So the first commit of a run makes a *decision*:
 it durably records its batches before it calls the store, and later commits use the recorded batches
-instead of their own. If the store refuses a decision, it is revoked only if no partition has stored
-any of it.
+instead of their own. If the store refuses the batches of a decision, the decision is revoked, but
+only if no partition has stored any of them.
 
-What may be lost: nothing that was committed. The batches of abandoned runs are removed after a day,
-or after 30 days if there is a decision. Batches that are carried in messages have no decision: see
-`Inline`.
+No committed batch is ever lost. The batches of abandoned runs are removed after a day, or after 30
+days if there is a decision. Batches that are carried in messages have no decision: see `Inline`.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Batches = dict[int, list[Staged]]
 
 
 class Run(NamedTuple):
-    """One commit: a version of an application, for a topic."""
+    """One commit to a topic, identified by an application and its version number."""
 
     topic: str
     application: str
@@ -53,58 +52,59 @@ class Run(NamedTuple):
 
     @property
     def name(self) -> str:
-        """A file name for the run, the same in every attempt."""
+        """The name of the run's folder in the staging area. It is the same in every attempt."""
         digest = hashlib.sha256(f"{self.topic}\0{self.application}".encode()).hexdigest()
         return f"{digest[:32]}-{self.version}"
 
 
 class StagedWriter(Protocol):
-    """Stages the batches of one task. Not thread-safe."""
+    """Stages the batches that one task writes. Not thread-safe."""
 
     def append(self, partition: int, batch: bytes) -> None:
-        """Appends one record batch to those of the partition."""
+        """Stages one record batch for the partition, after those that were appended before."""
 
     def finish(self) -> Batches:
-        """Returns what was staged. It is durable then."""
+        """Makes all staged batches durable, and returns where they are."""
 
     def discard(self) -> None:
-        """Removes everything that was staged. For a task that failed."""
+        """Removes all batches that this writer has staged. Called when the task fails."""
 
 
 class Staging(Protocol):
-    """A place where batches are staged. Not thread-safe."""
+    """A place where record batches are kept until they are committed. Not thread-safe."""
 
     def writer(self, run: Run) -> StagedWriter: ...
 
     def decide(self, run: Run, batches: Batches) -> Batches:
-        """Returns the batches to commit: these, or those that an earlier attempt decided on.
+        """Returns the batches to commit: those that an earlier attempt of the run decided on, or
+        `batches` if there was none.
 
-        The decision is durable when this returns, whichever attempt made it.
+        The decision is durable when this returns.
         """
 
     def forget(self, run: Run) -> None:
-        """Revokes the decision.
+        """Revokes the decision about which batches of the run to commit.
 
-        Call it only if the store refused it and no partition has stored any of it.
+        Call it only if the store refused the decided batches and no partition has stored any of
+        them.
         """
 
     def discard(self, run: Run, batches: Batches) -> None:
-        """Removes these batches, except those in a decision."""
+        """Removes these batches, except those that the run has decided to commit."""
 
     def remove(self, run: Run) -> None:
-        """Removes everything of a run that was committed."""
+        """Removes all staged batches and the decision of a run. Call it after the commit."""
 
     def remove_leftovers(self) -> int:
-        """Removes runs that were abandoned long ago. Returns how many."""
+        """Removes what abandoned runs left long ago. Returns the number of these runs."""
 
 
 class Inline:
-    """Batches that the tasks' messages carry.
+    """Staging without files: the messages that tasks send to the commit contain the batches.
 
-    There is nothing to remove, and no decision is recorded.
-
-    So a commit that was interrupted is completed with the batches of the repeated run, which must
-    have the same rows in the same partitions.
+    There is nothing to remove, and no decision is recorded. So if a commit is interrupted, it is
+    completed with the batches of the repeated run, which must put the same rows into the same
+    partitions.
     """
 
     def writer(self, run: Run) -> StagedWriter:  # noqa: ARG002
@@ -163,7 +163,7 @@ def _buffers(batches: Batches) -> list[bytes]:
 
 
 class Decision(NamedTuple):
-    """The batches that were chosen, and when the decision was last written."""
+    """The batches that a run decided to commit, and when the decision was last written."""
 
     decided_ms: int
     batches: Batches
@@ -187,7 +187,10 @@ def encode_decision(decision: Decision) -> bytes:
 
 
 def decode_decision(data: bytes, *, path: str) -> Decision:
-    """Raises `Corrupt` if the bytes are not a decision."""
+    """Parses a decision. Raises `Corrupt` if the bytes are not the encoding of a decision.
+
+    `path` names the file or object, for the error message.
+    """
     try:
         document = json.loads(data)
         if document["format"] != _FORMAT or document["version"] != _VERSION:
@@ -201,7 +204,9 @@ def decode_decision(data: bytes, *, path: str) -> Decision:
             },
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise Corrupt("not a decision about a staged commit", path=path) from None
+        raise Corrupt(
+            "this is not the record of which staged batches to commit", path=path
+        ) from None
 
 
 def _location(staged: Staged) -> list[str]:

@@ -1,10 +1,10 @@
-"""Staging in a bucket of the store, for tasks that do not share its files.
+"""Stages record batches in a bucket of the store, for tasks that cannot access the store's files.
 
     lakebed-staged/<run>/decision.json
     lakebed-staged/<run>/<token>/<partition>-<number>
 
-Each attempt of a task has a token of its own, so no two attempts write the same key. Use a bucket
-without versioning; otherwise the versions of staged batches are kept.
+Each attempt of a task has its own random token, so no two attempts write the same key. Use a bucket
+without versioning; otherwise old versions of removed batches stay in the bucket.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from lakebed.store.staged_batch import StagedObject
 PREFIX = "lakebed-staged/"
 DECISION = "decision.json"
 OBJECT_BYTES = 8 * MIB  # a partition's batches are written when they reach this size
-HELD_BYTES_MAX = 64 * MIB  # for all partitions together
+HELD_BYTES_MAX = 64 * MIB  # in memory, for all partitions together
 
 
 class BucketStaging:
-    """Implements `lakebed.spark.staging.Staging`."""
+    """Keeps record batches in a bucket until they are committed; implements
+    `lakebed.spark.staging.Staging`.
+    """
 
     def __init__(self, bucket: RemoteBucket, *, clock: Clock) -> None:
         self._bucket = bucket
@@ -110,7 +112,9 @@ class BucketStaging:
 
 
 class BucketWriter:
-    """Collects batches in memory and writes them as objects of some MiB each."""
+    """Stages the batches of one task: collects them in memory and writes objects of several MiB
+    each.
+    """
 
     def __init__(self, bucket: RemoteBucket, prefix: str) -> None:
         self._bucket = bucket

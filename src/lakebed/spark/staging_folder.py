@@ -1,15 +1,16 @@
-"""Staging in a folder that the tasks share with the process that has the store open.
+"""Stages record batches in a folder that the tasks share with the process that has the store open.
 
     <folder>/lock                                       held while a decision is made
-    <folder>/<run>/decision.json
+    <folder>/<run>/decision.json                        which batches to commit
     <folder>/<run>/<ms>-<token>-<partition>.batches     <ms>: when the task began
 
-Each attempt of a task has a token of its own, so no two attempts write the same file. Any process
+Each attempt of a task has its own random token, so no two attempts write the same file. Any process
 may remove the folder of a run while it is empty; a process that needs it creates it again.
 
-What may be lost: nothing that `finish` or `decide` returned. A decision that already exists is
-written once more before it is used, because its writer may have died before it was durable. An
-empty folder left by a killed process has no date and is not removed.
+What `finish` or `decide` has returned is durable. A decision that already exists is written once
+more before it is used, because the process that wrote it may have died before it was durable. An
+empty folder of a run that was left by a killed process is not removed, because nothing shows its
+age.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from lakebed.store.staged_batch import StagedFile
 DECISION = "decision.json"
 LOCK = "lock"
 LOCK_WAIT_S = 30.0
-ATTEMPTS_MAX = 100  # at using a folder that other processes remove
+ATTEMPTS_MAX = 100  # to use a folder that other processes may remove
 
 _RUN = re.compile(r"[0-9a-f]{32}-[0-9]{1,19}")
 _STAGED = re.compile(r"([0-9]{13,19})-[0-9a-f]{16}-[0-9]{1,9}\.batches")
@@ -49,7 +50,9 @@ _POLICY = RetryPolicy(delay_ms_first=2.0, delay_ms_max=100.0, jitter=0.5)
 
 
 class FolderStaging:
-    """Implements `lakebed.spark.staging.Staging`."""
+    """Keeps record batches in a folder until they are committed; implements
+    `lakebed.spark.staging.Staging`.
+    """
 
     def __init__(self, folder: str, *, disk: Disk, runner: Runner) -> None:
         self._folder = folder
@@ -105,8 +108,10 @@ class FolderStaging:
         return removed_count
 
     def _is_left_over(self, folder: str, names: list[str]) -> bool:
-        """Returns whether the run is too old, judged by its youngest file or its decision. A run
-        with no such date may be new, and is kept.
+        """Returns whether a run is old enough to be removed.
+
+        Its age is that of its decision, or of its newest file if there is no decision. A run with
+        neither may be new, and is kept.
         """
         began = [int(match[1]) for match in map(_STAGED.fullmatch, names) if match]
         kept_ms, last_ms = KEPT_MS, max(began, default=None)
@@ -117,7 +122,10 @@ class FolderStaging:
         return last_ms is not None and self._now_ms() - last_ms > kept_ms
 
     def _remove(self, folder: str, names: list[str]) -> None:
-        """Removes these files, the decision first, so that no decision names missing files."""
+        """Removes these files of a run, and its folder if that is empty then.
+
+        The decision is removed first, so that no decision ever names missing files.
+        """
         for name in sorted(names, key=lambda name: name != DECISION):
             with contextlib.suppress(NotFound):
                 self._disk.unlink(os.path.join(folder, name))
@@ -135,9 +143,10 @@ class FolderStaging:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Holds the lock of decisions.
+        """Holds the lock for making decisions within the `with` block.
 
-        A driver that was killed may have left a process that is still deciding.
+        The lock is needed because a killed driver may have left a process that is still making a
+        decision. Raises `Locked` if the lock is not free within 30 seconds.
         """
         backoff = Backoff(_POLICY, Random(secrets.randbits(64)))
         until_ns = self._runner.clock.monotonic_ns() + round(LOCK_WAIT_S * NS_PER_S)
@@ -171,7 +180,9 @@ class FolderStaging:
 
 
 class FolderWriter:
-    """Writes one file per partition. At most one of them is open at a time."""
+    """Stages the batches of one task in one file per partition. At most one file is open at a
+    time.
+    """
 
     def __init__(self, disk: Disk, folder: str, *, began_ms: int) -> None:
         self._disk = disk
@@ -218,9 +229,9 @@ class FolderWriter:
 
 
 def in_folder(disk: Disk, folder: str, put: Callable[[], None]) -> None:
-    """Creates the folder durably, then calls `put`.
+    """Creates the folder durably, then calls `put`, which creates a file in it.
 
-    Tries again if another process removed the folder in between.
+    If another process removes the folder in between, tries again.
     """
     for attempts_left in reversed(range(ATTEMPTS_MAX)):
         make_folders(disk, folder)

@@ -11,7 +11,7 @@
 
 - `store` and `read_only`: the two ways to open a root. One process writes, any number read.
 - `version`: the file `store.json`, which keeps an older program from opening a newer store.
-- `pins`: ranges that retention must not remove, one file for each.
+- `pins`: ranges of segments or messages that retention must not remove, one file per range.
 - `settings`: the sections of `lakebed.toml`.
 - `verification`, `repair`, `summary`: check, repair and summarise one log.
 - `residency`, `tier_moves`, `tier_verification`: report in which tiers a log's segments are, move

@@ -19,7 +19,7 @@ from lakebed.stroma.lease_transitions import LeasedRange
 
 
 class FittingSpans(NamedTuple):
-    """The leading part of some offset ranges that fits the byte limit.
+    """Offset ranges, cut off where the byte limit is reached, and the size of their messages.
 
     The ranges may include offsets whose messages no longer exist.
     """
@@ -33,10 +33,13 @@ class FittingSpans(NamedTuple):
 
 
 class Allowance:
-    """The messages and bytes that one lease, or one peek, may still take."""
+    """How many more messages and bytes one lease or one peek may return."""
 
     def __init__(self, *, max_messages: int, max_bytes: int | None) -> None:
-        """Does not check `max_messages`: the consumer group does, when it chooses messages."""
+        """Sets the limits of the call; `max_bytes=None` means no byte limit.
+
+        `max_messages` is not checked here: the consumer group checks it when it chooses messages.
+        """
         _check_bytes(max_bytes)
         self.message_count = max_messages
         self.bytes_left = max_bytes
@@ -49,7 +52,10 @@ class Allowance:
 
     @property
     def counts_bytes(self) -> bool:
-        """Whether the sizes of the next messages matter. A single first message always fits."""
+        """Whether the byte limit applies to the next messages.
+
+        It does not apply if the call returns at most one message, because the first always fits.
+        """
         return self.bytes_left is not None and (self._has_some or self.message_count > 1)
 
     def take(self, message_count: int, size: int) -> None:
@@ -59,7 +65,7 @@ class Allowance:
             self.bytes_left = max(0, self.bytes_left - size)
 
     def fitting(self, partition: Partition, ranges: Sequence[LeasedRange]) -> FittingSpans:
-        """Returns the leading part of `ranges`, in this order, that fits the byte limit.
+        """Returns `ranges`, in the same order, cut off where the byte limit is reached.
 
         Only the lengths of the messages are read; no message is decoded.
         """
@@ -84,9 +90,10 @@ class Allowance:
 
 
 def _cut(batch: MessageBatch, size: int, bytes_max: int, at_least: int) -> tuple[int, int]:
-    """Returns the offset of the batch's first message that does not fit, and the bytes before it.
+    """Returns the offset of the first message that does not fit, and the size of those before it.
 
-    `size` bytes are taken already. At least `at_least` messages are taken, whatever their size.
+    `size` is the total of earlier batches and is included in the result. At least `at_least`
+    messages of this batch fit, whatever their size.
     """
 
     def bytes_of(count: int) -> int:

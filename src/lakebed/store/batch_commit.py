@@ -1,11 +1,11 @@
-"""Batch commit: appends staged batches to a topic exactly once, however often it is repeated.
+"""Batch commit: appends staged batches to a topic exactly once, even if the call is repeated.
 
     topic.commit_batches("query 7", 41, {0: [batches], 1: [StagedFile("/stage/1")]})
 
 Each commit names an application and a version. A version is committed to a partition completely or
-not at all, even across a crash, and only once: the first commit of a version counts, whatever bytes
-a repeated call carries. The versions of an application increase. A version that is not larger than
-the last committed one is reported as committed already, and nothing is appended.
+not at all, even across a crash, and only once: if a call is repeated with other batches, the first
+commit counts. The versions of an application must increase. A version that is not larger than the
+application's last one is reported as already committed, and nothing is appended.
 
 Everything is checked before anything is changed. Then the partitions are committed one after
 another. If the call ends early, some partitions have the version and some do not; repeating the
@@ -13,9 +13,9 @@ call completes it. A partition whose commit was interrupted (because the disk wa
 is completed by the next commit to it, or when the topic is next opened, even if the call is never
 repeated.
 
-What may be lost: a partition remembers the last versions of 10,000 applications. Beyond that, the
-application that has not committed for the longest time is forgotten, and a version of it that is
-repeated would be appended again.
+What may be lost: a partition remembers the last version of up to 10,000 applications. Beyond that,
+it forgets the application that has not committed for the longest time. If that application then
+repeats a version, the version is appended again.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def commit_batches(
     *,
     read_object: ReadObject | None = None,
 ) -> list[CommittedPartition]:
-    """Commits staged batches, given by partition number; durable when it returns.
+    """Commits the staged batches of each partition, given by partition number.
 
-    Returns one result for each partition, ordered by partition number. `InputError` names the
-    partition, batch and byte that is wrong; nothing was changed then.
+    The commit is durable when the call returns. Returns one result for each partition, ordered by
+    partition number. Raises `InputError`, with the partition, batch and byte offset, if a batch is
+    invalid; nothing is changed then.
     """
     _check_application(application)
     version = _checked_version(version)
@@ -97,7 +98,7 @@ def _answer(
 def _checked(
     partition: Partition, staged_batches: Sequence[Staged], read_object: ReadObject | None
 ) -> Iterator[bytes]:
-    """Yields the record batches that are staged for a partition, each one checked."""
+    """Reads, checks and yields the record batches that are staged for a partition."""
     for index, staged in enumerate(staged_batches):
         place = f"partition {partition.number}, batch {index}"
         with opened(staged, disk=partition.disk, read_object=read_object, place=place) as source:
@@ -107,9 +108,9 @@ def _checked(
 def _partitions_to_commit(
     topic: Topic, batches: Mapping[int, Sequence[Staged]]
 ) -> list[tuple[Partition, tuple[Staged, ...]]]:
-    """Returns each partition with its batches, by partition number.
+    """Returns each partition with its staged batches, ordered by partition number.
 
-    `NotFound` if the topic does not have one of the partitions.
+    Raises `NotFound` if the topic does not have one of the partitions.
     """
     if not isinstance(batches, Mapping):
         raise InputError(
@@ -122,12 +123,12 @@ def _partitions_to_commit(
             partition = topic.partition(operator.index(key))
         except TypeError:
             raise InputError(
-                f"partition {str(key)[:40]!r}: a partition is named by its number"
+                f"partition {str(key)[:40]!r}: must be a partition number, an integer"
             ) from None
         is_single_batch = isinstance(staged, bytes | bytearray | memoryview | str)
         if is_single_batch or not isinstance(staged, Sequence):
             raise InputError(
-                f"partition {partition.number}: its batches must be a sequence, "
+                f"partition {partition.number}: must be a sequence of staged batches, "
                 f"not {type(staged).__name__}"
             )
         to_commit.append((partition, tuple(staged)))

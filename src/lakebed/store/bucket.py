@@ -53,10 +53,11 @@ class Bucket(ReadOnlyBucket):
         if_none_match: str | None = None,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
-        """Store bytes, a file or an iterable of bytes, of any size, in bounded memory.
+        """Store an object from bytes, a file or an iterable of bytes, using bounded memory.
 
-        With `if_none_match="*"` it is stored only if the key has no object; with `if_match=etag`
-        only if it replaces the object with that ETag. Otherwise it raises `PreconditionFailed`.
+        With `if_none_match="*"` the object is stored only if the key has no object yet; with
+        `if_match=etag` only if it replaces the object with that ETag. If the condition does not
+        hold, `PreconditionFailed` is raised.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
@@ -82,14 +83,15 @@ class Bucket(ReadOnlyBucket):
     def deletion(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Change[Deleted]:
-        """Return the change that `delete` makes, not yet committed."""
+        """Return the change that `delete` would commit, without committing it."""
         target = ObjectToDelete(key, version_id, Condition(if_match=if_match))
         return self._lake.objects.deletion(self.name, target)
 
     def delete_many(self, keys: Iterable[str | ObjectToDelete]) -> list[Deleted | LakebedError]:
         """Delete any number of objects, each independently of the others.
 
-        The results are in the order of `keys`; a key that could not be deleted has its error there.
+        The results are in the order of `keys`. The result for an object that could not be deleted
+        is its error.
         """
         objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         results: list[Deleted | LakebedError] = []
@@ -134,7 +136,7 @@ class Bucket(ReadOnlyBucket):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> Change[ObjectInfo]:
-        """Return the change that `copy` makes, not yet committed."""
+        """Return the change that `copy` would commit, without committing it."""
         if content is not None:
             check_content(content)
         change = self._lake.objects.copying(

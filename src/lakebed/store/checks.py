@@ -1,5 +1,6 @@
-"""Verification of a store that is only read: it takes no lock, changes nothing, and works while
-another process writes.
+"""Verifies a store that is open read-only, even while another process writes it.
+
+No lock is taken and nothing is changed.
 
     ReadOnlyStore(root).maintenance.verify_log("orders", tier2=True)
 """
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakebed.base.errors import InputError
 from lakebed.base.progress import Progress, no_progress
 
-# Imported by the methods: most programs do none of this.
+# The methods import what they need: most programs call none of them.
 if TYPE_CHECKING:
     from lakebed.seglake.verification_report import Report as LakeReport
     from lakebed.store.log_check import LogReport
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class Checks:
-    """Thread-safe. See `lakebed.api.read_surface.Verification`."""
+    """Verifies the parts of one read-only store. Thread-safe.
+
+    Implements `lakebed.api.read_surface.Verification`.
+    """
 
     def __init__(self, store: ReadOnlyStore) -> None:
         self._store = store
@@ -30,7 +34,7 @@ class Checks:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Read all of a log, with `tier2` its objects as well."""
+        """Read and check all of a log; with `tier2` also its objects in Tier 2."""
         from lakebed.store.log_check import check_log
 
         return check_log(self._store, log, tier2=tier2, progress=progress)
@@ -62,14 +66,14 @@ class Checks:
     def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Read all objects, or those of a bucket whose keys begin with `prefix`.
+        """Read and check all objects, or those of a bucket whose keys begin with `prefix`.
 
-        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
+        Calls `progress` with the bytes read so far, and with 0 as the total, which is not known.
         """
         from lakebed.seglake.lake_check import verify
 
         if prefix and bucket is None:
-            raise InputError("a prefix needs the bucket it is in")
+            raise InputError("a prefix needs a bucket: name the bucket whose keys to check")
         return verify(
             self._store.lake,
             runner=self._store.runner,
@@ -79,7 +83,10 @@ class Checks:
         )
 
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
-        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+        """Read and check all logs, topics, groups and objects of the store.
+
+        With `tier2` the Tier 2 objects of logs are checked too.
+        """
         from lakebed.store.store_check import verify_store
 
         return verify_store(self._store, tier2=tier2, progress=progress)

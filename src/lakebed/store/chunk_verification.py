@@ -1,8 +1,8 @@
 """Verifies that the chunks of a manifest log that are marked as uploaded are in Tier 2.
 
-The header of a chunk has a flag for "uploaded". A chunk that is no longer on disk was uploaded
-before it was removed. If Tier 2 does not have it either, that part of the history is lost; no
-replay needs it.
+A flag in the header of a chunk marks it as uploaded. A chunk that is no longer on disk was uploaded
+before it was removed. If it is not in Tier 2 either, that part of the log's history is lost; a
+replay of the manifest log does not need it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHUNK_CRC64 = "chunk-crc64"  # a key of an object's metadata
 
 
 class ChunkObjects:
-    """The objects of one manifest log's chunks."""
+    """Checks the Tier 2 objects that hold the chunks of one manifest log."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ChunkObjects:
         prefix: str,
         place: str,
     ) -> None:
-        """`prefix` begins all object keys; `place` is the name of the object store in messages."""
+        """`prefix` is the start of all object keys; `place` names the object store in messages."""
         stream_id = parse_stream_name(manifest_log.stream)
         assert stream_id is not None, "the stream is the name of a folder"
         self._reader = manifest_log.reader
@@ -44,9 +44,9 @@ class ChunkObjects:
         self._place = place
 
     def check(self) -> Iterator[Problem | None]:
-        """Yields, for each chunk on disk that is marked as uploaded, the problem of its object.
+        """Checks the object of each chunk on disk that is marked as uploaded.
 
-        None if the object is as it should be.
+        Yields a problem if the object is missing or holds another chunk, else None.
         """
         for index in self._reader.chunk_indexes():
             try:
@@ -57,7 +57,10 @@ class ChunkObjects:
                 yield self._problem(index, header)
 
     def notes(self) -> list[str]:
-        """Returns a note about chunks that are neither on disk nor in Tier 2, if there are any."""
+        """Returns a note about chunks that are neither on disk nor in Tier 2.
+
+        The list is empty if there are no such chunks.
+        """
         first = self._reader.start().chunk_index
         if not first:
             return []
@@ -81,7 +84,7 @@ class ChunkObjects:
             if expected == actual:
                 return None
             problem = (
-                f"the object is of another chunk than {index}: "
+                f"the object does not hold chunk {index}: "
                 f"expected checksum {expected}, found {actual}"
             )
         return Problem(f"{self._place}/{key}", None, 0, Verdict.CORRUPT, problem)

@@ -1,6 +1,7 @@
 """The effective settings of an open store, by section, without secrets.
 
-A setting whose name marks it as a secret is shown as `(set)` or as an empty string.
+A setting whose name marks it as a secret is shown as `(set)`, or as an empty string if it has no
+value.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def sections_of(
     groups: GroupConfig,
     objects: SeglakeConfig,
 ) -> dict[str, Any]:
-    """Returns the configurations by the names that their sections have in `lakebed.toml`."""
+    """Returns each configuration under the name of its section in `lakebed.toml`."""
     return {
         "aof": config,
         "aof_flush": config.flush,
@@ -50,7 +51,10 @@ def printable_settings(configs: Mapping[str, Any]) -> dict[str, Section]:
 
 
 def _plain(config: Any) -> Section:
-    """Returns the plain values of a configuration; nested ones are sections of their own."""
+    """Returns the scalar settings of a configuration; nested configurations are left out.
+
+    Each nested configuration is a section of its own.
+    """
     section: Section = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)

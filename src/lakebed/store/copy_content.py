@@ -23,7 +23,7 @@ def check_compressed_size(state: SegmentState, size: int) -> None:
 def verify_copy(source: RangeSource, state: SegmentState) -> int:
     """Decompresses all of a warm file or object, and returns how many records the segment has.
 
-    `Corrupt` if the content is not the complete segment that was recorded.
+    Raises `Corrupt` if the content is not the complete segment that was recorded.
     """
     check_compressed_size(state, source.size)
     footer, crc = read_copy(source, segment_id=state.segment_id, base_offset=state.base_offset)
@@ -31,7 +31,7 @@ def verify_copy(source: RangeSource, state: SegmentState) -> int:
     for actual in ((footer.durable_bytes, footer.payload_checksum), (footer.durable_bytes, crc)):
         if actual != recorded:
             raise Corrupt(
-                "the segment's payload differs from the one that was sealed",
+                "the copy's payload differs from that of the sealed segment",
                 expected=_payload_text(*recorded),
                 found=_payload_text(*actual),
             )
@@ -41,16 +41,19 @@ def verify_copy(source: RangeSource, state: SegmentState) -> int:
 def read_copy(
     source: RangeSource, *, segment_id: int, base_offset: int
 ) -> tuple[SegmentFooter, int]:
-    """Decompresses all of a segment's copy; returns its footer and the checksum of its payload."""
+    """Decompresses all of a segment's copy; returns its footer and the checksum of its payload.
+
+    Raises `Corrupt` if the copy has no valid header or footer.
+    """
     frames = Frames(source)
     info = SegmentInfo(segment_id, base_offset, 0, source.name, is_sealed=True, end=None, tier=1)
     check_size(info, size=frames.size)
     if check_header(_read(frames, 0, RECORDS_START), info, size=frames.size) is None:
-        raise Corrupt("the segment has no header", offset=0)
+        raise Corrupt("the copy of the segment has no header", offset=0)
     slot = _read(frames, frames.size - FOOTER_BYTES, frames.size)
     footer = check_footer(slot, info, size=frames.size)
     if footer is None:
-        raise Corrupt("the segment is not sealed", offset=frames.size - FOOTER_BYTES)
+        raise Corrupt("the copy of the segment has no footer", offset=frames.size - FOOTER_BYTES)
     return footer, _payload_crc64(frames, footer)
 
 

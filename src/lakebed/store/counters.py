@@ -40,7 +40,7 @@ def engine_counts(
     lake: Lake | None,
     tiers: Counters,
 ) -> list[PartCounters]:
-    """Returns the counters of every open part. `tiers` are the counters that all logs share."""
+    """Returns the counters of every open part. `tiers` are the tier counters of all logs."""
     counts = [
         PartCounters("aof", {"log": name}, log.counters.snapshot()) for name, log in logs.items()
     ]
@@ -58,9 +58,10 @@ def engine_counts(
 
 
 def engine_values(counts: Iterable[PartCounters]) -> dict[str, dict[str, Values]]:
-    """Returns `{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`.
+    """Returns the values of all counters: by engine, then by part, then by counter name.
 
-    The counters that all logs share are left out.
+    For example `{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`. The counters that all
+    logs share are left out.
     """
     engines = ("aof", "keratin", "stroma", "seglake", "store")
     values: dict[str, dict[str, Values]] = {engine: {} for engine in engines}

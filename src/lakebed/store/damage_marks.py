@@ -19,7 +19,7 @@ from lakebed.seglake.verification_report import Report as LakeReport
 
 
 class NamedVersion(NamedTuple):
-    """A version of an object. The id of a version without one is `null`."""
+    """Identifies one version of an object. `version_id` is `null` if the version has no id."""
 
     bucket: str
     key: str
@@ -27,7 +27,7 @@ class NamedVersion(NamedTuple):
 
 
 class MarkReport(NamedTuple):
-    """The result of marking; each version is in one of the fields."""
+    """The result of `mark_damaged`: the versions, grouped by outcome."""
 
     marked: tuple[NamedVersion, ...] = ()
     whole: tuple[NamedVersion, ...] = ()  # read without error now, and without a mark
@@ -35,7 +35,7 @@ class MarkReport(NamedTuple):
     failed: tuple[str, ...] = ()  # versions that could not be read, each with the reason
 
     def joined(self, other: MarkReport) -> MarkReport:
-        """Merges two reports."""
+        """Returns a report with the versions of both reports."""
         return MarkReport(
             self.marked + other.marked,
             self.whole + other.whole,
@@ -45,9 +45,9 @@ class MarkReport(NamedTuple):
 
 
 def versions_to_mark(report: LakeReport) -> list[NamedVersion]:
-    """Returns the versions that have lost bytes, and those that are marked but whole.
+    """Returns the versions that a verification found damaged, or marked as damaged but whole.
 
-    Parts of unfinished uploads are left out: a part has no mark.
+    Parts of unfinished uploads are left out, because a part cannot be marked.
     """
     lost = [problem for problem in report.problems if problem.kind is Kind.OBJECT]
     return [
@@ -58,9 +58,9 @@ def versions_to_mark(report: LakeReport) -> list[NamedVersion]:
 
 
 def mark_damaged(lake: Lake, versions: Sequence[NamedVersion], *, progress: Progress) -> MarkReport:
-    """Reads each version again and sets or clears its mark.
+    """Reads each version again; marks it as damaged, or clears the mark if it is whole.
 
-    Calls `progress` with how many versions were read, and how many there are.
+    Calls `progress` with the number of versions read so far, and the number of all versions.
     """
     report = MarkReport()
     for count, version in enumerate(versions, start=1):

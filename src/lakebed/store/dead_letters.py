@@ -1,14 +1,14 @@
-"""Dead letters: messages that were delivered too often, kept in a topic of their own.
+"""Dead letters: messages that were delivered too many times, kept in a topic of their own.
 
-`<topic>.dead-letters` has the dead letters of all groups of a topic. A letter is the unchanged
-message with additional headers that record where it came from; it can be sent back from there. A
-message is written to that topic before it is settled, so it is never lost; if the process ends in
-between, it is written twice. The message limits of either topic do not apply to letters, neither
-when they are written nor when they are sent back: a message that was accepted once is not refused
-later.
+The topic `<topic>.dead-letters` has the dead letters of all groups of a topic. A dead letter is the
+unchanged message with additional headers that record where it came from; it can be sent back to its
+original topic. A message is written to the dead-letter topic before it is settled, so it is never
+lost; if the process ends in between, it is written twice. The message limits of the two topics do
+not apply to dead letters, neither when they are written nor when they are sent back: a message that
+was accepted once is not refused later.
 
-The letters are deleted with their topic. Each letter has the id of its topic, so a new topic of the
-same name never sends back letters that an old one left.
+Deleting a topic also deletes its dead letters. Each letter has the id of its original topic, so a
+new topic of the same name never gets letters that an old one left.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Origin(NamedTuple):
     topic_id: str = ""  # empty if an older version of Lakebed wrote the letter
 
     def is_of(self, topic: str, *, topic_id: str, group: str) -> bool:
-        """Whether the letter is of this group and topic, not of an earlier topic of that name."""
+        """Whether the letter is from this group and topic, not an earlier topic of that name."""
         has_names = (self.topic, self.group) == (topic, group)
         return has_names and self.topic_id in ("", topic_id)
 
@@ -120,7 +120,10 @@ class DeadLetters:
 
 
 def origin_of(message: Message) -> Origin | None:
-    """Returns where a dead letter came from, by its headers; None if they do not record it."""
+    """Returns where a dead letter came from, according to its headers.
+
+    Returns None if the headers do not record that.
+    """
     headers = dict(message.headers)
     try:
         return Origin(
@@ -143,14 +146,14 @@ def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
 def dead_letter_topic(topic: str) -> str:
     """Returns the name of a topic's dead-letter topic.
 
-    `BadName` if that would be longer than a topic's name can be.
+    Raises `BadName` if that name would be too long.
     """
     name = topic + SUFFIX
     try:
         check_topic_name(name)
     except BadName:
         raise BadName(
-            f"topic {topic[:60]}…: its name is too long to append {SUFFIX!r} for dead letters"
+            f"topic {topic[:60]}…: the name is too long to append {SUFFIX!r} for its dead letters"
         ) from None
     return name
 
@@ -158,8 +161,8 @@ def dead_letter_topic(topic: str) -> str:
 def settings_for(config: TopicConfig) -> dict[str, object]:
     """Returns the settings of the dead-letter topic for a topic with this configuration.
 
-    It is not compacted, so letters with the same key are all kept, and its message limit leaves
-    room for the headers above.
+    A dead-letter topic is not compacted, so that all letters with the same key are kept. Its
+    message limit leaves room for the headers that a dead letter adds.
     """
     message_bytes_max = min(config.message_bytes_max + _HEADERS_BYTES_MAX, _MESSAGE_BYTES_MAX)
     return {
@@ -180,6 +183,9 @@ def are_letters_of(topic: str, partitions: Iterable[Partition | ReadOnlyPartitio
 
 
 def kept_value(message: Message) -> bytes | None:
-    """Returns the value of a message's letter: the message's own, or empty bytes if the message
-    has neither key nor value, which cannot be appended."""
+    """Returns the value to store in a message's dead letter: normally the message's own value.
+
+    It is empty bytes if the message has neither key nor value, because a message without both
+    cannot be appended.
+    """
     return b"" if message.value is None and message.key is None else message.value

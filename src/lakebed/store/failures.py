@@ -1,9 +1,9 @@
 """Lists what is failing in an open store: parts that refuse writes, and background work.
 
-A log or a partition whose sync failed refuses writes until it is opened again. A group continues
-with new files as soon as the disk allows it. Background work (sealing, retention, compaction) is
-retried until it succeeds; writes are accepted meanwhile, as long as there is room. Logs, topics and
-groups that are not open are not checked.
+A log or a partition whose sync failed refuses writes until it is opened again. A group whose sync
+failed continues with new files as soon as the disk allows it. Background work (sealing, retention,
+compaction) is retried until it succeeds; meanwhile writes are accepted as long as there is room.
+Logs, topics and groups that are not open are not checked.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ def engine_failures(
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
 ) -> list[FailedPart]:
-    """Returns the failures of everything that is open; `upkeep` has those of background work, by
-    kind and name. Reads no file."""
+    """Returns the failures of everything that is open. Reads no file.
+
+    `upkeep` has the failures of background work, by kind and name.
+    """
     failures: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
         *(("partition", partition.name, partition.failure) for partition in partitions),

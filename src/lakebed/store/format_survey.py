@@ -1,12 +1,13 @@
 """Searches a root for files that a newer version of Lakebed wrote, before anything is changed.
 
-`store.json` has the version of a store as a whole, and every engine refuses a newer file when it
-opens it. But a program opens logs, topics and buckets only when it needs them, and by then it may
-have changed others. So a root that another release wrote last is searched first: the first bytes
-of every file identify its format and version.
+`store.json` has the version of the store as a whole, and every engine refuses to open a newer file.
+But a program opens logs, topics and buckets only when it needs them, and by then it may have
+changed other files. So if another release of Lakebed wrote the root last, all of it is searched
+when it is opened: the first bytes of every file identify its format and version.
 
 Only newer files are refused here. Damaged and unknown files are left to the engine that opens them.
-The manifests of objects are not checked: they are in the metadata database, whose version is.
+The manifests of objects are not checked: they are in the metadata database, whose version is
+checked.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ _DOCUMENT_BYTES_MAX = 64 * MIB
 
 
 class Kind(NamedTuple):
-    """A file that begins with a magic number and a version."""
+    """A binary file format whose files begin with a magic number and a version."""
 
     what: str
     layout: Layout[Any]
     magic: int | bytes
-    version: int  # the newest that this program supports
+    version: int  # the newest version that this program supports
 
     def newer(self, data: bytes) -> int | None:
-        """Returns the file's version if the file is of this kind and newer, else None."""
+        """Returns the version of a file of this format if it is not supported yet, else None."""
         if len(data) < self.layout.size:
             return None
         header = self.layout.unpack(data)
@@ -57,7 +58,7 @@ class Kind(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A JSON document that has a format and a version."""
+    """A JSON file format whose files name the format and its version."""
 
     what: str
     format: str
@@ -140,16 +141,16 @@ KINDS: Mapping[str, tuple[Kind | Document, ...]] = {
              seglake.SECRET_VERSION),
     ),
 }  # fmt: skip
-"""The kinds of files by their paths below the root; `*` matches `/`, too."""
+"""The formats of files by their paths below the root; `*` also matches `/`."""
 
 _FOLDERS = ("aof", "topics", "groups", "objects/segments")
 
 
 def refuse_newer(disk: Disk, root: PathLike, *, with_metadata: bool) -> None:
-    """Raises `UnknownVersion` for the first file that is newer than this program. Only reads.
+    """Raises `UnknownVersion` if a newer version of Lakebed wrote a file of the root. Only reads.
 
-    `with_metadata` also checks `meta.db`. SQLite needs the operating system's disk, so this must
-    be False for a simulated one.
+    `with_metadata` also checks `meta.db`. It must be False for a simulated disk, because SQLite
+    reads only the operating system's disk.
     """
     root = os.fspath(root)
     for path in _files(disk, root):
@@ -162,8 +163,9 @@ def refuse_newer(disk: Disk, root: PathLike, *, with_metadata: bool) -> None:
 
 
 def _files(disk: Disk, root: str) -> Iterator[str]:
-    if disk.exists(os.path.join(root, SECRET_KEY_NAME)):
-        yield os.path.join(root, SECRET_KEY_NAME)
+    for name in (SECRET_KEY_NAME, damage_ledger.FILE_NAME):
+        if disk.exists(os.path.join(root, name)):
+            yield os.path.join(root, name)
     for folder in _FOLDERS:
         yield from _below(disk, os.path.join(root, folder))
 

@@ -8,8 +8,8 @@
 Any number of consumers share a group; each message is held by one consumer at a time. A message
 that is not acked before its deadline is delivered again, to any consumer.
 
-A lease is served from the partitions that are already open. It waits for the others to open only if
-the open ones have no messages, or if the group was opened a moment ago (`OPENING_NS`).
+A lease takes messages from the partitions that are already open. It waits for other partitions to
+open only if the open ones have no messages, or if the group was opened a moment ago (`OPENING_NS`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 WAIT_S_MAX = 366 * 24 * 3600
 OPENING_NS = 5 * NS_PER_S  # how long a lease waits for partitions to open, from the group's opening
 _DEAD_LETTERS_AT_ONCE = 1000
-_DEAD_LETTERS_LEASE_MS = 60_000  # while they are moved
+_DEAD_LETTERS_LEASE_MS = 60_000  # while messages are moved to the dead-letter topic
 _DEAD_LETTERS_BYTES_AT_ONCE = 32 * MIB
 
 
@@ -92,7 +92,7 @@ class Group:
     ) -> None:
         """`dead_letters` opens the dead-letter topic, `redrive_group` the group that reads it.
 
-        `restored_ms` is when the store was restored from a backup, 0 if it was not.
+        `restored_ms` is when the store was restored from a backup; 0 if it never was.
         """
         self.name = name
         self.topic = topic
@@ -114,18 +114,21 @@ class Group:
 
     @property
     def parts(self) -> list[PartitionGroup]:
-        """The groups of all partitions, by partition number; opens those that are not open."""
+        """The group's state in each partition, by partition number. Opens all partitions."""
         return [part.group for part in self._parts.get_all(range(self.partition_count))]
 
     def opened_parts(self) -> list[PartitionGroup]:
         return [part.group for part in self._parts.opened().values()]
 
     def open_in_background(self) -> None:
-        """Open the partitions that are not open yet. One that fails is retried when needed."""
+        """Start to open all partitions, without waiting.
+
+        A partition that cannot be opened is tried again when it is needed.
+        """
         self._parts.start_all(range(self.partition_count))
 
     def close(self) -> list[PartitionGroup]:
-        """Open no more partitions, and return those that are open, for the caller to close."""
+        """Stop opening partitions. Return the open ones, which the caller must close."""
         return [part.group for part in self._parts.close()]
 
     def _part(self, number: int) -> _Part:
@@ -147,12 +150,13 @@ class Group:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Lease up to `max_messages` messages for `lease_ms`; an empty list if there are none.
+        """Lease up to `max_messages` messages for `lease_ms` milliseconds, and return them.
 
-        `max_bytes` limits their keys, values and headers as encoded in the log; the first message
-        is returned even if it is larger. With `wait_s` the call waits up to that long for a first
-        message. If a partition fails, the messages of other partitions are returned and the
-        failure is logged; it is raised only if no partition has messages.
+        Returns an empty list if no message is available; with `wait_s` the call waits up to that
+        many seconds for a first message. `max_bytes` limits the total size of keys, values and
+        headers as encoded in the log; the first message is returned even if it is larger. If a
+        partition fails, the messages of other partitions are returned and the failure is logged;
+        it is raised only if no partition has messages.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: must be from 0 to {WAIT_S_MAX}")
@@ -190,32 +194,36 @@ class Group:
         return messages
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` whenever there may be more to lease. Returns a function that stops that.
+        """Call `callback` whenever more messages may be available to lease.
 
-        `callback` is called from any thread, with no lock held. Messages also become available
-        when time passes, without a call: see `due_ns`.
+        Returns a function that removes the callback. `callback` is called from any thread, with no
+        lock held. It is not called when a message becomes available because a delay or a lease
+        ended: see `due_ns`.
         """
         return self._listeners.add(callback)
 
     def due_ns(self) -> int | None:
-        """Return the ns until the next delay or lease ends; None if there are none."""
+        """Return the nanoseconds until the next delay or lease ends; None if none is pending."""
         dues_ns = (part.due_ns() for part in self.opened_parts())
         return min((due_ns for due_ns in dues_ns if due_ns is not None), default=None)
 
     def ack(self, message: LeasedMessage) -> None:
-        """Settle the message: it is never delivered again. `StaleLease` if the lease has ended."""
+        """Settle the message: it is never delivered again.
+
+        Raises `StaleLease` if the lease has ended.
+        """
         self.ack_all([message])
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
         """Settle many messages, with one sync for those of a partition that were leased together.
 
-        `StaleLease` if a message is no longer held; the messages leased together with it are not
-        settled then.
+        Raises `StaleLease` if a message is no longer held; then none of the messages that were
+        leased together with it are settled.
         """
         self.ack_held(held_of(messages))
 
     def ack_held(self, held: Sequence[Held]) -> None:
-        """Settle messages by their offsets.
+        """Settle leased messages, given by partition and offsets.
 
         The leases are settled one after another; each is settled or refused as a whole.
         """
@@ -223,7 +231,7 @@ class Group:
             part.ack(lease.ranges, epoch=lease.epoch)
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
-        """Give the message back, to be delivered again: at once, or after `delay_ms`."""
+        """Give the message back, to be delivered again: immediately, or after `delay_ms`."""
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
@@ -232,7 +240,10 @@ class Group:
     def nack_held(
         self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """Give messages back by their offsets; `is_delivery=False` does not count the delivery."""
+        """Give back leased messages, given by partition and offsets, to be delivered again.
+
+        With `is_delivery=False` this delivery does not count, and `delay_ms` is ignored.
+        """
         for lease, part in self._held_parts(held):
             if is_delivery:
                 part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
@@ -240,16 +251,16 @@ class Group:
                 part.undo_lease(lease.ranges, epoch=lease.epoch)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """Give back messages that were not processed; their delivery does not count."""
+        """Give back messages that were not processed; this delivery of them does not count."""
         self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Hold the message for `lease_ms` from now; returns it with its new deadline."""
+        """Extend the lease to `lease_ms` from now; return the message with its new deadline."""
         (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extend leases by their offsets; returns the new deadline of each lease."""
+        """Extend leases, given by partition and offsets; return the new deadline of each lease."""
         return [
             part.extend(lease.ranges, epoch=lease.epoch, lease_ms=lease_ms)
             for lease, part in self._held_parts(held)
@@ -266,10 +277,10 @@ class Group:
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """Return what is leased now, until when, and how often it was delivered.
+        """Return the ranges of messages that are leased now, at most `max_leases`.
 
-        The ranges are ordered by partition and offset: of one partition, or of all, from `offset`
-        on in each.
+        Each has its deadline and its delivery count. The ranges are ordered by partition and
+        offset, and are those of `partition`, or of all partitions, from `offset` on in each.
         """
         held: list[HeldRange] = []
         for part in self._chosen(partition):
@@ -277,20 +288,23 @@ class Group:
         return held
 
     def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Revoke leases: of one message, of a partition, or of all partitions.
+        """Revoke the lease of one message, or all leases of a partition or of the group.
 
-        Returns how many messages were leased; they can be leased again at once. A former holder
+        Returns how many messages were leased; they can be leased again immediately. A former holder
         that acks, gives back or extends them gets `StaleLease`.
         """
         if offset is None:
             return sum(part.release() for part in self._chosen(partition))
         if partition is None:
-            raise InputError("release: an offset also needs a partition")
+            raise InputError("release: an offset also needs a partition: pass both, or no offset")
         (part,) = self._chosen(partition)
         return part.release(start=offset, end=offset + 1)
 
     def reset(self, *, partition: int | None = None) -> None:
-        """Start over from the beginning of the log."""
+        """Deliver all messages again, from the beginning of the log: no message stays settled.
+
+        All leases end. Without `partition` this applies to all partitions.
+        """
         for part in self._chosen(partition):
             part.reset()
 
@@ -302,15 +316,15 @@ class Group:
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Settle every message before a position, and deliver all from there on again.
+        """Settle every message before a position, and deliver all messages from it on again.
 
-        The position is an offset of one partition, or in every partition the first message at or
-        after `timestamp_ms`, or the end.
+        The position is either an offset of one partition, or, in every partition, the first message
+        at or after `timestamp_ms`, or the end.
         """
         if [offset is not None, timestamp_ms is not None, to_end].count(True) != 1:
             raise InputError("seek: give exactly one of offset, timestamp_ms and to_end")
         if (offset is None) != (partition is None):
-            raise InputError("seek: give a partition with an offset, and only then")
+            raise InputError("seek: give an offset and its partition together, or neither")
         if offset is not None and partition is not None:
             self._check(partition)
             self._parts.get(partition).group.seek(offset)
@@ -324,13 +338,13 @@ class Group:
     # Dead letters.
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Return the dead letters of this group that were not sent back."""
+        """Return the dead letters of this group that `redrive` has not sent back yet."""
         return [letter for _, letter in self._dead_letters_from(0, 0)]
 
     def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """Return a page of the group's dead letters that were not sent back.
+        """Return a page of the group's dead letters that `redrive` has not sent back yet.
 
         The page begins at `partition` and `offset` of the dead-letter topic.
         """
@@ -344,7 +358,10 @@ class Group:
         return DeadLetters(letters)
 
     def _dead_letters_from(self, partition: int, offset: int) -> Iterator[tuple[int, DeadLetter]]:
-        """Yields dead letters, each with its partition in the dead-letter topic."""
+        """Yields the group's dead letters, each with its partition in the dead-letter topic.
+
+        Begins at `partition` and `offset` of that topic.
+        """
         try:
             redrive_group = self._redrive_group()
         except NotFound:
@@ -361,10 +378,10 @@ class Group:
                     yield number, DeadLetter.of(origin, message)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
-        """Send dead letters back to the partitions they came from; returns how many were sent.
+        """Send dead letters back to the partitions they came from; return how many were sent.
 
-        They are new messages there, for all groups of the topic. A letter may be sent twice if the
-        process ends meanwhile, or if another letter cannot be sent.
+        They become new messages there, which all groups of the topic receive. A letter may be sent
+        twice if the process ends during the call, or if another letter cannot be sent.
         """
         try:
             redrive_group = self._redrive_group()
@@ -403,7 +420,7 @@ class Group:
         return len(futures)
 
     def _dead_letter(self, number: int) -> None:
-        """Moves messages that were delivered too often to the dead-letter topic."""
+        """Moves the messages that were delivered too many times to the dead-letter topic."""
         part = self._parts.get(number)
         while (grant := self._lease_dead_letters(part)).leased:
             moved, left = Grant(), grant
@@ -420,7 +437,10 @@ class Group:
             part.group.dead_lettered(grant.ranges, epoch=grant.epoch)
 
     def _lease_dead_letters(self, part: _Part) -> Grant:
-        """For long enough that a slow disk can take them: else they would be moved again."""
+        """Leases the messages to move to the dead-letter topic.
+
+        The lease is long enough for a slow disk: if it expired, they would be moved twice.
+        """
         return part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE, lease_ms=_DEAD_LETTERS_LEASE_MS)
 
     def _write_letters(self, number: int, messages: Sequence[LeasedMessage]) -> None:
@@ -433,8 +453,8 @@ class Group:
     def _append_letter(self, partition: Partition, leased: LeasedMessage) -> AppendFuture:
         """Appends a message to the dead-letter topic.
 
-        If its headers cannot be stored, the letter is written without them, because a letter that
-        is refused would block its partition forever.
+        If the message's headers cannot be stored, the letter is written without them, because a
+        message that cannot be moved would block its partition forever.
         """
         value, origin = kept_value(leased.message), self._origin(leased).headers()
         append = partial(partition.append_copy, value, key=leased.key)
@@ -464,7 +484,7 @@ class Group:
     # Leasing.
 
     def _lease_once(self, allowance: Allowance, lease_ms: int | None) -> list[LeasedMessage]:
-        """Leases from one partition after another, starting with the next one at each call."""
+        """Leases messages from one partition after another; each call starts with the next one."""
         self._turn = (self._turn + 1) % self.partition_count
         leased: list[LeasedMessage] = []
         failures: list[tuple[int, LakebedError]] = []
@@ -490,7 +510,7 @@ class Group:
     def _lease_from(
         self, number: int, allowance: Allowance, lease_ms: int | None
     ) -> list[LeasedMessage]:
-        """Leases messages of one partition, and settles offsets whose messages no longer exist."""
+        """Leases messages from one partition, and settles offsets whose messages do not exist."""
         part = self._parts.get(number)
         while True:
             spans, size = _fitting(part, allowance)
@@ -506,10 +526,11 @@ class Group:
                 return messages
 
     def _in_turn(self, first: int, messages: Sequence[object]) -> Iterator[int]:
-        """Yields all partitions from `first` on: the open ones first, the others as they open.
+        """Yields the numbers of all partitions: open ones first, then the others as they open.
 
-        Once the caller has `messages`, it waits for other partitions only until `OPENING_NS` after
-        the group was opened.
+        Open partitions are in order, beginning with `first`. While the caller's list `messages` is
+        empty, this waits for the others to open; after that only until `OPENING_NS` after the group
+        was opened.
         """
         left = [(first + step) % self.partition_count for step in range(self.partition_count)]
         clock = self._runner.clock
@@ -527,9 +548,10 @@ class Group:
             yield number
 
     def _held_parts(self, held: Sequence[Held]) -> Iterator[tuple[Held, PartitionGroup]]:
-        """Yields each lease with its partition's group, after the arguments of all are checked.
+        """Checks all leases, then yields each with the group's state in its partition.
 
-        `StaleLease` for a lease of an earlier topic or group of the same name.
+        Raises `StaleLease` for a lease of an earlier topic or group of the same name, or from
+        before the store was restored.
         """
         for lease in held:
             self._check(lease.partition)
@@ -538,12 +560,13 @@ class Group:
             for start, end in lease.ranges:
                 if start >= end:
                     raise InputError(
-                        f"partition {lease.partition}: {start} to {end} is not a range of offsets"
+                        f"partition {lease.partition}: the range of offsets [{start}, {end}) is "
+                        "empty; its end must be after its start"
                     )
         for lease in held:
             part = self._parts.get(lease.partition)
             if lease.incarnation != part.incarnation:
-                why = "the topic or group was created again since, or the store was restored"
+                why = "the topic or group was recreated after the lease, or the store was restored"
                 raise StaleLease(lease.ranges, epoch=lease.epoch, why=why)
             yield lease, part.group
 
@@ -562,9 +585,10 @@ class Group:
 
 
 def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int]] | None, int]:
-    """Returns the offset ranges that fit the byte limit, and their bytes; None if there is none.
+    """Returns the offset ranges that fit the byte limit, and the size of their messages.
 
-    Another consumer may lease them first; the caller then looks for more.
+    Returns None instead of ranges if the byte limit does not apply. Another consumer may lease the
+    ranges first; the caller then calls this again.
     """
     if not allowance.counts_bytes:
         return None, 0
@@ -576,8 +600,8 @@ def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int
 def _read(part: _Part, grant: Grant) -> ReadLease:
     """Reads the messages of a lease.
 
-    After a disk error it returns those that were read before it, if there are any, and gives the
-    remaining ones back. Any other error gives all of them back and is raised.
+    If the disk fails after some messages were read, returns these and gives back the others. After
+    any other error, gives back all of them and raises the error.
     """
     messages: list[LeasedMessage] = []
     gone: list[tuple[int, int]] = []
@@ -594,7 +618,10 @@ def _read(part: _Part, grant: Grant) -> ReadLease:
 
 
 def _split(grant: Grant, offset: int) -> tuple[Grant, Grant]:
-    """Splits a lease, in its own order, at an offset: what is before it, and the remaining part."""
+    """Splits a lease at an offset: returns the ranges up to it, and the remaining ranges.
+
+    The ranges keep the order that they have in the lease.
+    """
     index = next(i for i, span in enumerate(grant.leased) if span.start < offset <= span.end)
     span = grant.leased[index]
     left = grant.leased[index + 1 :]

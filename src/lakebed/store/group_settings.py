@@ -1,10 +1,10 @@
-"""The settings of consumer groups that differ from the store's, one file per group.
+"""Stores the settings that a consumer group does not take from the store, one file per group.
 
     {"format": "lakebed group", "version": 1, "config": {"lease_ms": 5000}}
 
-`config` has only the group's own settings, as in `topic.json`: the ones that were named, or, if a
-complete configuration was given, the ones that differ from the store's. All others are the store's
-at the time when the group is opened. A group without such a file has the store's settings.
+`config` has only the group's own settings, as in `topic.json`: those that the caller named, or, if
+the caller passed a complete configuration, those that differ from the store's. For all other
+settings, and for a group without such a file, the store's settings apply when the group is opened.
 
 The file is in the same folder as the group's files of partition 0. It is written after those exist
 and removed before them, so a later group of the same name never inherits it.
@@ -30,7 +30,7 @@ VERSION = 1
 class GroupSettings:
     """Reads and writes the settings of all groups of a store.
 
-    The caller makes sure that only one thread at a time writes the settings of a group.
+    The caller must ensure that only one thread at a time writes the settings of a group.
     """
 
     def __init__(self, disk: Disk, root: PathLike, *, defaults: GroupConfig) -> None:
@@ -39,7 +39,7 @@ class GroupSettings:
         self._defaults = defaults
 
     def config(self, topic: str, group: str) -> GroupConfig:
-        """Returns the settings for a group that is opened without settings in the call."""
+        """Returns the settings of a group: its own, and the store's for all others."""
         path = self._path(topic, group)
         try:
             data = read_file(self._disk, path, size_max=MIB)
@@ -50,9 +50,9 @@ class GroupSettings:
     def keep(
         self, topic: str, group: str, config: GroupConfig, *, named: Collection[str] | None = None
     ) -> None:
-        """Stores a group's settings; durable when it returns. The group's files must exist.
+        """Stores a group's own settings; durable when it returns. The group's files must exist.
 
-        `named` are the names of the group's own settings; None means those that differ from the
+        `named` are the names of the settings to store; None means those that differ from the
         store's.
         """
         path = self._path(topic, group)
@@ -87,7 +87,8 @@ def _decode(data: bytes, path: str) -> dict[str, Value]:
         version, config = document["version"], document["config"]
         if isinstance(version, int) and version > VERSION:
             raise UnknownVersion(
-                "the settings of a group were written by a newer version of Lakebed",
+                "the settings of the group were written by a newer version of Lakebed: "
+                "use that version to open it",
                 path=path,
                 expected=VERSION,
                 found=version,

@@ -1,8 +1,8 @@
-"""A partition as the source of a consumer group's messages: connects Keratin and Stroma.
+"""Supplies a consumer group (Stroma) with the messages of a partition (Keratin).
 
 Messages that are damaged in the log cannot be delivered: the group settles, logs and counts them.
-After a read error of the device the messages may still be whole: the error is raised, and nothing
-is settled.
+If the device cannot read messages, they may still be whole: the error is raised, and nothing is
+settled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCHEDULED = int(RecordFlags.SCHEDULED)
 
 
 class GroupSource:
-    """Implements Stroma's `Source` for one partition."""
+    """The messages of one partition, as a consumer group needs them (Stroma's `Source`)."""
 
     def __init__(
         self, partition: Partition, *, wants_keys: bool, counters: Counters | None = None
@@ -91,7 +91,7 @@ class GroupSource:
 def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
     """Returns a callback that logs and counts messages that a group settles because of damage.
 
-    The callback raises the `DiskError` of messages that the device could not read.
+    If the device could not read the messages, the callback raises that `DiskError` instead.
     """
     damaged = counters.counter("stroma_messages_damaged")
 
@@ -113,6 +113,9 @@ def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
 
 
 def _missing(start: int, end: int) -> Iterator[Fact]:
-    """Yields a fact for offsets that have no message: compacted away, lost or internal."""
+    """Yields one fact that marks `[start, end)` as having no message; nothing if it is empty.
+
+    The messages were compacted away, are lost, or are internal to the log.
+    """
     if start < end:
         yield Fact(start, is_deliverable=False, message_count=end - start)

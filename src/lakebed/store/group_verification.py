@@ -1,11 +1,11 @@
 """Verifies consumer groups: the checksums of their snapshots and deltas, and their settings.
 
-Nothing is changed and no lock is taken. While another process writes, a group's delta may be folded
-into a snapshot, or an event be half written, during the check. So damaged or torn files are read
-again, and reported only if they stay so. No file records how long a delta must be: bytes after its
-last good event are reported as torn, whether they are an unfinished write or damage.
+Nothing is changed and no lock is taken. During the check another process may fold a group's delta
+into a snapshot, or may have written only half of an event. So a file that looks damaged or torn is
+read again, and reported only if it still does. No file records how long a delta must be: bytes
+after its last good event are reported as torn, whether they are an unfinished write or damage.
 
-`plan_groups` lists what there is to check, `check_group` checks one group in one partition, and
+`plan_groups` lists the groups to check, `check_group` checks one group in one partition, and
 `join_groups` makes one report of all results.
 """
 
@@ -33,7 +33,7 @@ from lakebed.stroma.paths import (
 )
 from lakebed.stroma.recovery import RecoveredGroup
 
-_LOOKS = 5  # how often a torn delta is read before it is reported
+_LOOKS = 5  # how many times a torn delta is read before it is reported
 _LOOK_AGAIN_NS = 5 * NS_PER_MS
 _HASHED = "~"  # begins the file names of groups whose own names are too long for one
 
@@ -45,7 +45,7 @@ class GroupPiece(NamedTuple):
 
 
 class GroupsPlan(NamedTuple):
-    """The groups to check, and the problems that the listing found."""
+    """The groups to check, and the problems found while they were listed."""
 
     pieces: tuple[GroupPiece, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -82,9 +82,10 @@ def plan_groups(disk: Disk, root: PathLike) -> GroupsPlan:
 
 
 def unnamed_files(disk: Disk, root: PathLike) -> list[str]:
-    """Returns snapshots and deltas of groups with hashed file names whose name file is unreadable.
+    """Returns the snapshots and deltas whose group is unknown.
 
-    The names of such a group are in a file of their own, next to its snapshot and delta.
+    The files of a group with a long name are named by a hash, and a separate file has the group's
+    name. If that file is missing or damaged, the group of the other files is unknown.
     """
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
@@ -105,9 +106,9 @@ def unnamed_files(disk: Disk, root: PathLike) -> list[str]:
 def check_group(
     disk: Disk, root: PathLike, piece: GroupPiece, *, runner: Runner
 ) -> GroupFinding | None:
-    """Checks one group in one partition; None if the group was removed since it was listed.
+    """Checks one group in one partition; returns None if it was removed since it was listed.
 
-    `UnknownVersion` if a newer version of Lakebed wrote its files.
+    Raises `UnknownVersion` if a newer version of Lakebed wrote its files.
     """
     paths = GroupPaths(root, piece.name)
     problems = list(_settings_problems(disk, root, paths))
@@ -127,7 +128,10 @@ def check_group(
 
 
 def join_groups(plan: GroupsPlan, findings: Sequence[GroupFinding]) -> GroupsReport:
-    """Makes one report of `findings`, in the plan's order, without groups removed meanwhile."""
+    """Combines the findings into one report.
+
+    `findings` must be in the order of the plan. Groups that were removed meanwhile have none.
+    """
     return GroupsReport(
         groups=len({(finding.name.topic, finding.name.group) for finding in findings}),
         partitions=len(findings),
@@ -141,7 +145,7 @@ def join_groups(plan: GroupsPlan, findings: Sequence[GroupFinding]) -> GroupsRep
 
 
 def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> RecoveredGroup:
-    """Loads a group, again a few times while its delta looks torn, because it may be written."""
+    """Loads a group; retries if its delta looks torn, because a write may be in progress."""
     recovered = load_while_written(disk, paths, GroupConfig(), runner=runner)
     for _ in range(_LOOKS - 1):
         if not recovered.torn_bytes:
@@ -173,7 +177,10 @@ def _notes(paths: GroupPaths, recovered: RecoveredGroup) -> Iterator[str]:
 
 
 def _settings_problems(disk: Disk, root: PathLike, paths: GroupPaths) -> Iterator[Problem]:
-    """Yields what is wrong with a group's settings, which belong to partition 0 of the group."""
+    """Yields a problem if the group's settings are damaged.
+
+    The settings are a file of partition 0; for other partitions there is nothing to check.
+    """
     topic, partition, group = paths.name
     if partition:
         return

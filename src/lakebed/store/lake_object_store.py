@@ -2,12 +2,12 @@
 
 It needs no network and no second root. The objects are in the bucket `lakebed-tier2`, which the
 first `put` creates without versioning: an object that is replaced or deleted leaves no old version.
-The bucket is reserved; only this module changes it. The object store is opened with the first
-operation, so a store whose logs stay in Tier 0 never has one.
+The bucket is reserved; only this module changes it. The first operation opens the object store, or
+creates it; a store whose logs stay in Tier 0 never gets one.
 
 Invariants:
-- The guarantees of `aof.tiers.object_store` are those of the object store itself: an object is
-  complete or absent, durable when it is acknowledged, and every byte is verified before it is
+- The object store gives the guarantees that `aof.tiers.object_store` requires: an object is
+  complete or absent, it is durable when it is acknowledged, and every byte is verified before it is
   returned.
 - Damage is never reported as absence: an object with wrong bytes is `Corrupt`, not missing. An
   object that is marked as damaged is left out of listings; `head` reads it again and raises
@@ -63,17 +63,20 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class ReadOnlyLakeObjectStore:
-    """An `ObjectStore` that refuses changes, for a store that is open read-only. Thread-safe."""
+    """The Tier 2 `ObjectStore` of a store that is open read-only. Thread-safe.
+
+    It refuses all changes.
+    """
 
     def __init__(self, open_lake: Callable[[], ReadableLake]) -> None:
-        """`open_lake` is called for every operation, and returns the same object each time."""
+        """`open_lake` returns the object store; it is called for every operation."""
         self._open_lake = open_lake
 
     def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:  # noqa: ARG002
-        raise Unauthorised(f"put {key}: the store is open read-only")
+        raise Unauthorised(f"put {key}: refused, because the store is open read-only")
 
     def delete(self, key: str) -> None:
-        raise Unauthorised(f"delete {key}: the store is open read-only")
+        raise Unauthorised(f"delete {key}: refused, because the store is open read-only")
 
     def get_range(self, key: str, *, offset: int, length: int) -> bytes:
         check_key(key)
@@ -113,7 +116,7 @@ class ReadOnlyLakeObjectStore:
 
 
 class LakeObjectStore(ReadOnlyLakeObjectStore):
-    """The `ObjectStore` of a store that is open for writing. Thread-safe."""
+    """The Tier 2 `ObjectStore` of a store that is open for writing. Thread-safe."""
 
     def __init__(self, open_lake: Callable[[], Lake]) -> None:
         super().__init__(open_lake)
@@ -153,7 +156,10 @@ class LakeObjectStore(ReadOnlyLakeObjectStore):
 
 
 def _opened(open_lake: Callable[[], Opened]) -> Opened:
-    """Opens the object store. Damage of it as a whole is `Unavailable`, not damage of an object."""
+    """Opens the object store.
+
+    Raises `Unavailable` if the object store as a whole is damaged: that is not damage of an object.
+    """
     try:
         return open_lake()
     except DataError as error:

@@ -1,4 +1,4 @@
-"""Reads the messages of a lease, or of a peek, from the log."""
+"""Reads from the log the messages that a lease or a peek returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHARED = Message._fields.index("headers") + 1
 
 
 class ReadLease(NamedTuple):
-    """The messages of a lease, or of a part of it, that still exist."""
+    """The messages of a lease, or of a part of it, and offsets whose messages no longer exist."""
 
     messages: list[LeasedMessage]
     gone: Ranges  # offsets compacted away, removed or lost since the group chose them
@@ -30,9 +30,9 @@ class ReadLease(NamedTuple):
 def read_leased(
     partition: Partition, grant: Grant, *, incarnation: str, on_skipped: OnSkipped | None = None
 ) -> Iterator[ReadLease]:
-    """Reads the messages of a lease from the log, one batch of the log at a time.
+    """Reads the messages of a lease from the log, and yields them one batch of the log at a time.
 
-    Calls `on_skipped` for ranges that are damaged.
+    Calls `on_skipped` for each damaged range.
     """
     before = (partition.number,)
     for start, end, delivery_count in grant.leased:
@@ -48,7 +48,7 @@ def read_leased(
 
 
 def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[PeekedMessage]:
-    """Returns the messages of these ranges that still exist."""
+    """Reads the messages of these ranges; those that no longer exist are left out."""
     return [
         PeekedMessage(
             partition.number,
@@ -67,7 +67,10 @@ def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[Pee
 def batches_between(
     partition: Partition, start: int, end: int, *, on_skipped: OnSkipped | None = None
 ) -> Iterator[MessageBatch]:
-    """Yields the messages of `[start, end)` that exist, while retention may remove some."""
+    """Yields the messages of `[start, end)` that still exist.
+
+    Messages that retention removes meanwhile are skipped.
+    """
     start = max(start, partition.start_offset())
     while start < end:
         try:
@@ -84,7 +87,7 @@ def batches_between(
 
 
 def _holes(batch: MessageBatch, position: int) -> Ranges:
-    """Returns the offsets without a message, from `position` to the batch's last message."""
+    """Returns the ranges of offsets without a message between `position` and the batch's end."""
     first, last = int(batch.offsets[0]), int(batch.offsets[-1])
     holes = [(position, first)] if position < first else []
     if last - first != len(batch) - 1:

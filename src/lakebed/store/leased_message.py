@@ -12,7 +12,10 @@ from lakebed.keratin.message import Message
 
 
 class LeasedMessage(NamedTuple):
-    """A message leased to a consumer, which acks, returns or extends it before `deadline_ms`."""
+    """A message that is leased to a consumer until `deadline_ms`.
+
+    Before that, the consumer acks it, gives it back or extends the lease.
+    """
 
     partition: int
     offset: int
@@ -52,20 +55,20 @@ Ranges = Sequence[tuple[_Offset, _Offset]]
 
 
 class Held(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages of one partition that were leased together.
+    """Messages of one partition that were leased together, given by their offsets.
 
     `epoch` and `incarnation` are those of the lease. The incarnation changes when the topic or
-    group is created again.
+    group is deleted and created again.
     """
 
     partition: int
     epoch: int
     incarnation: str
-    ranges: list[tuple[_Offset, _Offset]]  # from the first offset to the one after the last
+    ranges: list[tuple[_Offset, _Offset]]  # half-open
 
 
 def held_of(messages: Iterable[LeasedMessage]) -> list[Held]:
-    """Groups messages by partition and lease."""
+    """Groups messages by partition and lease; returns their offsets."""
     leases: dict[tuple[int, int, str], list[int]] = {}
     for message in messages:
         lease = (message.partition, message.epoch, message.incarnation)

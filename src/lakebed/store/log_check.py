@@ -1,4 +1,4 @@
-"""Verifies a whole log: segments on disk, warm files, the archive, and on request the objects.
+"""Verifies a whole log: segments on disk, warm files, the archive, and optionally Tier 2.
 
 There are three steps, which may run in different processes: `plan_log` lists the pieces to check, a
 `LogCheck` checks one piece after another, and `join_log` makes one report of the findings. If a
@@ -21,7 +21,7 @@ from lakebed.store.segment_continuity import Outline, neighbour_problems, outlin
 from lakebed.store.tier_verification import Copies, CopyPiece
 from lakebed.store.verification import Problem, SegmentPiece, Verification, check_segment
 
-_LOOKS_MAX = 3  # how often a segment that keeps moving between tiers is looked up
+_LOOKS_MAX = 3  # how many times a segment that keeps moving between tiers is looked up
 
 
 @dataclass
@@ -47,7 +47,7 @@ class LogPiece(NamedTuple):
 
 
 class LogPlan(NamedTuple):
-    """The pieces to check, and the problems that the listing found."""
+    """The pieces to check, and the problems found while they were listed."""
 
     log: str
     problems: tuple[Problem, ...]
@@ -69,14 +69,18 @@ class LogFinding(NamedTuple):
 
     @property
     def is_reported(self) -> bool:
-        """Whether there is a result to report; there is none if the piece was removed meanwhile."""
+        """Whether there is a result to report.
+
+        There is none if the piece was removed while the log was verified.
+        """
         return self.records is not None or bool(self.problems) or self.unreached is not None
 
 
 def check_log(store: ReadOnlyStore, name: str, *, tier2: bool, progress: Progress) -> LogReport:
-    """Verifies all of a log; with `tier2` also its objects. `NotFound` if there is no such log.
+    """Verifies all of a log; with `tier2` also its objects in Tier 2.
 
-    Calls `progress` with the number of pieces that are done, and the number of all pieces.
+    Raises `NotFound` if there is no such log. Calls `progress` with the number of pieces that are
+    done, and the number of all pieces.
     """
     plan = plan_log(store, name, tier2=tier2)
     check = LogCheck(store, name)
@@ -88,7 +92,10 @@ def check_log(store: ReadOnlyStore, name: str, *, tier2: bool, progress: Progres
 
 
 def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
-    """Lists the pieces of a log to check. `NotFound` if there is no such log."""
+    """Lists the pieces of a log to check; with `tier2` also its objects in Tier 2.
+
+    Raises `NotFound` if there is no such log.
+    """
     paths = require_log(store.disk, store.root, name)
     verification = Verification(store.disk, paths)
     copies = Copies(store, paths, verification.states)
@@ -104,7 +111,7 @@ def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
 
 
 class LogCheck:
-    """Checks pieces of one log. After Tier 2 failed once, it is not called again."""
+    """Checks pieces of one log. Once Tier 2 has failed, it is not called again."""
 
     def __init__(self, store: ReadOnlyStore, name: str) -> None:
         self._disk = store.disk
@@ -113,7 +120,7 @@ class LogCheck:
         self._unreached: Tier2Error | None = None
 
     def run(self, piece: LogPiece) -> LogFinding | None:
-        """Checks one piece; None if the segment was removed since the plan was made."""
+        """Checks one piece; returns None if the segment was removed since the plan was made."""
         what = piece.what
         if isinstance(what, CopyPiece):
             return self._copy(what) or self._moved(what.state.segment_id, piece)
@@ -129,7 +136,7 @@ class LogCheck:
         return None
 
     def _segment(self, piece: SegmentPiece) -> LogFinding | None:
-        """Checks a segment's file; None if the file does not exist."""
+        """Checks a segment's file; returns None if the file does not exist."""
         checked = check_segment(self._disk, piece)
         records = None
         if checked.inspection is not None:
@@ -145,7 +152,7 @@ class LogCheck:
         return finding if finding.is_reported else None
 
     def _copy(self, piece: CopyPiece) -> LogFinding | None:
-        """Checks a copy; None if it was removed meanwhile."""
+        """Checks a copy; returns None if it was removed since the plan was made."""
         segment_id = piece.state.segment_id
         if piece.tier == 2 and self._unreached is not None:
             return LogFinding(segment_id, 2, None, unreached=self._unreached)
@@ -159,9 +166,9 @@ class LogCheck:
         return finding if finding.is_reported else None
 
     def _moved(self, segment_id: int, piece: LogPiece) -> LogFinding | None:
-        """Checks a segment in the warmest tier that it moved to.
+        """Checks a segment that moved to Tier 1 or Tier 2: in Tier 1 if it is there.
 
-        None if it was removed, or is in Tier 0 (again).
+        Returns None if the segment was removed, or is in Tier 0.
         """
         state = recorded_states(self._disk, self._paths).get(segment_id)
         if state is None or not state.is_held or state.residency & Residency.TIER0:
@@ -173,7 +180,7 @@ class LogCheck:
 
 
 def join_log(plan: LogPlan, findings: Sequence[LogFinding]) -> LogReport:
-    """Makes one report of `findings`, which are in the order of the plan's pieces."""
+    """Combines the findings into one report. They must be in the order of the plan's pieces."""
     report = LogReport(problems=list(plan.problems))
     owed = set(plan.elsewhere)  # segments in colder tiers of which no copy was read yet
     for finding in findings:

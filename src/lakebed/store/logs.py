@@ -1,4 +1,4 @@
-"""Lists the logs of a root by the contents of its folder."""
+"""Finds the logs of a root by the folders below `aof/`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.base.files import Disk, PathLike
 
 
 def log_names(disk: Disk, root: PathLike) -> list[str]:
-    """Returns the names of all logs, open or not, sorted. Other files in the folder are ignored."""
+    """Returns the sorted names of all logs of a root, open or not."""
     try:
         names = disk.names(os.path.join(os.fspath(root), "aof"))
     except NotFound:
@@ -19,7 +19,7 @@ def log_names(disk: Disk, root: PathLike) -> list[str]:
 
 
 def require_log(disk: Disk, root: PathLike, name: str) -> LogPaths:
-    """Returns the paths of an existing log. `NotFound` if it does not exist; creates nothing."""
+    """Returns the paths of an existing log. Raises `NotFound` if there is no such log."""
     paths = LogPaths(root, name)
     if not disk.is_folder(paths.segments):
         raise NotFound(f"{os.fspath(root)}: there is no log {name}")

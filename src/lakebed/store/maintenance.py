@@ -4,13 +4,15 @@
 
 All of it is safe while the store is in use; work that would not be safe is refused:
 - Segments are moved by the log's own tiering, which does one thing at a time to a segment.
-- A log is verified up to its durable end. Repairing a log copies damage aside and never cuts it:
-  torn bytes are cut when the log is opened, and the report has how many there were.
-- Objects that seem to be damaged are read again, and marked if they still are.
-- A topic is repaired, and the Tier 2 of a log migrated, only while it is not open: else `Busy`.
+- A log is verified up to its durable end. Repairing a log copies damaged bytes to the quarantine
+  and never removes them from the log. Torn bytes were removed when the log was opened; the report
+  has their number.
+- Objects that seem to be damaged are read again, and marked as damaged if they still are.
+- A topic can be repaired, and a log's Tier 2 migrated, only while the topic or log is not open;
+  otherwise `Busy` is raised.
 
-If `progress` raises, the work ends between two steps. Completed steps stay done, and starting the
-work again continues from there.
+If `progress` raises an exception, the work ends between two steps. Completed steps stay done, and
+starting the work again continues from there.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 class Maintenance:
     """Runs maintenance on one store. Thread-safe.
 
-    `segments` are the ids of the segments to work on; None means all that are sealed.
+    In all methods, `segments` are the ids of the segments to work on; None means all sealed ones.
     """
 
     def __init__(self, store: Store) -> None:
@@ -66,7 +68,7 @@ class Maintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Upload segments again whose upload failed permanently."""
+        """Retry the upload of segments whose upload failed permanently."""
         return self._moves(log, progress).retry_upload(segments)
 
     def evict(
@@ -77,7 +79,7 @@ class Maintenance:
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Remove segments from Tier 0 that are in Tier 2; with `warm` also from Tier 1."""
+        """Remove segments that are in Tier 2 from Tier 0; with `warm` also from Tier 1."""
         return self._moves(log, progress).evict(segments, warm=warm)
 
     def hydrate(
@@ -91,7 +93,7 @@ class Maintenance:
         return self._moves(log, progress).hydrate(segments)
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Upload the objects again that are missing or damaged in Tier 2."""
+        """Upload the objects that are missing or damaged in Tier 2 again, if possible."""
         return self._moves(log, progress).repair()
 
     def migrate_tier2(
@@ -102,7 +104,10 @@ class Maintenance:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copy a log's objects to another Tier 2 and switch to it; see `Store.migrate_tier2`."""
+        """Copy a log's objects to another Tier 2 and use that from then on.
+
+        See `Store.migrate_tier2`.
+        """
         self._check(log)
         return self._store.migrate_tier2(log, address, delete=delete, progress=progress)
 
@@ -111,7 +116,7 @@ class Maintenance:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Read and check all of a log; with `tier2` also its objects."""
+        """Read and check all of a log; with `tier2` also its objects in Tier 2."""
         self._check(log)
         with self._read_only() as store:
             return store.maintenance.verify_log(log, tier2=tier2, progress=progress)
@@ -147,20 +152,23 @@ class Maintenance:
     ) -> LakeReport:
         """Read and check all objects, or those of a bucket whose keys begin with `prefix`.
 
-        `progress` gets the bytes that were read; the total is not known and is passed as 0.
+        Calls `progress` with the bytes read so far, and with 0 as the total, which is not known.
         """
         with self._read_only() as store:
             return store.maintenance.verify_objects(bucket=bucket, prefix=prefix, progress=progress)
 
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
-        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+        """Read and check all logs, topics, groups and objects of the store.
+
+        With `tier2` the Tier 2 objects of logs are checked too.
+        """
         with self._read_only() as store:
             return store.maintenance.verify_store(tier2=tier2, progress=progress)
 
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Read versions again; mark those that are damaged, and clear the marks of the others."""
+        """Read versions of objects again; mark the damaged ones, clear the marks of the others."""
         from lakebed.store.damage_marks import mark_damaged
 
         return mark_damaged(self._store.lake, versions, progress=progress)

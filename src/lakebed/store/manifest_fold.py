@@ -1,7 +1,7 @@
 """Folds the records of a manifest log into segment states, and compares its snapshots with them.
 
-The fold begins with the first record if that exists. If it does not, and after every gap, the fold
-begins with the next snapshot, which is trusted; the snapshots after it are compared. No I/O.
+The fold begins with the first record, if that still exists. Otherwise, and after every gap, it
+begins with the next snapshot, which is trusted; later snapshots are compared with the fold. No I/O.
 """
 
 from __future__ import annotations
@@ -27,24 +27,27 @@ class Disagreement(NamedTuple):
 
 
 class ManifestFold:
-    """The fold of a manifest log, fed chunk by chunk.
+    """Folds a manifest log chunk by chunk.
 
-    Call `begin_chunk`, `add` for each record and `end_chunk` for a readable chunk, or `lose_chunk`
-    for an unreadable one; then `finish`.
+    For a readable chunk call `begin_chunk`, `add` for each record, and `end_chunk`; for an
+    unreadable chunk call `lose_chunk`. After the last chunk call `finish`.
     """
 
     def __init__(self, snapshots: Iterable[Snapshot], *, is_from_start: bool) -> None:
         self.index = ManifestIndex() if is_from_start else None  # None while the state is unknown
         self.ordinal = 0 if is_from_start else None  # records before `_end`
-        self.news_count = 0  # records since the newest snapshot that change the state
+        self.news_count = 0  # records after the newest snapshot that change the state
         self.compared_count = 0
         self.disagreements: list[Disagreement] = []
         self._end = Position(0, 0)  # how far the fold has come
-        self._is_cut = False  # the chunk before `_end` has lost records
+        self._is_cut = False  # whether the chunk before `_end` has lost records
         self._snapshots = deque(sorted(snapshots, key=lambda snapshot: snapshot.position))
 
     def begin_chunk(self, chunk_index: int, *, base_record: int | None) -> str:
-        """Begins a chunk; returns a problem if its records do not continue the last chunk's."""
+        """Begins a chunk; returns a problem if its records do not continue the chunk before it.
+
+        Returns an empty string if there is no problem.
+        """
         expected = self.ordinal
         if base_record is not None:
             self.ordinal = base_record
@@ -63,12 +66,15 @@ class ManifestFold:
         self.news_count += not placed.record.is_about_manifest
 
     def end_chunk(self, end: Position, *, is_whole: bool) -> None:
-        """Ends a chunk whose last good record ends at `end`; `is_whole` if it lost none."""
+        """Ends a chunk whose last good record ends at `end`.
+
+        `is_whole` says whether the chunk has all its records.
+        """
         self._reach(end)
         self._is_cut = not is_whole
 
     def lose_chunk(self, chunk_index: int) -> None:
-        """Skips an unreadable chunk. The state is unknown from there up to the next snapshot."""
+        """Skips an unreadable chunk. From here to the next snapshot the state is unknown."""
         self._reach(Position(chunk_index, RECORDS_START))
         self.index = self.ordinal = None
 
@@ -79,7 +85,7 @@ class ManifestFold:
             self._follow(snapshot)
 
     def _reach(self, place: Position) -> None:
-        """Moves the fold to `place`: all records before it were added, or are lost."""
+        """Moves the end of the fold to `place`, and compares the snapshots up to there."""
         while self._snapshots and self._snapshots[0].position <= place:
             snapshot = self._snapshots.popleft()
             if snapshot.position == place:
@@ -89,13 +95,13 @@ class ManifestFold:
         self._end = place
 
     def _follow(self, snapshot: Snapshot) -> None:
-        """Continues from a snapshot of a position that no good record reaches.
+        """Continues the fold from a snapshot whose position no good record reaches.
 
-        After a damaged chunk that is expected, and the damage is already reported.
+        That is a disagreement, unless the chunk is damaged: then its damage is already reported.
         """
         if not self._is_cut:
             self._disagree(
-                snapshot, f"the snapshot is as of {snapshot.position}, which no chunk has"
+                snapshot, f"the snapshot is as of {snapshot.position}, which is in no chunk"
             )
         self._take(snapshot)
 

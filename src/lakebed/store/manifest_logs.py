@@ -1,8 +1,8 @@
 """Finds the manifest log of a log, by the log's name or by its stream id.
 
-`log.json` has the stream id, which names the folder. If `log.json` is lost or damaged, the only
-folder that is named like a stream is used: the writer does the same, and a tool that searches for
-damage must not stop at the first.
+`log.json` has the stream id, which is the name of the manifest log's folder. If `log.json` is lost
+or damaged and there is only one such folder, that folder is used, as the writer does: a tool that
+searches for damage must not stop at a damaged `log.json`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class ManifestLog(NamedTuple):
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with `log.json`."""
+        """What is wrong with `log.json`, as text; None if the file is good."""
         return None if self.problem is None else str(self.problem)
 
     def files(self) -> list[ManifestFile]:
-        """Returns the files of its chunks and snapshots."""
+        """Returns the files of the manifest log: its chunks and snapshots."""
         return list(list_files(self.reader.disk, self.reader.paths))
 
 
 def find_manifest_log(disk: Disk, root: PathLike, text: str) -> ManifestLog:
-    """Returns the manifest log of a log, given its name or stream id.
+    """Returns the manifest log of a log, given the log's name or stream id.
 
-    `NotFound` if there is no such log, or nothing is recorded in it.
+    Raises `NotFound` if there is no such log, or its manifest log is missing or empty.
     """
     check_log_name(text)
     manifest_log = _find(disk, root, text)
@@ -65,7 +65,7 @@ def find_manifest_log(disk: Disk, root: PathLike, text: str) -> ManifestLog:
 def manifest_log_of(disk: Disk, root: PathLike, text: str) -> ManifestLog | None:
     """Returns the manifest log of a log, even if it is empty; None if the log never had one.
 
-    `text` is the log's name or stream id. `NotFound` if there is no such log.
+    `text` is the log's name or stream id. Raises `NotFound` if there is no such log.
     """
     check_log_name(text)
     try:
@@ -85,12 +85,12 @@ def _find(disk: Disk, root: PathLike, text: str) -> ManifestLog:
         raise NotFound(f"{os.fspath(root)}: no log has the name or the stream id {text}")
     if len(manifest_logs) > 1:
         names = ", ".join(item.log for item in manifest_logs)
-        raise InputError(f"{text} is the stream id of several logs: give one of the names {names}")
+        raise InputError(f"{text} is the stream id of several logs; use the name of one: {names}")
     return manifest_logs[0]
 
 
 def _all(disk: Disk, root: PathLike) -> list[ManifestLog]:
-    """Returns the manifest logs of all logs, except those whose stream cannot be determined."""
+    """Returns the manifest logs of all logs; skips logs whose stream cannot be determined."""
     manifest_logs: list[ManifestLog] = []
     for name in log_names(disk, root):
         try:
@@ -109,7 +109,7 @@ def _manifest_of(disk: Disk, paths: LogPaths) -> ManifestLog:
 
 
 def _identity(disk: Disk, paths: LogPaths) -> tuple[LogIdentity | None, Problem | None]:
-    """Returns the content of `log.json`, or what is wrong with the file."""
+    """Returns the content of `log.json`, or a problem if the file is missing or damaged."""
     try:
         return load_identity(disk, paths), None
     except NotFound:
@@ -137,12 +137,15 @@ def _only_stream(disk: Disk, paths: LogPaths) -> str:
             )
         case streams:
             names = ", ".join(streams)
-            raise Corrupt(f"the file is lost, and there are several manifest logs: {names}",
+            raise Corrupt(f"the file is missing, and there are several manifest logs: {names}",
                           path=paths.identity)  # fmt: skip
 
 
 def stream_folders(disk: ReadableDisk, paths: LogPaths) -> list[str]:
-    """Returns the names of a log's manifest log folders: one, unless others were copied there."""
+    """Returns the names of a log's folders that are named like a manifest log.
+
+    There is one, unless others were copied there.
+    """
     if not disk.is_folder(paths.manifest):
         return []
     ids = map(parse_stream_name, disk.names(paths.manifest))

@@ -1,7 +1,7 @@
-"""The state of a manifest log as of a position or a time, and the history of a segment.
+"""Returns the state of a manifest log as of a position or a time, and the history of a segment.
 
-The first chunks may have been removed; then the history begins with the oldest snapshot. A moment
-before the beginning of the history is refused.
+If the first chunks were removed, the history begins with the oldest snapshot. A moment before the
+beginning of the history is refused.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _DIGITS_MAX = 20
 
 
 class Beginning(NamedTuple):
-    """Where the history begins; the time is 0 if it is not known."""
+    """Where the history of a manifest log begins; the time is 0 if it is not known."""
 
     position: Position
     timestamp_ms: int
 
 
 class RecordedHistory(NamedTuple):
-    """The state of a segment in a snapshot, of which the earlier records are gone."""
+    """The state of a segment in the oldest snapshot, whose earlier records were removed."""
 
     position: Position
     snapshot_id: int
@@ -42,7 +42,7 @@ Step = Entry | RecordedHistory
 
 
 def parse_position(text: str) -> Position:
-    """Parses `chunk:offset`, as positions are printed."""
+    """Parses a position in a manifest log, written as `chunk:offset`."""
     parts = text.split(":")
     if len(parts) != 2 or not all(
         part.isascii() and part.isdigit() and len(part) <= _DIGITS_MAX for part in parts
@@ -57,7 +57,10 @@ def looks_like_position(text: str) -> bool:
 
 
 def state_as_of(reader: ManifestReader, moment: Moment | None) -> ReplayResult:
-    """Returns the state at a moment, by default now; `NotFound` if the history does not have it."""
+    """Returns the state at a moment; None means now.
+
+    Raises `NotFound` if the moment is not part of the history.
+    """
     if moment is not None:
         beginning = history_beginning(reader)
         if moment.position is not None:
@@ -68,7 +71,10 @@ def state_as_of(reader: ManifestReader, moment: Moment | None) -> ReplayResult:
 
 
 def history_beginning(reader: ManifestReader) -> Beginning:
-    """Returns the first moment of which the state is known."""
+    """Returns the first moment at which the state is known.
+
+    Raises `NotFound` if the first chunks are missing and no snapshot is readable.
+    """
     indexes = reader.chunk_indexes()
     if indexes[:1] == [0]:
         judged = reader.chunk(0)
@@ -78,7 +84,7 @@ def history_beginning(reader: ManifestReader) -> Beginning:
     oldest = _oldest_snapshot(reader)
     if oldest is None:
         raise NotFound(
-            "there is no history: the first chunks are gone, and no snapshot is readable"
+            "there is no history: the first chunks are missing, and no snapshot is readable"
         )
     return Beginning(oldest.position, oldest.index.last_timestamp_ms)
 
@@ -86,7 +92,7 @@ def history_beginning(reader: ManifestReader) -> Beginning:
 def segment_history(reader: ManifestReader, segment_id: int) -> list[Step]:
     """Returns the records about one segment in order, and every damaged place that may hide more.
 
-    `NotFound` if nothing is recorded about the segment.
+    Raises `NotFound` if nothing is recorded about the segment.
     """
     steps: list[Step] = []
     recorded_ids: set[int] = set()
@@ -101,7 +107,7 @@ def segment_history(reader: ManifestReader, segment_id: int) -> list[Step]:
     if all(isinstance(step, Damaged) for step in steps):
         recorded_ids.discard(MANIFEST_ITSELF)
         span = (
-            f"; there are records about {min(recorded_ids)} to {max(recorded_ids)}"
+            f"; there are records about segments {min(recorded_ids)} to {max(recorded_ids)}"
             if recorded_ids
             else ""
         )
@@ -110,7 +116,7 @@ def segment_history(reader: ManifestReader, segment_id: int) -> list[Step]:
 
 
 class BeforeHistory(NotFound):
-    """A moment before the beginning of the history."""
+    """The requested moment is before the beginning of the history."""
 
     def __init__(self, what: str, beginning: Beginning) -> None:
         super().__init__(f"{what} is before the history, which begins at {beginning.position}")
@@ -118,9 +124,9 @@ class BeforeHistory(NotFound):
 
 
 def _recorded_steps(reader: ManifestReader, segment_id: int, recorded_ids: set[int]) -> list[Step]:
-    """Returns a segment's state in the oldest snapshot, if the records before that are gone.
+    """Returns a segment's state in the oldest snapshot, if earlier records were removed.
 
-    Adds the ids of all segments of that snapshot to `recorded_ids`.
+    The list is empty otherwise. Adds the ids of all segments of that snapshot to `recorded_ids`.
     """
     if reader.chunk_indexes()[:1] == [0]:
         return []
@@ -140,7 +146,7 @@ def _oldest_snapshot(reader: ManifestReader) -> Snapshot | None:
 
 
 def _require_place(reader: ManifestReader, position: Position, beginning: Beginning) -> None:
-    """Raises `NotFound` unless a record begins at `position`, or could begin there."""
+    """Raises `NotFound` unless a record begins at `position`, or the next one will begin there."""
     if position < beginning.position:
         raise BeforeHistory(str(position), beginning)
     if position == beginning.position:

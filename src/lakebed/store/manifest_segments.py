@@ -2,9 +2,9 @@
 
 The manifest log may lag: while another process writes, its latest records are not committed yet,
 and a crash may lose them. Opening the log for writing records what is missing. Such a lag is only
-possible at the ends of the log: new and newly sealed segments at its newest end, removed ones at
-its oldest. It is reported as a note. Any other difference is a problem: a record, or a file, is
-lost.
+possible at the ends of the log: new and newly sealed segments at its newest end, removed segments
+at its oldest end. It is reported as a note. Any other difference is a problem: either a record or a
+file is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakebed.store.verification import Problem
 
 
 class OnDisk(NamedTuple):
-    """A segment's file."""
+    """A segment file on disk, and its footer."""
 
     name: SegmentName
     path: str
@@ -47,15 +47,18 @@ class SegmentFiles(NamedTuple):
 
 
 class Comparison:
-    """The comparison of one state with one survey of the disk."""
+    """Compares the state in a manifest log with the segment files on disk.
+
+    The results are in `problems` and `notes`.
+    """
 
     def __init__(
         self, index: ManifestIndex, files: SegmentFiles, *, is_current: bool, is_at_rest: bool
     ) -> None:
-        """Compares them.
+        """Compares the state `index` with `files`.
 
-        `is_current`: the manifest log is not switched off. `is_at_rest`: everything seems to be
-        recorded, so a missing file was not removed by retention just now.
+        `is_current` is False if the manifest log is switched off. `is_at_rest` is True if
+        everything seems to be recorded; then a missing file was not removed by retention just now.
         """
         self.problems: list[Problem] = []
         self.notes: list[str] = []
@@ -152,7 +155,7 @@ class Comparison:
         self._add(file.path, f"its {name} is {in_file}, but {recorded} in the manifest log")
 
     def _lack(self, path: str, problem: str) -> None:
-        """Reports a difference as a problem; as a note if the manifest log is switched off."""
+        """Adds a problem, or only a note if the manifest log is switched off."""
         if self._is_current:
             self._add(path, problem)
         else:
@@ -179,7 +182,7 @@ def survey_segments(disk: ReadableDisk, paths: LogPaths) -> SegmentFiles:
 
 
 def _segment_on_disk(disk: ReadableDisk, paths: LogPaths, name: SegmentName) -> OnDisk | None:
-    """Returns a segment's file; None if it was removed meanwhile."""
+    """Returns a segment's file and footer; None if the file was removed since it was listed."""
     path = paths.segment(name)
     try:
         with disk.open(path) as file:

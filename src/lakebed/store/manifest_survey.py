@@ -1,7 +1,8 @@
-"""Reads the files of a manifest log: its chunks and snapshots, and the records in their order.
+"""Reads the files of a manifest log: its chunks and snapshots, and the records in order.
 
-Nothing is changed, and damage does not stop the survey: it is returned at the place where it is.
-Chunks are read one at a time. A chunk that was removed meanwhile is skipped.
+Nothing is changed, and damage does not stop the survey: each damaged place is returned in order,
+among the good records. Chunks are read one at a time. A chunk that was removed since it was listed
+is skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NO_RECORD = "these bytes are not a record"
 
 
 class ChunkFacts(NamedTuple):
-    """What is known about one chunk, or about consecutive chunks that are missing."""
+    """The state and the counts of one chunk, or of a run of missing chunks."""
 
     chunk_index: int
     path: str
@@ -57,7 +58,7 @@ class ChunkFacts(NamedTuple):
 
 
 class SnapshotFacts(NamedTuple):
-    """What is known about one snapshot."""
+    """The state and the content of one snapshot."""
 
     snapshot_id: int
     path: str
@@ -68,7 +69,7 @@ class SnapshotFacts(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """A place in a chunk where the records are damaged or missing."""
+    """A place in a chunk where records are damaged or missing."""
 
     position: Position  # offset 0 means the chunk as a whole
     state: str  # torn, corrupt, newer, missing
@@ -90,7 +91,7 @@ Plausibility = Callable[[], Plausible]
 def survey_chunks(
     reader: ManifestReader, *, first: int = 0, plausibility: Plausibility | None = None
 ) -> Iterator[SurveyedChunk]:
-    """Yields the chunks from number `first` on, and the gaps between them, oldest first."""
+    """Yields the chunks from number `first` on, oldest first, with the gaps between them."""
     expected: int | None = None
     indexes = reader.chunk_indexes()
     for index in indexes:
@@ -107,7 +108,7 @@ def survey_chunks(
 def survey_chunk(
     reader: ManifestReader, index: int, *, is_last: bool, plausibility: Plausibility | None = None
 ) -> SurveyedChunk | None:
-    """Reads one chunk; None if it was removed."""
+    """Reads one chunk; returns None if it was removed."""
     path = reader.paths.chunk(index)
     try:
         judged = reader.chunk(index, is_last=is_last, plausibility=plausibility)
@@ -144,7 +145,10 @@ def survey_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
 def entries(
     reader: ManifestReader, *, start: Position | None = None, chunk_index: int | None = None
 ) -> Iterator[Entry]:
-    """Yields every good record and damaged place in order: from `start` on, or of one chunk."""
+    """Yields the good records and damaged places in order: of all chunks, or of one.
+
+    With `start` it begins at that position.
+    """
     first = start.chunk_index if start is not None else chunk_index or 0
     for surveyed in survey_chunks(reader, first=first):
         if chunk_index is not None and surveyed.facts.chunk_index > chunk_index:
@@ -167,7 +171,7 @@ def entries_of(surveyed: SurveyedChunk) -> Iterator[Entry]:
 
 
 def ignored_names(reader: ManifestReader) -> list[str]:
-    """Returns the names in the folder that are not part of a manifest log."""
+    """Returns the names of the files in the folder that are not part of the manifest log."""
     if not reader.disk.is_folder(reader.paths.folder):
         return []
     own_names = {os.path.basename(reader.paths.chunk(index)) for index in reader.chunk_indexes()}
@@ -219,7 +223,7 @@ def _is_crc_right(judged: InspectedChunk) -> bool | None:
 
 
 def _around_damage(judged: InspectedChunk, facts: ChunkFacts) -> Iterator[Entry]:
-    """Yields all good records of a damaged chunk, and a `Damaged` for each place between them."""
+    """Yields the good records of a damaged chunk, and a `Damaged` for each place between them."""
     index, committed = judged.chunk_index, facts.committed_bytes
     is_unlocated = committed is not None and committed <= judged.end
     place = Position(index, 0 if is_unlocated else judged.end)
@@ -244,7 +248,7 @@ def _around_damage(judged: InspectedChunk, facts: ChunkFacts) -> Iterator[Entry]
 
 
 def _error_text(error: DataError) -> str:
-    """Returns the text of the error without the file's path."""
+    """Returns the error's text without the file's path."""
     facts = "" if error.expected is None else f", expected {error.expected}"
     facts += "" if error.found is None else f", found {error.found}"
     return f"{error.problem}{facts}"

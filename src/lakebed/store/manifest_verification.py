@@ -1,15 +1,16 @@
-"""Verifies a manifest log: all checksums, the order of its records, and that its parts agree.
+"""Verifies a manifest log: its checksums, the order of its records, and that its parts agree.
 
+The checks are:
 - The numbers of chunks and of records have no gaps, all chunks but the last are sealed, and times
   do not decrease.
 - Each snapshot equals the fold of the records before it.
-- Everything that a replay needs exists: no chunk is missing from the newest good snapshot on, and
-  the two newest sealed chunks and the snapshot of the last marker are kept.
-- The state agrees with the segments on disk, apart from lag (`manifest_segments`).
+- Everything that a replay needs exists: no chunk after the newest good snapshot is missing, and
+  the two newest sealed chunks and the snapshot of the last marker exist.
+- The state agrees with the segments on disk, apart from lag (see `manifest_segments`).
 
 Nothing is changed and no lock is taken. Snapshots are read first, then the chunks, then the
-segments, so data that a writer adds meanwhile never looks like a loss. A removal may look like one;
-then the whole verification is repeated.
+segments, so data that a writer adds meanwhile never looks like a loss. Data that a writer removes
+may look like a loss; then the whole verification is repeated.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _SEALED_KEPT = 2
 
 @dataclass
 class ManifestReport:
-    """The result of the verification. Notes are unusual facts that are not damage."""
+    """The result of verifying a manifest log. Notes are unusual facts that are not damage."""
 
     chunk_count: int = 0
     record_count: int = 0
@@ -63,7 +64,7 @@ class ManifestReport:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_doubtful: bool = False
-    unreached: Tier2Error | None = None  # why not all objects were looked at
+    unreached: Tier2Error | None = None  # why not all objects were checked
 
     def add(self, path: str, problem: str, *, offset: int | None = None, state: str = "") -> None:
         verdict = Verdict.TORN if state == "torn" else Verdict.CORRUPT
@@ -73,7 +74,10 @@ class ManifestReport:
 def verify_manifest_log(
     manifest_log: ManifestLog, *, runner: Runner, progress: Progress
 ) -> ManifestReport:
-    """Verifies a manifest log. Calls `progress` with the number of chunks read, and of all."""
+    """Verifies a manifest log.
+
+    Calls `progress` with the number of chunks read so far, and the number of all chunks.
+    """
     report = _Verification(manifest_log, progress).run()
     for _ in range(_LOOKS_MAX - 1):
         if not report.is_doubtful:
@@ -84,7 +88,7 @@ def verify_manifest_log(
 
 
 class _Verification:
-    """One run of the verification."""
+    """One attempt to verify a manifest log."""
 
     def __init__(self, manifest_log: ManifestLog, progress: Progress) -> None:
         self._manifest_log = manifest_log
@@ -201,7 +205,7 @@ class _Verification:
         self._folding.end_chunk(end, is_whole=not facts.problem)
 
     def _check_place(self, marker: SnapshotMarker, at: Position, path: str) -> None:
-        """Checks that a marker has the position of its snapshot, which is not after the marker."""
+        """Checks that a marker has its snapshot's position, and comes after that position."""
         named = Position(marker.chunk_index, marker.chunk_offset)
         for snapshot in (facts.snapshot for facts in self._snapshots):
             is_meant = snapshot is not None and snapshot.snapshot_id == marker.snapshot_id
@@ -226,7 +230,7 @@ class _Verification:
             report.add(folder, f"there are fewer than {_SEALED_KEPT} sealed chunks")
 
     def _check_marker(self) -> None:
-        """Checks that the snapshot of the last marker exists, or a newer one."""
+        """Checks that the snapshot of the last marker, or a newer snapshot, exists."""
         if self._marker is not None:
             last_id = self._marker.snapshot_id
             if not any(snapshot_id >= last_id for snapshot_id in self._reader.snapshot_ids()):

@@ -1,8 +1,9 @@
 """Counts the messages of a partition from an offset on.
 
 Offsets have gaps only where compaction removed messages, which it does only in sealed segments. So
-the sealed segments of a compacted topic are read and counted, each of them once; after that a count
-reads at most one batch of one segment. Everything else is counted by subtracting offsets.
+each sealed segment of a compacted topic is read once to count its messages; after that a count
+reads at most one batch of one segment. In all other segments, messages are counted by subtracting
+offsets.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lakebed.keratin.view import PartitionSegment
 
 
 class _CountedRange(NamedTuple):
-    """The batches of a segment: each one's first offset, and the messages from there to the end."""
+    """The first offset of each batch of a segment, and the messages from there to its end."""
 
     firsts: list[int]
     counts: list[int]
@@ -33,7 +34,11 @@ class MessageCounts:
         self._counted: dict[PartitionSegment, _CountedRange] = {}
 
     def count(self, start: int, end: int) -> int:
-        """Returns how many messages are in `[start, end)`; `end` is a recent high watermark."""
+        """Returns how many messages are in `[start, end)`.
+
+        `end` must be a recent high watermark. Sealed segments that cannot be read count with all
+        their offsets.
+        """
         if not self._is_compacted or start >= end:
             return max(0, end - start)
         infos = self._partition.segments()

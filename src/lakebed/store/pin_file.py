@@ -64,7 +64,7 @@ class Pin:
         return self.log == log and self.start <= segment_id < self.end
 
     def overlaps(self, topic: str, partition: int, start: int, end: int) -> bool:
-        """Whether any message of `[start, end)` is pinned."""
+        """Whether this pin protects any message of `[start, end)` in the partition."""
         is_same = (self.topic, self.partition) == (topic, partition)
         return is_same and self.start < end and start < self.end
 
@@ -87,7 +87,10 @@ def encode_pin(pin: Pin) -> bytes:
 
 
 def decode_pin(data: bytes, *, pin_id: str) -> Pin:
-    """Decodes a pin's file. `Corrupt` or `InputError` if it is not a valid pin of this version."""
+    """Decodes a pin's file.
+
+    Raises `Corrupt` or `InputError` if it is not a valid pin of this version.
+    """
     try:
         document = json.loads(data)
         version = document["version"]
@@ -104,11 +107,11 @@ def check_pin(pin: Pin) -> None:
     """Raises `InputError` unless every field is within its limits."""
     if pin.log is not None and pin.topic is None and pin.partition is None:
         if not 0 <= pin.start < pin.end <= SEGMENT_INDEX_MAX + 1:
-            raise InputError(f"a pin needs a range of segments, not [{pin.start}, {pin.end})")
+            raise InputError(f"a pin needs a valid segment range, not [{pin.start}, {pin.end})")
         check_log_name(pin.log)
     elif pin.log is None and pin.topic is not None and pin.partition is not None:
         if not 0 <= pin.start < pin.end <= OFFSET_MAX:
-            raise InputError(f"a pin needs a range of offsets, not [{pin.start}, {pin.end})")
+            raise InputError(f"a pin needs a valid offset range, not [{pin.start}, {pin.end})")
         check_topic_name(pin.topic)
         check_partition(pin.partition)
     else:

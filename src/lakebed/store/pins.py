@@ -1,14 +1,16 @@
 """Pins: ranges of logs and partitions that retention must not remove because they will be read.
 
-`pins/<id>.json` is one pin (see `pin_file`): of segments of a log, or of messages of a partition.
-It is in effect until it expires, by the wall clock; its owner renews it before that. Any process
-may create pins, even if it opened the store read-only. It must check afterwards that the pinned
-range still exists, because retention may have removed it first.
+Each file `pins/<id>.json` is one pin (see `pin_file`), which protects segments of a log or messages
+of a partition. A pin is in effect until it expires, by the wall clock; its owner renews it before
+that. Any process may create pins, even if it opened the store read-only. After that it must check
+that the pinned range still exists, because retention may have removed it first.
 
-Invariants: retention sees every pin that was written before it looks. A file that is not a valid
-pin, or that expires later than a pin may, is ignored. Expired files are removed by the writer, and
-by any process that creates a pin, but only `GRACE_MS` later, so that a pin is never removed in the
-moment when it is renewed.
+Invariants:
+- Retention sees every pin that was written before it lists the pins.
+- A file that is not a valid pin, or whose expiry is further away than `DURATION_MS_MAX`, is
+  ignored.
+- Expired pins are removed by the writer, and by any process that creates a pin, but only `GRACE_MS`
+  after they expired, so that a pin is never removed while it is being renewed.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def random_id() -> str:
 
 
 def drawn_id(random: Random) -> str:
-    """A name that a simulation repeats with its seed."""
+    """Returns a pin id drawn from `random`, so that a simulation with the same seed repeats it."""
     return f"{random.getrandbits(64):016x}"
 
 
@@ -132,7 +134,7 @@ class Pins:
     def pin_ranges(
         self, ranges: Sequence[OffsetRange | SegmentRange], *, duration_ms: int, owner: str
     ) -> list[Pin]:
-        """Pin all ranges, or none if one fails; durable when it returns.
+        """Pin all ranges, or none if one cannot be pinned; durable when it returns.
 
         Also removes pins that expired more than `GRACE_MS` ago.
         """
@@ -149,20 +151,23 @@ class Pins:
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
         """Renew pins for about `duration_ms` from now, and return the ids of those that exist.
 
-        A pin that would last longer is shortened. A pin that expires in five sixths of that time
-        or later was renewed just now, and is left as it is.
+        A pin that expires later than that is shortened. A pin that still has at least five sixths
+        of that time was renewed recently, and is left as it is.
         """
         _check_duration(duration_ms)
         return [pin_id for pin_id in pin_ids if self._is_kept(pin_id, duration_ms)]
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Remove pins. Errors are ignored: a pin that cannot be removed expires."""
+        """Remove pins. Errors are ignored: a pin that cannot be removed expires later."""
         for pin_id in pin_ids:
             with contextlib.suppress(LakebedError):
                 self.release(pin_id)
 
     def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Renew a pin for `duration_ms` from now; `NotFound` if it was released or has expired."""
+        """Renew a pin for `duration_ms` from now.
+
+        Raises `NotFound` if it was released or has expired.
+        """
         _check_duration(duration_ms)
         now_ms = self._now_ms()
         pin = self._load(pin_id)
@@ -202,11 +207,11 @@ class Pins:
         return sorted(active, key=lambda pin: pin.log is None)
 
     def covers(self, log: str, segment_id: int) -> bool:
-        """Whether a segment is pinned now. True also if the pins cannot be read."""
+        """Whether a segment is pinned now. Also true if the pins cannot be read."""
         return self._is_any(lambda pin: pin.covers(log, segment_id))
 
     def covers_offsets(self, topic: str, partition: int, start: int, end: int) -> bool:
-        """Whether any message of `[start, end)` is pinned now. True also if pins are unreadable."""
+        """Whether any message of `[start, end)` is pinned now. Also true if pins are unreadable."""
         return self._is_any(lambda pin: pin.overlaps(topic, partition, start, end))
 
     def _is_kept(self, pin_id: str, duration_ms: int) -> bool:
@@ -268,7 +273,7 @@ class Pins:
 
     def _path(self, pin_id: str) -> str:
         if not _ID.fullmatch(pin_id):
-            raise BadName(f"pin {pin_id[:40]!r}: an id has 16 hexadecimal digits")
+            raise BadName(f"pin {pin_id[:40]!r}: the id of a pin is 16 hexadecimal digits")
         return os.path.join(self._folder, pin_id + _SUFFIX)
 
     def _now_ms(self) -> int:
@@ -279,5 +284,5 @@ def _check_duration(duration_ms: int) -> None:
     if not 0 < duration_ms <= DURATION_MS_MAX:
         raise InputError(
             f"duration_ms = {duration_ms}: must be from 1 to {DURATION_MS_MAX}; "
-            "renew a pin that is needed for longer"
+            "renew the pin later to keep it for longer"
         )

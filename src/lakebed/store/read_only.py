@@ -67,8 +67,8 @@ class ReadOnlyStore:
     ) -> None:
         """`tier_config` configures the access to Tier 2; see `Store.open`.
 
-        If a `disk` is passed, `connector` opens the metadata database on it; without it there is no
-        object store.
+        If a `disk` is passed, `connector` opens the metadata database on it; without a `connector`
+        there is no object store then.
         """
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
@@ -108,9 +108,9 @@ class ReadOnlyStore:
         return log_names(self.disk, self.root)
 
     def log(self, name: str) -> ReadOnlyLog:
-        """Return the log, the same object each time; `NotFound` if there is none.
+        """Return the log, the same object each time; raises `NotFound` if there is no such log.
 
-        A log that was deleted and created again meanwhile is opened again.
+        If the log was deleted and created again, the new one is opened.
         """
         self._check_open()
         log = self._logs.get(name)
@@ -121,7 +121,7 @@ class ReadOnlyStore:
         return log
 
     def open_log(self, name: str) -> ReadOnlyLog:
-        """Return the log, as `log` does: a read-only store creates none."""
+        """Return the log, exactly as `log` does, because a read-only store creates no logs."""
         return self.log(name)
 
     def plan_logs(
@@ -139,27 +139,32 @@ class ReadOnlyStore:
         return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     def log_summary(self, name: str) -> LogSummary:
-        """What the files of a log report, without reading its sealed records."""
+        """Summarise a log from its files, without reading the records of sealed segments."""
         from lakebed.store.summary import summarise_log
 
         return summarise_log(self, name)
 
     def archived_log(self, name: str) -> ArchivedLog:
-        """Open the segments that retention moved to the log's archive; `NotFound` if there is no
-        such log."""
+        """Open the segments that retention moved to the log's archive.
+
+        Raises `NotFound` if there is no such log.
+        """
         self._check_open()
         paths = require_log(self.disk, self.root, name)
         return ArchivedLog(self.disk, paths, runner=self.runner)
 
     def manifest_log(self, name: str) -> ManifestLog | None:
-        """Open the log's manifest log for reading; see `Store.manifest_log`."""
+        """Open a log's manifest log for reading; None if the log never had one.
+
+        See `Store.manifest_log`.
+        """
         from lakebed.store.manifest_logs import manifest_log_of
 
         self._check_open()
         return manifest_log_of(self.disk, self.root, name)
 
     def tier2_of(self, log: str) -> str:
-        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        """Return where the Tier 2 of a log is: a URL, or a folder of the store."""
         from lakebed.store.residency import tier2_address, tier2_place
 
         paths = require_log(self.disk, self.root, log)
@@ -172,11 +177,11 @@ class ReadOnlyStore:
         return self._topics.get("")
 
     def topic(self, name: str) -> ReadOnlyTopic:
-        """Return the topic; `NotFound` if there is none. See `ReadOnlyTopics.open`."""
+        """Return the topic; raises `NotFound` if there is none. See `ReadOnlyTopics.open`."""
         return self.topics.open(name)
 
     def topic_summary(self, name: str) -> TopicSummary:
-        """What the files of a topic report; `NotFound` if there is none."""
+        """Summarise a topic from its files; raises `NotFound` if there is no such topic."""
         from lakebed.store.topic_summary import summarise_topic
 
         return summarise_topic(self.topic(name), defaults=self.topic_config)
@@ -184,7 +189,7 @@ class ReadOnlyStore:
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        """Return the oldest dead letters of a group that were not sent back, up to a maximum."""
         from lakebed.store.topic_dead_letters import dead_letters_of
 
         return list(islice(dead_letters_of(self, topic, group), max_messages))
@@ -214,24 +219,24 @@ class ReadOnlyStore:
         return self.lake.buckets.list()
 
     def bucket(self, name: str) -> ReadOnlyBucket:
-        """Return the bucket, read-only; `NoSuchBucket` if there is none."""
+        """Return the bucket, read-only; raises `NoSuchBucket` if there is no such bucket."""
         from lakebed.store.read_only_bucket import ReadOnlyBucket
 
         self.lake.buckets.get(name)
         return ReadOnlyBucket(self.lake, name)
 
     def open_bucket(self, name: str) -> ReadOnlyBucket:
-        """As `bucket`: a store that is only read creates none."""
+        """Return the bucket, exactly as `bucket` does."""
         return self.bucket(name)
 
     @property
     def keys(self) -> ReadOnlyAccessKeys:
-        """Access keys, without their secrets."""
+        """The access keys of the store, without their secrets."""
         return self.lake.keys
 
     @property
     def maintenance(self) -> Checks:
-        """Verification."""
+        """Verifies logs, topics, objects or the whole store."""
         from lakebed.store.checks import Checks
 
         return Checks(self)
@@ -262,7 +267,7 @@ class ReadOnlyStore:
     def _open_topics(self, name: str) -> ReadOnlyTopics:
         from lakebed.store.read_only_topic import ReadOnlyTopics
 
-        assert not name, "a store has only one"
+        assert not name, "a store has only one set of topics"
         return ReadOnlyTopics(
             self.root,
             disk=self.disk,
@@ -277,9 +282,11 @@ class ReadOnlyStore:
         from lakebed.seglake.meta.connection import connect_read_only
         from lakebed.seglake.read_only import ReadOnlyLake
 
-        assert not name, "a store has only one"
+        assert not name, "a store has only one object store"
         if connector is None and not has_own_disk:
-            raise InputError("a store on a disk that was passed in also needs a `connector`")
+            raise InputError(
+                "the object store cannot be opened, because `disk` was passed without a `connector`"
+            )
         return ReadOnlyLake(
             self.root,
             disk=self.disk,

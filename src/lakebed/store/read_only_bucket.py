@@ -1,4 +1,4 @@
-"""A bucket of the object store that can only be read.
+"""A bucket of a store that is open read-only.
 
 photos = store.bucket("photos")
 photos.read("2025/city.jpg")
@@ -23,7 +23,7 @@ class _Buckets(Protocol):
 
 
 class ReadableLake(Protocol):
-    """An open object store, for writing or read-only."""
+    """The part of an open object store that reading needs; the store may also be read-only."""
 
     @property
     def buckets(self) -> _Buckets: ...
@@ -59,7 +59,10 @@ class ReadOnlyBucket:
         return self._readable.objects.head(self.name, key, version_id=version_id)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """List the objects whose keys begin with `prefix`, by key, reading pages as needed."""
+        """List the objects whose keys begin with `prefix`, in order of their keys.
+
+        With `after`, only keys after that one. Pages are read as they are needed.
+        """
 
         def page(marker: str) -> Page[VersionRow]:
             return self._readable.objects.list(self.name, prefix=prefix, after=marker)
@@ -69,7 +72,7 @@ class ReadOnlyBucket:
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Return one page of a listing, with the common prefixes up to the delimiter."""
+        """Return one page of a listing: objects, and common prefixes up to the delimiter."""
         return self._readable.objects.list(
             self.name, prefix=prefix, delimiter=delimiter, after=after, max_keys=max_keys
         )
@@ -83,8 +86,10 @@ class ReadOnlyBucket:
         version_id_marker: str | None = None,
         max_keys: int = 1000,
     ) -> Page[ListedVersion]:
-        """One page of all versions and delete markers after the markers of the page before it, with
-        the common prefixes up to the delimiter."""
+        """Return one page of all versions and delete markers, and common prefixes.
+
+        `key_marker` and `version_id_marker` are those that the page before it returned.
+        """
         return self._readable.objects.list_versions(
             self.name,
             prefix=prefix,
@@ -95,7 +100,7 @@ class ReadOnlyBucket:
         )
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """List all versions and delete markers, by key, the newest of a key first."""
+        """List all versions and delete markers in order of their keys, newest first for each."""
         key_marker: str | None = ""
         version_id_marker: str | None = None
         while key_marker is not None:

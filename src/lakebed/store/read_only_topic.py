@@ -1,10 +1,10 @@
-"""Topics of a store that is open read-only, even while another process writes it.
+"""The topics of a store that is open read-only, even while another process writes it.
 
     with Store.open(root, read_only=True) as store:
         topic = store.topic("orders")
         for message in topic.partition(0).scan_from(0): ...
 
-Writes nothing and takes no lock.
+Nothing is written and no lock is taken.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ReadOnlyTopic:
         group_config: GroupConfig,
         topic_config: TopicConfig | None = None,
     ) -> None:
-        """`group_config` and `topic_config` apply to groups and topics without own settings."""
+        """`group_config` and `topic_config` have the settings that are not the topic's own."""
         self.paths = TopicPaths(root, name)
         self.name = name
         self.identity: TopicIdentity = require_topic(disk, self.paths)
@@ -74,13 +74,16 @@ class ReadOnlyTopic:
         return tuple(map(self.partition, range(self.partition_count)))
 
     def partition(self, number: int) -> ReadOnlyPartition:
-        """Return a partition, the same object each time; `NotFound` if it does not exist."""
+        """Return a partition, the same object each time; raises `NotFound` if there is none."""
         if not 0 <= number < self.partition_count:
-            raise NotFound(f"{self.name}: there is no partition {number}")
+            raise NotFound(
+                f"{self.name}: there is no partition {number} (the topic has "
+                f"{self.partition_count})"
+            )
         return self._partitions.get(number)
 
     def bounds(self) -> list[Bounds]:
-        """Return the range of offsets that can be read now, of each partition."""
+        """Return, for each partition, the range of offsets that can be read now."""
         return [
             topic_bounds(partition.start_offset(), partition.high_watermark())
             for partition in self.partitions
@@ -89,16 +92,16 @@ class ReadOnlyTopic:
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """Return, for each partition, the offset of the first message at or after a time.
 
-        It is the end of a partition that has no such message.
+        For a partition without such a message it is the partition's end.
         """
         return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
     def partition_for(self, key: bytes) -> int:
-        """Return the number of the partition that has the messages with this key."""
+        """Return the number of the partition to which messages with this key belong."""
         return partition_of(key, self.partition_count)
 
     def follow(self, starts: Mapping[int, int] | None = None) -> TopicFollower:
-        """Follow partitions: their messages, and new ones as they arrive.
+        """Follow partitions: return their messages, and new messages as they arrive.
 
         `starts` maps the partitions to follow to their first offsets; by default all partitions
         are followed, from their oldest messages on.
@@ -112,7 +115,7 @@ class ReadOnlyTopic:
         return group_names(self._disk, self.paths.root, self.name)
 
     def group(self, name: str) -> ReadOnlyGroup:
-        """Open a group by its files, read-only; `NotFound` if there is none."""
+        """Open a consumer group read-only; raises `NotFound` if there is no such group."""
         if name not in self.groups():
             raise NotFound(f"the topic {self.name} has no group {name}")
         return ReadOnlyGroup(
@@ -147,7 +150,7 @@ class ReadOnlyTopics:
         config: TopicConfig,
         group_config: GroupConfig,
     ) -> None:
-        """`config` and `group_config` apply to topics and groups without own settings."""
+        """`config` and `group_config` have the settings that are not a topic's or group's own."""
         self._root = root
         self._disk = disk
         self._runner = runner
@@ -159,9 +162,9 @@ class ReadOnlyTopics:
         return topic_names(self._disk, self._root)
 
     def open(self, name: str) -> ReadOnlyTopic:
-        """Return the topic, the same object each time; `NotFound` if there is none.
+        """Return the topic, the same object each time; raises `NotFound` if there is no such topic.
 
-        A topic that was deleted and created again meanwhile is opened again.
+        If the topic was deleted and created again, the new one is opened.
         """
         topic = self._topics.get(name)
         identity = require_topic(self._disk, topic.paths)
@@ -198,7 +201,7 @@ class ReadOnlyTopics:
 
 
 def require_topic(disk: Disk, paths: TopicPaths) -> TopicIdentity:
-    """Returns the identity of an existing topic. `NotFound` if there is none; creates nothing."""
+    """Returns the identity of an existing topic. Raises `NotFound` if there is no such topic."""
     try:
         return load_identity(disk, paths)
     except NotFound:

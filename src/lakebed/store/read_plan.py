@@ -21,13 +21,13 @@ Unsigned = Annotated[int, Meta(ge=0)]  # 64 bits; `Meta` cannot express so large
 class ReadEdge(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a read begins or ends.
 
-    A position if it is given, else the first message at or after a time, else the earliest or
-    latest position that exists.
+    It is `position` if that is given, else the first message at or after `timestamp_us`, else the
+    earliest or the latest position that exists.
     """
 
     position: Unsigned | None = None
     timestamp_us: Count | None = None  # since 1970
-    is_latest: bool = False  # else the earliest
+    is_latest: bool = False  # whether to use the latest position, not the earliest
 
 
 EARLIEST: Final = ReadEdge()
@@ -35,7 +35,7 @@ LATEST: Final = ReadEdge(is_latest=True)
 
 
 class PartitionEdges(Struct, frozen=True, forbid_unknown_fields=True):
-    """The edges of one partition, which replace those of the whole read."""
+    """Where a read begins and ends in one partition, instead of the edges of the whole read."""
 
     partition: Count
     start: ReadEdge | None = None
@@ -48,7 +48,7 @@ class WantedRead(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     start: ReadEdge = EARLIEST
     end: ReadEdge = LATEST
-    edges: list[PartitionEdges] = []  # `NotFound` if there is no such partition
+    edges: list[PartitionEdges] = []  # the partitions must exist
     partitions: list[int] | None = None  # read only these, if they exist
     partition_start: int = 0  # read only partitions from this number on
     partition_end: int | None = None  # read only partitions before this number
@@ -58,13 +58,13 @@ class WantedRead(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlannedRange(Struct, frozen=True):
-    """The range of offsets `[start, end)` to read from a partition.
+    """The range of positions `[start, end)` to read from a partition.
 
     `start` may be before the oldest message that still exists.
     """
 
     partition: int
-    bounds: Bounds  # what existed when the positions were resolved
+    bounds: Bounds  # the readable range when the positions were resolved
     start: int
     end: int
     pin_id: str = ""  # empty if nothing is pinned

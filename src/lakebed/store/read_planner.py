@@ -1,7 +1,7 @@
 """Plans reads of topics and logs: resolves positions, pins ranges and lists their split points.
 
-A range is pinned before its split points are listed, so that retention does not remove it. The
-beginning of the partition is read again after that, because retention may have moved it before the
+A range is pinned before its split points are listed, so that retention does not remove it. After
+that the beginning of the partition is read again, because retention may have moved it before the
 pin was in effect.
 """
 
@@ -48,7 +48,7 @@ _US_PER_MS = 1000
 
 
 class ReadSource(Protocol):
-    """A topic to plan, or a log, which is planned as one partition."""
+    """A topic or a log whose read is planned; a log counts as one partition."""
 
     @property
     def name(self) -> str: ...
@@ -61,12 +61,12 @@ class ReadSource(Protocol):
 
     @property
     def is_cut_anywhere(self) -> bool:
-        """Whether a read can begin and end at any position, or only at split points."""
+        """Whether a read can begin and end at any position; if not, only at split points."""
 
     def bounds(self, partition: int) -> Bounds: ...
 
     def position_at(self, partition: int, timestamp_us: int) -> int:
-        """Returns the first message at or after a time; the end if there is none."""
+        """Returns the position of the first message at or after a time, or else the end."""
 
     def split_points(self, partition: int, start: int, end: int) -> list[SplitPoint]:
         """Returns the split points from `start` to `end`, both included, in order."""
@@ -84,8 +84,8 @@ def plan_reads(
 ) -> list[PlannedRead]:
     """Resolves the positions of all reads, pins their ranges and lists their split points.
 
-    Each topic or log is opened once. Pins nothing if `duration_ms` is 0. `NotFound` if a read has
-    edges for a partition that does not exist.
+    Each topic or log is opened once. Pins nothing if `duration_ms` is 0. Raises `NotFound` if a
+    read has edges for a partition that does not exist.
     """
     opened = {name: open_source(name) for name in dict.fromkeys(read.name for read in reads)}
     sources_and_reads = [(opened[read.name], read) for read in reads]
@@ -124,7 +124,9 @@ def _resolved(source: ReadSource, read: WantedRead) -> list[PlannedRange]:
     edges = {partition_edges.partition: partition_edges for partition_edges in read.edges}
     for number in edges:
         if number >= count:
-            raise NotFound(f"{source.name}: there is no partition {number}: it has {count}")
+            raise NotFound(
+                f"{source.name}: there is no partition {number} (the topic or log has {count})"
+            )
     stop = count if read.partition_end is None else min(read.partition_end, count)
     numbers = set(range(max(read.partition_start, 0), stop))
     if read.partitions is not None:
@@ -161,7 +163,10 @@ def _position(edge: ReadEdge, at: int | None, bounds: Bounds) -> int:
 def _narrowed(
     source: ReadSource, read: WantedRead, partition: int, start: int, end: int
 ) -> tuple[int, int]:
-    """Narrows a range to `position_start` and `position_end`, or the split points around them."""
+    """Narrows a range to the `position_start` and `position_end` of the read.
+
+    If the source is cut only at split points, it is narrowed to the split points around them.
+    """
     first, stop = read.position_start, read.position_end
     # Larger record ids are shown as signed numbers, which cannot be compared with these positions.
     if end > I64_MAX or (first is None and stop is None):
@@ -230,7 +235,10 @@ class TopicSource:
     def __init__(
         self, topic: TopicToPlan, index_of: Callable[[PartitionSegment], Inner] = lambda _: ()
     ) -> None:
-        """`index_of` returns split points in a segment; without it segments are split evenly."""
+        """`index_of` returns split points inside a segment; by default there are none.
+
+        A topic is split between these by assuming that its bytes are spread evenly.
+        """
         self.name = topic.name
         self.identity = topic.topic_id
         self._partitions = topic.partitions
@@ -261,7 +269,7 @@ class LogSource:
     def __init__(
         self, log: LogToPlan, index_of: Callable[[SegmentInfo], Iterable[int]] = lambda _: ()
     ) -> None:
-        """`index_of` returns split points in a segment; without it segments are not split."""
+        """`index_of` returns split points inside a segment; by default segments are not split."""
         self.name = log.name
         self.identity = log_identity(log.stream_id)
         self._log = log
@@ -287,12 +295,12 @@ class LogSource:
 
 
 def log_identity(stream_id: int | None) -> str:
-    """Returns the identity of a log in a plan; empty if its stream id is not known."""
+    """Returns the text that identifies a log in a plan; empty if its stream id is not known."""
     return "" if stream_id is None else stream_name(stream_id)
 
 
 def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
-    """Returns the split points in a segment's index; none if the index is missing or damaged."""
+    """Returns the split points in a segment's index; an empty list if it is missing or damaged."""
     try:
         entries = load_index(disk, index_path(info.path), base_offset=info.base_offset)
     except LakebedError:
@@ -301,7 +309,10 @@ def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
 
 
 def log_index(disk: Disk, info: SegmentInfo) -> list[int]:
-    """Returns the split points in a segment's index; none unless it is sealed and in Tier 0."""
+    """Returns the split points in a segment's index.
+
+    The list is empty unless the segment is sealed and in Tier 0.
+    """
     if info.tier or not info.is_sealed:
         return []
     entries = load_log_index(disk, info.path, segment_id=info.segment_id)

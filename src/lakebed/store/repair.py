@@ -1,8 +1,8 @@
-"""Repairs a log: opening it for writing cuts torn bytes; damaged bytes are copied, never cut.
+"""Repairs a log: removes torn bytes at its end, and copies damaged bytes to the quarantine.
 
-Recovery reads only the tail of a log. Here all segments are verified, and the damaged ranges are
-copied to the quarantine. The segments stay as they are: their good records stay readable, and they
-can still be repaired by hand.
+Opening a log for writing runs recovery, which removes torn bytes but reads only the tail of the
+log. A repair then verifies all segments and copies the damaged ranges to the quarantine. The
+segments stay as they are: their good records stay readable, and they can still be repaired by hand.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ _COPY_BYTES = 4 * MIB
 
 
 class RepairReport(NamedTuple):
-    """What a repair did, or would do."""
+    """What a repair did, or what it would do."""
 
-    torn_bytes: int  # after the last good record: removed
-    problems: tuple[str, ...]  # damage that stays
-    quarantined: tuple[str, ...]  # files with the damaged bytes
+    torn_bytes: int  # bytes after the last good record, which are removed
+    problems: tuple[str, ...]  # damage that stays in the log
+    quarantined: tuple[str, ...]  # files with copies of the damaged bytes
 
 
 def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
-    """Opens the log, which runs recovery, then verifies all of it and saves what is damaged."""
+    """Repairs a log: opens it, which runs recovery, and verifies all of its segments.
+
+    Damaged bytes are copied to the quarantine.
+    """
     paths = require_log(store.disk, store.root, name)
     recovered = store.log(name).recovered
     problems = list(recovered.problems)
@@ -58,8 +61,10 @@ def preview_while_open(store: Store, name: str, *, progress: Progress) -> Repair
 
 
 def preview_repair(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
-    """Reports what `repair` would find; changes nothing. `Locked` if a process has the store open
-    for writing."""
+    """Reports what `repair` would find; changes nothing.
+
+    Raises `Locked` if a process has the store open for writing.
+    """
     paths = require_log(disk, root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
@@ -89,9 +94,9 @@ def _all_problems(disk: Disk, verification: Verification, progress: Progress) ->
 
 
 def _save(disk: Disk, paths: LogPaths, problem: Problem) -> str | None:
-    """Copies damaged bytes to the quarantine, unless recovery did so; returns the file's path.
+    """Copies damaged bytes to the quarantine, unless the copy already exists.
 
-    None if there is nothing to copy.
+    Returns the path of the copy; None if there are no bytes that can be copied.
     """
     if problem.offset is None or not problem.length:
         return None

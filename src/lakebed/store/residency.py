@@ -1,9 +1,9 @@
-"""Reports in which tiers the segments of a log are, from its manifest log, for readers.
+"""Finds out for a reader in which tiers the segments of a log are, from the log's manifest log.
 
-The manifest log is replayed without a lock; while another process writes, the result is what is
-committed. A copy is durable before the record that names it, and the record of its removal is
-durable before the copy is removed. So a reader that lists the files first, and replays the manifest
-log after that, finds every segment in one or the other.
+The manifest log is replayed without a lock; while another process writes, the result is the
+committed state. A copy is durable before the record that names it, and the record of its removal is
+durable before the copy is removed. So a reader that first lists the segment files, and then replays
+the manifest log, finds every segment as a file or in the manifest log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ States = dict[int, SegmentState]
 
 
 def replayed(reader: ManifestReader) -> ReplayResult:
-    """Replays the manifest log, again if its writer removed a chunk meanwhile."""
+    """Replays the manifest log; retries if the writer removed a chunk meanwhile."""
     for _ in range(_LOOKS_MAX - 1):
         with suppress(NotFound):
             return replay(reader)
@@ -38,14 +38,14 @@ def replayed(reader: ManifestReader) -> ReplayResult:
 
 
 class RecordedStates(NamedTuple):
-    """The states of segments as the log's manifest log has them."""
+    """The states of a log's segments according to its manifest log."""
 
     states: States
     problems: tuple[str, ...]  # why the states may be incomplete
 
 
 def recorded(disk: Disk, paths: LogPaths) -> RecordedStates:
-    """Returns the state of every segment; none if there is no readable manifest log."""
+    """Returns the state of every segment; no states if there is no readable manifest log."""
     try:
         stream, lost = _stream(disk, paths)
         result = replayed(ManifestReader(disk, ManifestPaths(f"{paths.manifest}/{stream}")))
@@ -58,12 +58,15 @@ def recorded(disk: Disk, paths: LogPaths) -> RecordedStates:
 
 
 def recorded_states(disk: Disk, paths: LogPaths) -> States:
-    """Returns the state of every segment, without the problems of the manifest log."""
+    """Returns the state of every segment; problems of the manifest log are ignored."""
     return recorded(disk, paths).states
 
 
 def _stream(disk: Disk, paths: LogPaths) -> tuple[str, tuple[str, ...]]:
-    """Returns the stream in `log.json`; if that is lost, the only stream, and a problem."""
+    """Returns the name of the log's stream, from `log.json`, and problems.
+
+    If `log.json` is missing and the log has only one stream, returns that stream and a problem.
+    """
     try:
         return load_identity(disk, paths).stream, ()
     except NotFound:
@@ -80,7 +83,7 @@ def tiers_of(state: SegmentState) -> tuple[int, ...]:
 
 
 def tier_bytes(state: SegmentState, tier: int) -> int:
-    """Returns the bytes that a segment takes in a tier that has it."""
+    """Returns how many bytes a segment takes in a tier where it is stored."""
     return state.compressed_bytes if tier else state.resident_bytes
 
 
@@ -101,5 +104,8 @@ def tier2_address(disk: Disk, paths: LogPaths, *, default: str) -> str:
 
 
 def tier2_place(root: PathLike, address: str) -> str:
-    """Returns a Tier 2 address for messages: the root's own folder as a path, others unchanged."""
+    """Returns a Tier 2 address as it is shown in messages.
+
+    The store's own folder is shown as a path; other addresses are unchanged.
+    """
     return os.path.join(os.fspath(root), OWN_FOLDER) if address == OWN_FOLDER else address

@@ -1,7 +1,7 @@
-"""Checks that each segment of a log continues the one before it, in offsets and record counts.
+"""Checks that each segment of a log continues the segment before it, in offsets and record counts.
 
-All files may be whole and the log still wrong: that a segment begins at the wrong offset, or with
-the wrong record count, only shows in comparison with the segment before it.
+A log can be wrong although all its files are whole: whether a segment begins with the right offset
+and record count can only be checked by comparing it with the segment before it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakebed.store.verification import Problem, SegmentReport
 
 
 class Outline(NamedTuple):
-    """A segment's place in the log, by its name, header and footer.
+    """Where a segment begins and ends in the log, according to its name, header and footer.
 
     The end is None if the segment is not sealed or its footer is damaged.
     """
@@ -30,7 +30,7 @@ class Outline(NamedTuple):
 
 
 def outline_of(report: SegmentReport) -> Outline | None:
-    """Returns a segment's outline; None if it was not read, or is an interchange segment."""
+    """Returns a segment's outline; None if it was not read, or it is an interchange segment."""
     inspection = report.inspection
     if inspection is None:
         return None
@@ -61,7 +61,7 @@ def _next_record_count(
 
 
 def neighbour_problems(outlines: Iterable[Outline]) -> list[Problem]:
-    """Returns a problem for each segment that does not continue the one right before it."""
+    """Returns a problem for each segment that does not continue the segment right before it."""
     problems: list[Problem] = []
     ordered = sorted(outlines, key=lambda outline: outline.segment_id)
     for previous, outline in pairwise(ordered):

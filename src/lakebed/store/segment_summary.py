@@ -1,8 +1,8 @@
 """Summarises the segments of a log from its files, one entry for each segment in any tier.
 
-Of a sealed segment only the footer is read. The records of an unsealed segment are counted up to
+Only the footer of a sealed segment is read. The records of an unsealed segment are counted up to
 the durable end. Tier 2 is not read: the manifest log has all facts about a segment that is only
-there, except its number of records.
+in Tier 2, except its number of records.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lakebed.store.residency import States, tiers_of
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """One segment. Times are ns since 1970; `sealed_at` is None if it is not sealed.
+    """The summary of one segment. Times are ns since 1970; `sealed_at` is None if it is unsealed.
 
     For a segment that is only in Tier 2, `created_at` is when the manifest log recorded it.
     """
@@ -50,13 +50,13 @@ class SegmentSummary:
     records: int | None  # None if that is recorded only in Tier 2
     base_records: int | None  # records of the log before this segment; None if not known
     state: str  # active, unsealed (full, but its footer is not written yet), sealed, archived
-    tiers: tuple[int, ...]  # the tiers that have it, hottest first; empty if it is archived
+    tiers: tuple[int, ...]  # the tiers that have the segment, hottest first; empty if archived
     path: str  # in the hottest tier: a segment file, a warm file, or the key of an object
     flush_failure: bool
 
 
 def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Iterator[SegmentSummary]:
-    """Yields the segments of a log, oldest first, without those in its archive.
+    """Yields a summary of each segment of a log, oldest first, without those in its archive.
 
     `states` are the states of the segments in the manifest log.
     """
@@ -80,7 +80,7 @@ def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Itera
 
 
 def archived_segments(disk: Disk, paths: LogPaths) -> Iterator[SegmentSummary]:
-    """Yields the segments in a log's archive; files that are not sealed segments are skipped."""
+    """Yields a summary of each sealed segment in a log's archive; skips other files."""
     names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
     for name in filter(None, map(ArchivedName.parse, names)):
         path = paths.archived(name)
@@ -96,8 +96,9 @@ def archived_segments(disk: Disk, paths: LogPaths) -> Iterator[SegmentSummary]:
 def record_count(segments: Sequence[SegmentSummary]) -> int | None:
     """Returns the number of records in consecutive segments of a log; None if it is not known.
 
-    Segments with an unknown count are counted by `base_records` of the next known segment. That is
-    not possible for the newest segments, nor for the first of a log whose beginning was removed.
+    If a segment's count is unknown, it is derived from `base_records` of the next segment with a
+    known count. That is not possible for the newest segments, nor for the first segments of a log
+    whose beginning was removed.
     """
     total = 0
     known_end: int | None = 0 if segments and not segments[0].base_offset else None
@@ -191,7 +192,7 @@ def _cold(log: ReadOnlyLog, info: SegmentInfo, state: SegmentState | None) -> Se
 
 
 def _sealed_at(state: SegmentState) -> int:
-    """Returns when a segment was sealed, from its object's key (in ns) or else the manifest log."""
+    """Returns when a segment was sealed, in ns: from its object's key, else the manifest log."""
     prefix = "/".join(state.key.split("/")[:-2])
     key = SegmentKey.parse(state.key, prefix=prefix)
     return key.sealed_at if key else state.sealed_at_ms * NS_PER_MS
@@ -200,7 +201,10 @@ def _sealed_at(state: SegmentState) -> int:
 def _warm_envelope(
     log: ReadOnlyLog, info: SegmentInfo
 ) -> tuple[SegmentHeader | None, SegmentFooter | None]:
-    """Reads a segment's header and footer from its warm file; None each if it is damaged."""
+    """Reads a segment's header and footer from its warm file.
+
+    Returns None for both if the warm file is missing or damaged.
+    """
     assert log.cold is not None, "a log with segments in Tier 1 has it"
     try:
         with closing(log.cold.bytes_of(info)) as content:
@@ -212,7 +216,10 @@ def _warm_envelope(
 
 
 def _base_records(disk: Disk, path: str) -> int | None:
-    """Reads the base record count from a segment's header, written with its first record."""
+    """Reads the base record count from a segment's header; None if the file was removed.
+
+    The segment must have a record: the header is written with the first one.
+    """
     try:
         with disk.open(path) as file:
             return SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size)).base_record_count
@@ -221,7 +228,10 @@ def _base_records(disk: Disk, path: str) -> int | None:
 
 
 def _footer(disk: Disk, path: str) -> tuple[SegmentFooter | None, int]:
-    """Returns the footer, if it is good, and the file's length, which is 0 if it was removed."""
+    """Returns a segment file's footer and its length.
+
+    The footer is None if it is missing or damaged. The length is 0 if the file was removed.
+    """
     try:
         with disk.open(os.fspath(path)) as file:
             size = file.size()

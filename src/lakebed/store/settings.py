@@ -1,10 +1,10 @@
 """The sections of `lakebed.toml`, and the engine configurations that are built from them.
 
-Sections are flat, but the configuration of a log is nested: `[aof]` has its plain settings, and
-`[aof_flush]`, `[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` its parts. `[aof_manager]` and
-`[aof_tier2]` are settings that all logs share. `[keratin]` and `[stroma]` are the settings of
-topics and groups that have none of their own, and `[s3]` those of the object store. `[node]` is
-read by the server (`lakebed.node`).
+Sections are flat, but the configuration of a log is nested: `[aof]` has its scalar settings, and
+`[aof_flush]`, `[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` have its nested parts.
+`[aof_manager]` and `[aof_tier2]` have the settings that all logs share. `[keratin]` and `[stroma]`
+have the settings of topics and groups without settings of their own, and `[s3]` those of the object
+store. `[node]` is read by the server (`lakebed.node`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _ADDRESSES = ("s3://", "file:///", "/")
 
 
 def _plain_part(config: type[Any], name: str) -> type[Any]:
-    """Returns a dataclass with the plain values of `config`, with the same defaults and limits.
+    """Returns a dataclass with only the scalar settings of `config`.
 
-    It refuses the same values as `config`.
+    It has the same defaults and limits, and refuses the same values.
     """
     hints = get_type_hints(config)
     fields = [
@@ -72,9 +72,9 @@ NODE_SECTION = "node"  # read by `lakebed.node`
 def settings_of(
     root: Path, *, environment: Mapping[str, str], more: Sections = MappingProxyType({})
 ) -> Settings:
-    """Loads and checks the settings of a root; without a file they are the defaults.
+    """Loads and checks the settings of a root: from `lakebed.toml` and the environment.
 
-    `more` are additional sections that the caller reads.
+    Settings that neither has are the defaults. `more` are additional sections of the caller.
     """
     file = root / FILE_NAME
     settings = load_settings(
@@ -100,8 +100,11 @@ def aof_config(settings: Settings) -> AofConfig:
 
 
 def _check_address(config: SharedTierConfig) -> None:
-    """Checks the Tier 2 address. It must not be relative to the working directory, because a log
-    keeps it for later processes."""
+    """Raises `BadConfig` unless the Tier 2 settings are valid.
+
+    The address must not be relative to the working directory, because a log stores it and other
+    processes use it later.
+    """
     config.s3_options()
     is_own = config.url in ("", OWN_FOLDER, OWN_STORE)
     if not is_own and not config.url.startswith(_ADDRESSES):

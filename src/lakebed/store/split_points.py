@@ -1,8 +1,9 @@
-"""Computes split points of a partition or a log from its segments and their indexes. No I/O.
+"""Computes the positions at which a read of a partition or a log can be split. No I/O.
 
-Between two split points the bytes are assumed to be spread evenly. Indexes are not trusted: entries
-that do not fit their segment are ignored. If there are more than `INDEXES_MAX` segments, only the
-indexes of segments that are read in part are used; the others are not split further.
+The split points come from the segments and their indexes. Between two split points the bytes are
+assumed to be spread evenly. Indexes are not trusted: entries that do not fit their segment are
+ignored. If there are more than `INDEXES_MAX` segments, only the indexes of segments that are read
+in part are used; the other segments are not split further.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ class Bounds(NamedTuple):
 
 
 class SplitPoint(NamedTuple):
-    """A position at which a read can begin, and the bytes before it, for comparison with others.
+    """A position at which a read can begin, and the number of bytes before it.
 
-    In JSON it is a list of two numbers.
+    The difference between two split points is the size of a read. In JSON a split point is a list
+    of two numbers.
     """
 
     at: int
@@ -44,7 +46,7 @@ Inner = Iterable[tuple[int, int]]
 
 
 def topic_bounds(start_offset: int, high_watermark: int) -> Bounds:
-    """Returns the bounds of a partition; empty if retention moved the start past the end."""
+    """Returns the bounds of a partition: an empty range if its start has passed its end."""
     return Bounds(start_offset, max(start_offset, high_watermark))
 
 
@@ -61,7 +63,7 @@ def topic_split_points(
     start: int,
     end: int,
 ) -> list[SplitPoint]:
-    """Returns the split points of a partition: offsets, and the record bytes before them.
+    """Returns the split points of a partition: offsets, and the bytes of records before them.
 
     `index_of` is called only for segments whose index is needed.
     """
@@ -89,7 +91,7 @@ def log_split_points(
     start: int,
     end: int,
 ) -> list[SplitPoint]:
-    """Returns the split points of a log: record ids, and the record bytes before them.
+    """Returns the split points of a log: record ids, and the bytes of records before them.
 
     Segments in colder tiers count with their uncompressed size.
     """
@@ -120,7 +122,7 @@ def log_split_points(
 
 
 def _guessed_end(segments: Sequence[SegmentInfo], index: int) -> int:
-    """Estimates a segment's end from the base offset of the next; 0 if there is no next segment."""
+    """Estimates a segment's end from the base offset of the next segment; 0 if it is the last."""
     if index + 1 == len(segments):
         return 0
     return segments[index + 1].base_offset - segments[index].base_offset - FOOTER_BYTES
@@ -141,7 +143,7 @@ def _within(points: Sequence[SplitPoint], start: int, end: int) -> list[SplitPoi
 
 
 def _rising(points: Sequence[SplitPoint]) -> list[SplitPoint]:
-    """Removes duplicate positions: the end of one segment is the beginning of the next."""
+    """Removes duplicate positions, because the end of a segment is the beginning of the next."""
     rising = [points[0]]
     for point in points[1:]:
         if point.at > rising[-1].at:
@@ -150,7 +152,7 @@ def _rising(points: Sequence[SplitPoint]) -> list[SplitPoint]:
 
 
 def bytes_at(points: Sequence[SplitPoint], at: int) -> int:
-    """Returns the bytes before a position, interpolated if it is not a split point."""
+    """Returns how many bytes are before a position; interpolates between two split points."""
     if not points:
         return 0
     index = bisect_left(points, at, key=lambda point: point.at)

@@ -1,11 +1,11 @@
-"""Staged batches, which a batch commit reads from memory, a file, or an object of the store.
+"""Reads the staged batches of a batch commit: from memory, a file, or an object of the store.
 
     StagedFile("/stage/part-00007.batches")
     StagedObject("stage", "query 7/41/0")
 
-A staged batch is one Kafka record batch (version 2, any compression), or several of them one after
-another. They are read once, in order, with one record batch in memory at a time. Each is checked
-completely: its framing, checksum, counts, every length in it, and the topic's limits.
+A staged batch is one Kafka record batch (version 2, any compression), or several record batches one
+after another. They are read once, in order, with one record batch in memory at a time. Each is
+checked completely: its framing, checksum, counts, every length in it, and the topic's limits.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ReadObject = Callable[[str, str], Iterable[Buffer]]
 
 
 class StagedFile(NamedTuple):
-    """A file that the process which has the store open can read."""
+    """A staged batch in a file, which the process that has the store open must be able to read."""
 
     path: str
 
 
 class StagedObject(NamedTuple):
-    """The newest version of an object of the store."""
+    """A staged batch in an object of the store; its newest version is read."""
 
     bucket: str
     key: str
@@ -53,12 +53,13 @@ Staged = Buffer | StagedFile | StagedObject
 class CommittedPartition:
     """The result of a batch commit in one partition.
 
-    It has `count` messages from `base_offset` on; other messages can be among them if the commit
-    was interrupted. For a version before the application's last one both are unknown: None and 0.
+    The commit has `count` messages from `base_offset` on; other messages can be among them if it
+    was interrupted. If the version is older than the application's last one, both are unknown:
+    `base_offset` is None and `count` is 0.
     """
 
     partition: int
-    is_new: bool  # False if an earlier call committed it
+    is_new: bool  # False if an earlier call committed the version
     base_offset: int | None
     count: int
 
@@ -67,7 +68,7 @@ class StagedSource(Protocol):
     """The bytes of a staged batch."""
 
     def take(self, length: int) -> bytes:
-        """Returns the next `length` bytes; fewer only at the end."""
+        """Returns the next `length` bytes of the staged batch; fewer only at its end."""
 
 
 def opened(
@@ -75,14 +76,14 @@ def opened(
 ) -> AbstractContextManager[StagedSource]:
     """Opens a staged batch for reading.
 
-    `InputError` if it is not something that can be read, `NotFound` if it does not exist. `place`
-    begins the error messages.
+    Raises `InputError` if it is not something that can be read, and `NotFound` if it does not
+    exist. Error messages begin with `place`.
     """
     if isinstance(staged, StagedFile):
         return _opened_file(disk, staged.path, place)
     if isinstance(staged, StagedObject):
         if read_object is None:
-            raise InputError(f"{place}: objects cannot be staged, because there is no object store")
+            raise InputError(f"{place}: cannot read a StagedObject: there is no object store")
         return contextlib.nullcontext(_Object(read_object(staged.bucket, staged.key)))
     try:
         return contextlib.nullcontext(_Memory(memoryview(staged).cast("B")))
@@ -93,7 +94,10 @@ def opened(
 
 
 def record_batches(source: StagedSource, *, config: TopicConfig, place: str) -> Iterator[bytes]:
-    """Yields the record batches of a staged batch, each checked; errors name the byte offset."""
+    """Checks and yields the record batches of a staged batch.
+
+    Error messages begin with `place` and the byte offset of the record batch.
+    """
     start = 0
     while head := source.take(RECORD_BATCH.size):
         with _naming_place(f"{place}, byte {start}"):
@@ -149,8 +153,10 @@ class _Object:
 
 @contextlib.contextmanager
 def _opened_file(disk: Disk, path: PathLike, place: str) -> Iterator[StagedSource]:
-    """Opens a staged file, following links. Only regular files are opened, so it never blocks on a
-    pipe or a device."""
+    """Opens a staged file, following links.
+
+    Only regular files are opened, so that the call never blocks on a pipe or a device.
+    """
     if disk.is_folder(path):
         raise InputError(f"{place}: {path} is a folder, not a file")
     try:
@@ -167,11 +173,11 @@ def _opened_file(disk: Disk, path: PathLike, place: str) -> Iterator[StagedSourc
 
 @contextlib.contextmanager
 def _naming_place(place: str) -> Iterator[None]:
-    """Turns errors about a record batch into errors about the call that name its place."""
+    """Turns errors about a record batch into input errors whose messages begin with `place`."""
     try:
         yield
     except DataError as error:
-        raise InputError(f"{place}: not a record batch: {error}") from error
+        raise InputError(f"{place}: not a valid record batch: {error}") from error
     except TooLarge as error:
         what = str(error).partition(f" is {error.size}, ")[0]
         raise TooLarge(f"{place}: {what}", size=error.size, limit=error.limit) from None

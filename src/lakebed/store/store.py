@@ -1,11 +1,12 @@
-"""A store that is open for writing, by one process at a time, which holds the root's lock.
+"""A store that is open for writing. Only one process at a time has it open: it holds the lock.
 
     <root>/lakebed.toml  lakebed.lock  lakebed.sock  store.json  pins/  quarantine/
            aof/<log>/  topics/<topic>/<partition>/  groups/
            objects/{segments,manifests}/  meta.db
 
-The lock is taken by the `AofManager`, so a store and a separate `AofManager` cannot have the same
-root open at once. Nothing is created in a root whose `store.json` is newer or damaged.
+The `AofManager` takes the lock, so a store and a separate `AofManager` cannot have the same root
+open at the same time. Nothing is created in a root whose `store.json` is damaged, or was written by
+a newer version of Lakebed.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Closable(Protocol):
 
 
 class _OpenThings(TypedDict):
-    """What is open in each engine."""
+    """The logs, partitions, groups and object store that are open."""
 
     logs: dict[str, Aof]
     partitions: list[Partition]
@@ -124,7 +125,7 @@ class _OpenThings(TypedDict):
 
 
 class Store:
-    """Owns the lock, the logs, the topics and the pins of a root. Thread-safe."""
+    """A store that is open for writing: its lock, logs, topics, buckets and pins. Thread-safe."""
 
     @overload
     @classmethod
@@ -146,11 +147,11 @@ class Store:
     def open(
         cls, root: PathLike, *, read_only: bool = False, **options: Unpack[StoreOptions]
     ) -> Self | ReadOnlyStore:
-        """Open a root for writing, and create it if it does not exist; or open it read-only.
+        """Open a store for writing, and create it if it does not exist; or open it read-only.
 
-        `Locked` if another process has it open for writing. Configurations that are not passed come
-        from `lakebed.toml` and the environment; with a `disk` they are the defaults. A read-only
-        store uses only `tier_config`.
+        Opening for writing raises `Locked` if another process has the store open for writing.
+        Configurations that are not passed come from `lakebed.toml` and the environment; if a `disk`
+        is passed, they are the defaults. A read-only store uses only `tier_config`.
         """
         disk, connector = options.get("disk"), options.get("connector")
         tier_config, runner = options.get("tier_config"), options.get("runner")
@@ -201,7 +202,7 @@ class Store:
         connector: Connector | None,
         random: Random | None,
     ) -> None:
-        """Use `open`."""
+        """Opens a store for writing. Programs call `open` instead."""
         self.root = os.fspath(root)
         self.disk = disk
         self.config = config
@@ -265,7 +266,7 @@ class Store:
             self._undo = undo.pop_all()
 
     def accompany(self, companion: Closable) -> None:
-        """Close `companion`, which serves the store to other processes, before the store closes."""
+        """Register the server of this store's socket, to be closed before the store closes."""
         self._companion = companion
 
     @property
@@ -290,22 +291,24 @@ class Store:
         return log
 
     def open_log(self, name: str) -> Aof:
-        """Open an existing log for writing; `NotFound` if there is none."""
+        """Open an existing log for writing; raises `NotFound` if there is no such log."""
         if not self.disk.is_folder(LogPaths(self.root, name).segments):
             raise NotFound(f"there is no log {name}; `Store.log` creates it")
         return self.log(name)
 
     def log_summary(self, name: str) -> LogSummary:
-        """What the files of a log report, without reading its sealed records. The log is not
-        opened."""
+        """Summarise a log from its files, without opening it for writing.
+
+        The records of sealed segments are not read.
+        """
         with self._read_only() as reading:
             return reading.log_summary(name)
 
     def open_log_to_read(self, name: str) -> Aof | ReadOnlyLog:
-        """Open a log for reading; `NotFound` if there is none.
+        """Open a log for reading; raises `NotFound` if there is no such log.
 
-        Opening a log normally writes. If the disk refuses that, a read-only view of its files is
-        returned, and opening is retried a few seconds later.
+        Opening a log normally writes to disk. If the disk is full or fails, a read-only view of the
+        log's files is returned, and a call a few seconds later tries again to open the log.
         """
         now_ns = self.runner.clock.monotonic_ns()
         with self._unwritable_mutex:
@@ -326,7 +329,7 @@ class Store:
         return opened
 
     def _close_unwritable(self, name: str | None = None) -> None:
-        """Closes the read-only view of a log, or all of them."""
+        """Closes the read-only view of a log, or the views of all logs."""
         with self._unwritable_mutex:
             names = list(self._unwritable) if name is None else [name]
             closed = [
@@ -352,8 +355,8 @@ class Store:
     def manifest_log(self, name: str) -> ManifestLog | None:
         """Open a log's manifest log for reading; None if the log never had one.
 
-        `name` is the log's name or stream id; `NotFound` if there is none. The log itself is not
-        opened.
+        `name` is the log's name or stream id. Raises `NotFound` if there is no such log. The log
+        itself is not opened.
         """
         from lakebed.store.manifest_logs import manifest_log_of
 
@@ -362,7 +365,7 @@ class Store:
         return manifest_log_of(self.disk, self.root, name)
 
     def tier2_of(self, log: str) -> str:
-        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        """Return where the Tier 2 of a log is: a URL, or a folder of the store."""
         from lakebed.store.residency import tier2_address, tier2_place
 
         paths = require_log(self.disk, self.root, log)
@@ -378,7 +381,10 @@ class Store:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Move the Tier 2 objects of a log that is not open; see `AofManager.migrate_tier2`."""
+        """Copy the Tier 2 objects of a log that is not open to another Tier 2, and use that.
+
+        See `AofManager.migrate_tier2`.
+        """
         return self._manager.migrate_tier2(name, address, delete=delete, progress=progress)
 
     @property
@@ -391,19 +397,22 @@ class Store:
     def topic(self, name: str, *, partitions: int | None = None) -> StoreTopic:
         """Open a topic, and create it with `partitions` partitions (by default one) if needed.
 
-        `InputError` if the topic exists with another number of partitions.
+        Raises `InputError` if the topic exists with another number of partitions.
         """
         return self.topics.ensure(name, partitions=partitions)
 
     def topic_summary(self, name: str) -> TopicSummary:
-        """What the files of a topic report, without opening it; `NotFound` if there is none."""
+        """Summarise a topic from its files, without opening it for writing.
+
+        Raises `NotFound` if there is no such topic.
+        """
         with self._read_only() as reading:
             return reading.topic_summary(name)
 
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        """Return the oldest dead letters of a group that were not sent back, up to a maximum."""
         with self._read_only() as reading:
             return reading.dead_letters(topic, group, max_messages=max_messages)
 
@@ -423,7 +432,7 @@ class Store:
 
     @property
     def lake(self) -> Lake:
-        """The engine of the object store, opened on first use."""
+        """The object store, which is opened on first use."""
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
         return self._lakes.get("")
@@ -440,7 +449,7 @@ class Store:
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
         """Open a bucket, and create it if it does not exist.
 
-        `BucketExists` if it exists with another `versioning`.
+        Raises `BucketExists` if it exists with another `versioning`.
         """
         from lakebed.store.bucket import Bucket
 
@@ -448,16 +457,16 @@ class Store:
         return Bucket(self.lake, name)
 
     def open_bucket(self, name: str) -> Bucket:
-        """`NoSuchBucket` if there is none."""
+        """Open an existing bucket; raises `NoSuchBucket` if there is no such bucket."""
         from lakebed.store.bucket import Bucket
 
         self.lake.buckets.get(name)
         return Bucket(self.lake, name)
 
     def delete_bucket(self, name: str) -> None:
-        """Delete a bucket, and abort its uploads.
+        """Delete a bucket, and abort its multipart uploads.
 
-        `BucketNotEmpty` if it has objects or old versions.
+        Raises `BucketNotEmpty` if it has objects or old versions.
         """
         self.lake.buckets.delete(name)
 
@@ -466,13 +475,13 @@ class Store:
         return topic_names(self.disk, self.root)
 
     def bucket_names(self) -> list[str]:
-        """Return the names of all buckets, without creating an object store if there is none."""
+        """Return the names of all buckets; does not create an object store if there is none."""
         paths = LakePaths(self.root)
         has_lake = self._lakes.opened() or any(map(self.disk.exists, paths.traces))
         return [bucket.name for bucket in self.buckets()] if has_lake else []
 
     def state(self) -> StoreState:
-        """Return what is in the store, without opening anything."""
+        """Return what is in the store (logs, topics, buckets), without opening logs or topics."""
         return StoreState(
             root=os.path.abspath(self.root),
             version=RELEASE,
@@ -493,11 +502,11 @@ class Store:
         return printable_settings(self._sections)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """Return the counters of all that is open: by engine, then log or partition, then name."""
+        """Return the counters of everything that is open: by engine, then part, then name."""
         return engine_values(self.counts())
 
     def counts(self) -> list[PartCounters]:
-        """Return the counters of all that is open, with labels and complete histograms."""
+        """Return the counters of everything that is open, with labels and full histograms."""
         of_store = Snapshot({}, {"damage_unacknowledged": self.damage.unacknowledged_count}, {})
         return [
             *engine_counts(**self._open_things(), tiers=self._manager.tier_counters),
@@ -516,7 +525,7 @@ class Store:
 
     @property
     def maintenance(self) -> Maintenance:
-        """Verification, repair, and moving segments between tiers."""
+        """Verifies and repairs the store, and moves segments between tiers."""
         return Maintenance(self)
 
     def object_totals(self) -> Totals | None:
@@ -525,7 +534,7 @@ class Store:
         return None if lake is None else lake.totals()
 
     def _read_only(self) -> ReadOnlyStore:
-        """As another process would read it."""
+        """Opens the store read-only, as another process would."""
         return ReadOnlyStore(self.root, tier_config=self.tier_config)
 
     def _open_things(self) -> _OpenThings:
@@ -547,11 +556,13 @@ class Store:
     def _open_lake(self, config: SeglakeConfig, connector: Connector | None, name: str) -> Lake:
         from lakebed.seglake.lake import Lake
 
-        assert not name, "a store has only one"
+        assert not name, "a store has only one object store"
         if self._is_lake_closed:
             raise Closed(f"{self.root}: the store is closed")
         if connector is None:
-            raise InputError("a store on a disk that was passed in also needs a `connector`")
+            raise InputError(
+                "the object store cannot be opened, because `disk` was passed without a `connector`"
+            )
         lake = Lake(
             self.root,
             disk=self.disk,
@@ -587,8 +598,8 @@ class Store:
     def _open_topics(
         self, config: TopicConfig, group_config: GroupConfig, name: str
     ) -> StoreTopics:
-        """Opens the topics on first use: a program with only logs runs no threads for topics."""
-        assert not name, "a store has only one"
+        """Opens the topics, on first use: a program with only logs runs no threads for them."""
+        assert not name, "a store has only one set of topics"
         return StoreTopics(
             self.root,
             disk=self.disk,
@@ -633,7 +644,10 @@ def _lost_objects(root: str, segment_id: str, damage: Damage) -> Loss:
 
 
 def _refuse_newer(disk: Disk, root: str, *, with_metadata: bool) -> None:
-    """Refuses a newer store by `store.json`; if another release wrote it last, by every file."""
+    """Raises `UnknownVersion` if a newer version of Lakebed wrote the store.
+
+    Reads `store.json`; if another release wrote the store last, also checks every file.
+    """
     store_version = version.load(disk, root)
     if store_version is None or store_version.program != RELEASE:
         from lakebed.store.format_survey import refuse_newer

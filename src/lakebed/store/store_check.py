@@ -6,8 +6,8 @@
 Nothing is changed and no lock is taken. There are three steps, which may run in different
 processes: `plan_store` lists the pieces to check, a `StoreCheck` checks one piece after another, in
 any process and order, and `join_store` makes one report of the findings. A piece that cannot be
-checked is reported, and the others are still checked. Data that is deleted meanwhile is not damage:
-a topic that was deleted is reported as deleted.
+checked is reported, and the other pieces are still checked. Data that is deleted during the
+verification does not count as damage; a topic that was deleted is reported as deleted.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def verify_store(
     tier2: bool = True,
     progress: Progress = no_progress,
 ) -> StoreReport:
-    """Verifies all of a store in this process; with `tier2` also the objects of logs in Tier 2."""
+    """Verifies all of a store in this process; with `tier2` also the Tier 2 objects of logs."""
     if not isinstance(root, ReadOnlyStore):
         with ReadOnlyStore(root) as store:
             return verify_store(store, tier2=tier2, progress=progress)
@@ -250,14 +250,14 @@ class StoreCheck:
         self._lake: LakeCheck | None = None
 
     def run(self, piece: Piece) -> Finding:
-        """Checks one piece. Never raises: a piece that cannot be checked returns `Unchecked`."""
+        """Checks one piece. Never raises: returns `Unchecked` if the piece cannot be checked."""
         try:
             return self._check_piece(piece)
         except Exception as error:  # noqa: BLE001 - an unexpected error must not hide other findings
             return _unchecked(_what(piece), error)
 
     def close(self) -> None:
-        """Close what the checks opened. Idempotent."""
+        """Closes the files that the checks opened. Idempotent."""
         if self._lake is not None:
             self._lake.close()
 
@@ -285,7 +285,7 @@ class StoreCheck:
 
 
 def join_store(plan: StorePlan, findings: Sequence[Finding]) -> StoreReport:
-    """Makes one report of `findings`, which are in the order of the plan's pieces."""
+    """Combines the findings into one report. They must be in the order of the plan's pieces."""
     unchecked = [*plan.unchecked, *(item for item in findings if isinstance(item, Unchecked))]
     remaining = iter(None if isinstance(item, Unchecked) else item for item in findings)
     logs = tuple(_joined_log(log, remaining) for log in plan.logs)

@@ -1,4 +1,4 @@
-"""The report of a store's verification as lines of text: damage first, then what was checked."""
+"""Renders the report of a store's verification as lines of text: damage first, totals last."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from lakebed.store.topic_report import problem_lines
 
 
 def report_lines(report: StoreReport) -> list[str]:
-    """Returns one line for each problem, then the notes; the last lines are the totals."""
+    """Returns one line for each problem, then the notes, then the totals."""
     return [*_problems(report), *_notes(report), *_sums(report)]
 
 
 def mark_lines(marks: MarkReport) -> list[str]:
-    """Returns one line for each object version that was read again to be marked as damaged."""
+    """Returns one line for each object version that was read again, and whether it is marked.
+
+    Versions that were deleted meanwhile have no line.
+    """
     lines = [
         f"{'/'.join(version[:2])}, version {version[2]}: marked as damaged"
         for version in marks.marked

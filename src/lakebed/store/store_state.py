@@ -1,4 +1,4 @@
-"""A snapshot of what is in a store that is open for writing."""
+"""The logs, topics and buckets of a store that is open for writing, and facts about the store."""
 
 from __future__ import annotations
 

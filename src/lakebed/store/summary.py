@@ -28,13 +28,13 @@ class TierTotal:
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """One log. Positions are record ids as numbers."""
+    """The summary of one log. Positions are record ids as numbers."""
 
     name: str
     oldest: int | None  # the first record; None if the log is empty
     durable_end: int
     coordinator_watermark: int
-    writer_epoch: int  # how often it was opened for writing
+    writer_epoch: int  # how many times the log was opened for writing
     segments: tuple[SegmentSummary, ...]
     tiers: tuple[TierTotal, ...]
     spare_files: int
@@ -49,7 +49,7 @@ class LogSummary:
     def records(self) -> int | None:
         """Returns the number of records in the log and its archive.
 
-        None if that is not known without reading Tier 2.
+        Returns None if the number is not known without reading Tier 2.
         """
         archived = sum(
             segment.records or 0 for segment in self.segments if segment.state == "archived"

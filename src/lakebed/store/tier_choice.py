@@ -1,8 +1,8 @@
 """Chooses the segments for a move between tiers, without I/O.
 
-If segments are named and one of them cannot be moved, that is an error, and nothing is moved. If
-all sealed segments are meant, those that need no move or cannot be moved are skipped, with the
-reason.
+If the caller names segments and one of them cannot be moved, that is an error, and nothing is
+moved. If the caller names none, all sealed segments are considered; those that cannot be moved are
+skipped, with the reason. A segment that is already in the right tier is skipped in both cases.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from lakebed.store.pins import Pin
 
 
 class Refusal(NamedTuple):
-    """Why a segment is not moved. Without an error it is already in the right tier."""
+    """Why a segment is not moved.
+
+    `error` is None if the segment is already in the right tier.
+    """
 
     why: str
     error: LakebedError | None = None
@@ -30,7 +33,7 @@ class Skipped(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The segments to move, oldest first or in the order of the request, and the skipped ones."""
+    """The segments to move, and those that are skipped."""
 
     chosen: list[Residence]
     skipped: list[Skipped]
@@ -42,9 +45,10 @@ WhyNot = Callable[[Residence], Refusal | None]
 def choose(
     log: str, places: Sequence[Residence], segment_ids: Sequence[int] | None, *, why_not: WhyNot
 ) -> Choice:
-    """Chooses from the segments that are named, or from all sealed ones if `segment_ids` is None.
+    """Chooses the segments to move: those in `segment_ids`, or all sealed ones if that is None.
 
-    `why_not` returns the reason not to move a segment, or None.
+    `why_not` returns the reason not to move a segment, or None to move it. Raises its error if a
+    segment in `segment_ids` cannot be moved.
     """
     if segment_ids is None:
         candidates = [place for place in places if place.is_in_log]
@@ -71,7 +75,10 @@ def why_not_hydrated(place: Residence) -> Refusal | None:
 
 
 def why_not_evicted(log: str, pins: Sequence[Pin], *, warm: bool) -> WhyNot:
-    """Returns a check whether a segment can be evicted; `pins` are those in effect now."""
+    """Returns a function that returns why a segment cannot be evicted, or None if it can.
+
+    `pins` are the pins in effect now. With `warm` the segment is evicted from Tier 1 too.
+    """
 
     def why_not(place: Residence) -> Refusal | None:
         number = place.segment_id
@@ -111,5 +118,7 @@ def _find(log: str, places: Sequence[Residence], segment_id: int) -> Residence:
             f"{log}: segment {segment_id} is not sealed yet; seal it first: lakebed aof seal {log}"
         )
     if not place.is_in_log:
-        raise NotFound(f"{log}: segment {segment_id} was removed; its object is being deleted")
+        raise NotFound(
+            f"{log}: segment {segment_id} was removed from the log; its object is being deleted"
+        )
     return place

@@ -1,10 +1,11 @@
 """Moves segments between tiers on request, and reports the result for each segment.
 
-If a segment's own copies are damaged or missing, that segment is reported as failed and the others
-are still moved. An error that would affect all segments ends the work: Tier 2 does not answer or
-refuses, or the disk is full.
+If the copies of a segment are damaged or missing, that segment is reported as failed and the others
+are still moved. An error that would affect all segments ends the work: for example, Tier 2 does not
+answer or refuses access, or the disk is full.
 
-A segment is evicted only if its object exists at that moment, because it may have been deleted.
+Before a segment is evicted, Tier 2 is asked whether it still has the object, because the object may
+have been deleted.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Result = TypeVar("Result")
 
 
 class Moved(NamedTuple):
-    """A segment that was moved."""
+    """A segment that was moved, and its tiers before and after."""
 
     before: Residence
     after: Residence
@@ -49,7 +50,7 @@ class Moved(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A segment that could not be moved."""
+    """A segment that could not be moved, and why."""
 
     segment_id: int
     error: LakebedError
@@ -71,9 +72,10 @@ class Outcome:
 
 
 class TierMoves:
-    """Moves segments of one log, which is opened for writing.
+    """Moves segments of one log between tiers.
 
-    `BadConfig` if the log's manifest log is switched off.
+    The constructor opens the log for writing. It raises `BadConfig` if the log's manifest log is
+    switched off.
     """
 
     def __init__(self, store: Store, name: str, *, progress: Progress) -> None:
@@ -83,8 +85,8 @@ class TierMoves:
         self._progress = progress
         if self._log.manifest is None:
             raise BadConfig(
-                f"{name}: cannot move segments, because the manifest log is switched off: "
-                "set manifest_log_enabled of [aof_manifest]"
+                f"{name}: cannot move segments, because the manifest log is switched off; "
+                "to switch it on, set manifest_log_enabled of [aof_manifest]"
             )
 
     def upload(self, segment_ids: Sequence[int] | None) -> Outcome:
@@ -93,7 +95,7 @@ class TierMoves:
         return self._move(choice, self._log.tiers.upload, _uploaded_bytes)
 
     def retry_upload(self, segment_ids: Sequence[int] | None) -> Outcome:
-        """Uploads segments again whose upload failed; by default all of them."""
+        """Retries the upload of segments whose upload failed; None means all such segments."""
         if segment_ids is None:
             failed = [place for place in self._log.tiers.residency() if "upload" in place.failures]
             segment_ids = [place.segment_id for place in failed if 2 not in place.tiers]
@@ -148,7 +150,7 @@ class TierMoves:
             self._progress(count, len(places))
 
     def _with_retries(self, move: Callable[[], Result]) -> Result:
-        """Retries a move for up to a minute while something else is moving the segment."""
+        """Runs a move; retries it for up to a minute while something else moves the segment."""
         clock = self._store.runner.clock
         deadline_ns = clock.monotonic_ns() + _BUSY_NS_MAX
         while True:
@@ -188,7 +190,7 @@ class TierMoves:
 
 @contextmanager
 def _noting(outcome: Outcome, segment_id: int) -> Iterator[None]:
-    """Records an error in `outcome`: as a failure of this segment, or as what ends the work."""
+    """Records an error in `outcome`: as a failure of this segment, or as the end of the work."""
     try:
         yield
     except LakebedError as error:

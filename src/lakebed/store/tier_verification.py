@@ -1,11 +1,12 @@
 """Verifies the copies of a log's segments: its warm files, and its objects in Tier 2.
 
-`check` tests only that the copies exist, with the recorded size and checksums. `verify` also reads
-and decompresses all of a copy, and compares the payload with the segment's checksum.
+`Copies.check` tests only that the copies exist, with the recorded size and checksums.
+`Copies.verify` also reads and decompresses all of a copy, and compares the payload with the
+segment's checksum.
 
-Nothing is changed and no lock is taken. A copy that does not exist may have been removed meanwhile,
-so the manifest log is read again before the copy is reported as missing. If Tier 2 does not answer,
-that is a `Tier2Error` and not a problem of the objects.
+Nothing is changed and no lock is taken. If a copy does not exist, it may have been removed just
+now, so the manifest log is read again before the copy is reported as missing. If Tier 2 does not
+answer, that is a `Tier2Error` and not a problem of the objects.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class CopyReport(NamedTuple):
 
 @dataclass
 class CopiesReport:
-    """The result of checking all copies, and the chunks of the manifest log in Tier 2."""
+    """The result of checking all copies, and the manifest log's own chunks in Tier 2."""
 
     warm_files: int = 0
     objects: int = 0
@@ -75,7 +76,7 @@ class CopiesReport:
 def check_copies(
     store: ReadOnlyStore, manifest_log: ManifestLog, *, progress: Progress
 ) -> CopiesReport:
-    """Checks that all copies that a manifest log names exist, and its own uploaded chunks."""
+    """Checks that all copies named in a manifest log exist, and the log's own uploaded chunks."""
     report = CopiesReport()
     copies = Copies(store, manifest_log.paths, recorded_states(store.disk, manifest_log.paths))
     total = copies.count(1) + copies.count(2)
@@ -112,7 +113,7 @@ def _check_chunks(copies: Copies, manifest_log: ManifestLog, report: CopiesRepor
 
 
 class Copies:
-    """Checks the copies that a manifest log names.
+    """Checks the copies of segments that a manifest log names.
 
     `verify` also accepts pieces that another process listed.
     """
@@ -131,13 +132,13 @@ class Copies:
         return sum(1 for _ in self._named(tier))
 
     def check(self, tier: int) -> Iterator[CopyReport]:
-        """Checks that the copies exist as recorded, without reading their content."""
+        """Checks that the copies in a tier exist as recorded, without reading their content."""
         check_copy = self._look_at_object if tier == 2 else self._look_at_file
         for state in self._named(tier):
             yield self._report(state, tier, check_copy)
 
     def pieces(self, tier: int) -> list[CopyPiece]:
-        """Returns the copies to verify, in order."""
+        """Returns the copies in a tier that `verify` can check, in order of their segments."""
         return [CopyPiece(tier, state) for state in self._named(tier)]
 
     def verify(self, piece: CopyPiece) -> CopyReport:
@@ -146,7 +147,7 @@ class Copies:
         return self._report(piece.state, piece.tier, verify_content)
 
     def chunk_objects(self, manifest_log: ManifestLog) -> ChunkObjects:
-        """Returns the Tier 2 objects of the chunks that hold the manifest log itself."""
+        """Returns a check of the Tier 2 objects that hold the manifest log's own chunks."""
         prefix = self._services.config.prefix
         return ChunkObjects(manifest_log, self._object_store, prefix=prefix, place=self._place)
 
@@ -182,8 +183,11 @@ class Copies:
         return self._warm.get(state.segment_id, self._paths.warm)
 
     def _is_still_named(self, state: SegmentState, tier: int) -> bool:
-        """Returns whether the log should have the copy. A manifest log that is switched off does
-        not know what retention removed; then every segment has a local file."""
+        """Returns whether the manifest log, read again, still names the copy.
+
+        Returns False if the manifest log is switched off: then it does not record what retention
+        removed, and every segment has a local file.
+        """
         if not load_identity(self._disk, self._paths).manifest_log:
             return False
         newer = recorded_states(self._disk, self._paths).get(state.segment_id)
@@ -208,7 +212,7 @@ class Copies:
             path = self._warm.get(state.segment_id)
         if path is None:
             raise NotFound(
-                f"{self._paths.warm}: there is no warm file of segment {state.segment_id}"
+                f"{self._paths.warm}: there is no warm file for segment {state.segment_id}"
             )
         return path
 
@@ -231,7 +235,7 @@ class Copies:
         recorded = crc64_text(state.segment_crc64)
         if metadata.get(SEGMENT_CRC64) != recorded:
             raise Corrupt(
-                "the object is of another segment",
+                "the object holds another segment",
                 expected=f"checksum {recorded}",
                 found=metadata.get(SEGMENT_CRC64, "none"),
             )

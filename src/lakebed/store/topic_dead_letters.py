@@ -1,4 +1,7 @@
-"""Reads the dead letters of a group that were not sent back, even while another process writes."""
+"""Reads the dead letters of a group that were not sent back yet.
+
+Works while another process writes the store.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from lakebed.store.topics import REDRIVE_PREFIX
 
 
 def dead_letters_of(store: ReadOnlyStore, topic: str, group: str) -> Iterator[DeadLetter]:
-    """Yields a group's dead letters, partition by partition, in the order they were written."""
+    """Yields a group's dead letters that were not sent back, partition by partition.
+
+    The letters of a partition are in the order in which they were written.
+    """
     try:
         topic_id = store.topic(topic).identity.topic_id
         letters = store.topic(dead_letter_topic(topic))

@@ -1,8 +1,8 @@
 """Follows several partitions of a topic, which this process or another one writes.
 
-The waiting thread polls the durable end of each partition; there is no thread per partition. The
-messages of one partition are in order. The order of partitions is not defined, but they take turns,
-so a partition with messages is never starved by others.
+The thread that calls `next_batch` polls the durable end of each partition; there is no thread per
+partition. The messages of one partition are in order. The order among partitions is not defined,
+but they take turns, so no partition is starved by others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TopicFollower:
         runner: Runner,
         batch_bytes_max: int = BATCH_BYTES,
     ) -> None:
-        """`starts` are first offsets, by partition; by default the oldest message of each."""
+        """`starts` has the first offset of each partition; by default its oldest message."""
         assert views, "a follower without partitions would wait forever"
         self._runner = runner
         self._views = dict(views)
@@ -52,14 +52,14 @@ class TopicFollower:
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last message returned, by partition."""
+        """The offset after the last message that was returned, by partition."""
         return {number: cursor.position for number, cursor in self._cursors.items()}
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """Return the next messages, waiting for them; None after `timeout` seconds without any.
+        """Wait for the next messages and return them; None after `timeout` seconds without any.
 
-        `OffsetOutOfRange` if retention removed messages that were not read yet. `Closed` if a
-        partition was closed.
+        Raises `OffsetOutOfRange` if retention removed messages that were not read yet, and `Closed`
+        if a partition was closed.
         """
         while True:
             followed = self._take()

@@ -1,9 +1,9 @@
 """Reads the state of a consumer group from its files, even while another process writes it.
 
-The writer folds a group into a new snapshot now and then, so a snapshot and a delta that are read
-one after the other may not belong together. That is not damage: the files are read again. Whether a
-lease or a delay has ended is judged by this process's wall clock, which may differ from the
-writer's.
+The writer occasionally folds a group's delta into a new snapshot, so a snapshot and a delta that
+are read one after the other may not belong together. That is not damage: the files are read again.
+Whether a lease or a delay has ended is judged by this process's wall clock, which may differ from
+the writer's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOOK_AGAIN_NS = 5 * NS_PER_MS
 
 
 def group_names(disk: Disk, root: PathLike, topic: str) -> list[str]:
-    """Returns the names of the groups of a topic that have files, sorted."""
+    """Returns the sorted names of the groups of a topic, according to their files."""
     return sorted({name.group for name in list_groups(disk, root) if name.topic == topic})
 
 
@@ -50,7 +50,7 @@ class ReadOnlyGroup:
         config: GroupConfig,
         is_compacted: bool,
     ) -> None:
-        """`config` has how often a message is delivered before it becomes a dead letter."""
+        """`config` has how many times a message is delivered before it becomes a dead letter."""
         self.name = name
         self.topic = topic.topic
         self._root = topic.root
@@ -66,7 +66,7 @@ class ReadOnlyGroup:
         return {number: described.lag for number, described in self.describe().items()}
 
     def describe(self) -> dict[int, GroupPartition]:
-        """Return the group's state in each partition; `DataError` if the files are damaged."""
+        """Return the group's state in each partition; raises `DataError` if files are damaged."""
         return {partition.number: self._describe(partition) for partition in self._partitions}
 
     def _describe(self, partition: ReadOnlyPartition) -> GroupPartition:
@@ -112,7 +112,10 @@ class ReadOnlyGroup:
 def load_while_written(
     disk: Disk, paths: GroupPaths, config: GroupConfig, *, runner: Runner
 ) -> RecoveredGroup:
-    """Loads a group's files of one partition while another process may write; see `load`."""
+    """Loads a group's files of one partition, like `load`, while another process may write them.
+
+    Files that look damaged, missing or inconsistent are read again a few times.
+    """
     for looks_left in reversed(range(_LOOKS)):
         now_ms = runner.clock.wall_ns() // NS_PER_MS
         try:

@@ -1,8 +1,8 @@
-"""Repairs a topic: damaged bytes are copied to the quarantine and removed, and the loss recorded.
+"""Repairs a topic: copies damaged bytes to the quarantine, removes them, and records the loss.
 
 Opening a topic for writing repairs the newest segment of each partition, and the segments that
-differ from the manifest, but trusts the other sealed segments. Here those are verified too, and
-rewritten without their damaged bytes. Whole messages stay, with the same offsets.
+differ from the manifest, but trusts the other sealed segments. A repair also verifies those, and
+rewrites them without their damaged bytes. Whole messages are kept, with the same offsets.
 """
 
 from __future__ import annotations
@@ -40,16 +40,19 @@ from lakebed.store.topic_verification import (
 
 
 class TopicRepair(NamedTuple):
-    """What a repair did, or would do."""
+    """What a repair did, or what it would do."""
 
-    torn_bytes: int  # after the last good record: removed
+    torn_bytes: int  # bytes after the last good record, which are removed
     problems: tuple[str, ...]
     lost: tuple[LostOffsets, ...]
     quarantined: tuple[str, ...]  # files with the bytes that were removed
 
 
 def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
-    """Repairs a topic. `Busy` if it is open; opening it waits until the repair is done."""
+    """Repairs a topic that is not open; raises `Busy` if it is open.
+
+    Callers that open the topic meanwhile wait until the repair is done.
+    """
     paths = TopicPaths(store.root, name)
     with store.topics.before_opening(name) as open_topic:
         before = _quarantine(store.disk, store.root)
@@ -98,8 +101,10 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
 
 
 def preview_topic_repair(disk: Disk, root: str, name: str, *, progress: Progress) -> TopicRepair:
-    """Reports what `repair_topic` would find; changes nothing. `Locked` if a process has the store
-    open for writing."""
+    """Reports what `repair_topic` would find; changes nothing.
+
+    Raises `Locked` if a process has the store open for writing.
+    """
     paths = TopicPaths(root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
@@ -111,17 +116,19 @@ def preview_topic_repair(disk: Disk, root: str, name: str, *, progress: Progress
 
 
 def preview_topic_while_open(store: Store, name: str, *, progress: Progress) -> TopicRepair:
-    """Reports what `repair_topic` would find in a topic that may be in use, up to its durable
-    end; changes nothing."""
+    """Reports what `repair_topic` would find in a topic that may be in use; changes nothing.
+
+    The topic is verified up to its durable end.
+    """
     return _preview(
         verify_topic(store.disk, store.root, name, runner=store.runner, progress=progress)
     )
 
 
 def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]:
-    """Returns a topic's identity.
+    """Returns a topic's identity, and None or a text that describes a loss.
 
-    If `topic.json` is lost or damaged, the identity is rebuilt, and a text describes the loss.
+    If `topic.json` is missing or damaged, the identity is rebuilt, and the text describes the loss.
     """
     try:
         return require_topic(disk, paths), None
@@ -141,10 +148,10 @@ def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]
 
 
 def _id_in_letters(store: Store, name: str) -> str | None:
-    """Returns the topic's id from its newest dead letter, if there is one.
+    """Returns the topic's id from its newest dead letter; None if it has no dead letters.
 
-    With a new id, its dead letters would be taken for those of an earlier topic and never be sent
-    back.
+    If the topic got a new id, its dead letters would seem to be those of an earlier topic and would
+    never be sent back.
     """
     ids: list[tuple[int, str]] = []
     with contextlib.suppress(LakebedError):
@@ -160,7 +167,7 @@ def _id_in_letters(store: Store, name: str) -> str | None:
 def _save_damaged(disk: Disk, paths: TopicPaths) -> tuple[str, ...]:
     """Copies a damaged `topic.json` to the quarantine before it is replaced.
 
-    Returns the path of the copy; nothing if there is no file.
+    Returns the path of the copy; an empty tuple if there is no file.
     """
     try:
         data = read_file(disk, paths.identity, size_max=MIB)
@@ -184,7 +191,10 @@ def _preview(report: TopicReport, lost: str | None = None) -> TopicRepair:
 def _repair_sealed(
     disk: Disk, partition: Partition, verification: PartitionVerification
 ) -> set[str]:
-    """Rewrites the damaged sealed segments; returns the files with the removed bytes."""
+    """Rewrites the damaged sealed segments of a partition without their damaged bytes.
+
+    Returns the paths of the quarantine files with the removed bytes.
+    """
     saved: set[str] = set()
     damaged = {
         segment.base_offset

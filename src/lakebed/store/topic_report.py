@@ -12,7 +12,7 @@ MENDABLE = "mendable"
 
 
 class TopicProblem(NamedTuple):
-    """A problem of a topic; in a file, the bytes `[offset, offset + length)`."""
+    """A problem of a topic: of a partition, of a file, or of bytes `[offset, offset + length)`."""
 
     partition: int
     path: str | None
@@ -29,7 +29,7 @@ class TopicProblem(NamedTuple):
 
 
 def problem_lines(topic: str, report: TopicReport) -> list[str]:
-    """Returns a line for each problem, which names a file or the topic, then the lost offsets."""
+    """Returns one line for each problem, then one for each range of lost offsets."""
     problems = [
         str(problem) if problem.path is not None else f"{topic}: {problem}"
         for problem in report.problems
@@ -38,7 +38,7 @@ def problem_lines(topic: str, report: TopicReport) -> list[str]:
 
 
 class LostOffsets(NamedTuple):
-    """Lost messages `[start, end)` of a partition, bounded by the good messages around them."""
+    """A range of lost messages `[start, end)` of a partition, between good messages."""
 
     partition: int
     start: int
@@ -74,7 +74,7 @@ class TopicFinding(NamedTuple):
 
 
 class PartitionFindings(NamedTuple):
-    """The findings of one partition: of its listing, and of its segments in order."""
+    """The problems found when one partition was listed, and the findings of its segments."""
 
     number: int
     problems: tuple[str, ...]  # fixed when the topic is opened, unless the partition is missing
@@ -86,7 +86,7 @@ class PartitionFindings(NamedTuple):
 def finding_of(
     number: int, segment: SegmentVerification, notes: Sequence[str] = ()
 ) -> TopicFinding:
-    """Makes a finding of a segment's verification; `notes` are added to the segment's own."""
+    """Turns the verification of a segment into a finding; adds `notes` to the segment's own."""
     inspection = segment.inspection
     return TopicFinding(
         partition=number,
@@ -104,7 +104,7 @@ def finding_of(
 
 
 def findings_of(number: int, verification: PartitionVerification) -> PartitionFindings:
-    """Makes findings of the verification of a whole partition."""
+    """Turns the verification of a whole partition into findings."""
     of_segments = {note for segment in verification.segments for note in segment.notes}
     notes = tuple(note for note in verification.notes if note not in of_segments)
     segments = [finding_of(number, segment) for segment in verification.segments]
@@ -114,7 +114,7 @@ def findings_of(number: int, verification: PartitionVerification) -> PartitionFi
 
 
 def join_topic(partitions: Sequence[PartitionFindings]) -> TopicReport:
-    """Makes one report of the findings of all partitions, which are ordered by number."""
+    """Combines the findings of all partitions into one report. They must be ordered by number."""
     segments = [segment for partition in partitions for segment in partition.segments]
     return TopicReport(
         partitions=len(partitions),
@@ -135,7 +135,10 @@ def _problems(findings: PartitionFindings) -> Iterator[TopicProblem]:
 
 
 def _lost(findings: PartitionFindings) -> Iterator[LostOffsets]:
-    """Yields the lost offsets; a missing segment loses all offsets up to the next segment."""
+    """Yields the lost offsets of a partition.
+
+    If a segment is missing, all offsets up to the next segment are lost.
+    """
     for index, segment in enumerate(findings.segments):
         yield from segment.lost
         following = findings.segments[index + 1 : index + 2]

@@ -11,7 +11,7 @@ from lakebed.store.read_only_topic import ReadOnlyTopic
 
 @dataclass(frozen=True, slots=True)
 class PartitionSummary:
-    """One partition."""
+    """The summary of one partition."""
 
     partition: int
     start_offset: int
@@ -21,7 +21,7 @@ class PartitionSummary:
 
     @property
     def offsets(self) -> int:
-        """The largest possible number of messages; some may be compacted away, or lost."""
+        """The number of offsets; there are fewer messages if some were compacted away or lost."""
         return self.high_watermark - self.start_offset
 
 
@@ -36,7 +36,7 @@ class SettingSummary:
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """One topic."""
+    """The summary of one topic."""
 
     name: str
     topic_id: str
@@ -54,7 +54,7 @@ class TopicSummary:
 
 
 def summarise_topic(topic: ReadOnlyTopic, *, defaults: TopicConfig) -> TopicSummary:
-    """Summarises a topic; `defaults` are the store's settings for topics."""
+    """Summarises a topic; `defaults` are the store's settings for all topics."""
     return TopicSummary(
         name=topic.name,
         topic_id=topic.identity.topic_id,

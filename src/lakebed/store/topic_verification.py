@@ -1,13 +1,14 @@
 """Verifies every byte of every partition of a topic. Nothing is changed and no lock is taken.
 
 While another process writes, the newest segment of a partition is checked up to the durable end:
-bytes after that are not part of the log yet and are never torn. A writer may also remove or replace
-segments meanwhile, so a segment that looks damaged is checked again, as the manifest then lists it.
-If the writer deletes the topic, it is reported as deleted and not as damaged.
+bytes after that are not part of the log yet and are not reported as torn. The writer may also
+remove or replace segments during the check, so a segment that looks damaged is checked again, as
+the manifest lists it by then. If the writer deletes the topic, it is reported as deleted and not as
+damaged.
 
 The log files are authoritative. An index or a manifest that does not match them is a problem, but
-no loss: opening the topic for writing fixes it. A log that compaction has just replaced, and that
-the manifest does not list yet, is only a note.
+nothing is lost: opening the topic for writing fixes it. A log file that compaction has just
+replaced, and that the manifest does not list yet, is only a note.
 
 There are three steps, which may run in different processes: `plan_topic` lists the segments to
 check, `check_topic_piece` checks one segment, and `TopicPlan.join` makes one report of the results.
@@ -90,14 +91,14 @@ class TopicGone(NamedTuple):
 
 
 class TopicPlan(NamedTuple):
-    """The segments to check, and the problems that the listing found."""
+    """The segments to check, and the problems found while they were listed."""
 
     topic: str
     topic_id: str
     partitions: tuple[PartitionPlan, ...]
 
     def pieces(self) -> list[TopicPiece]:
-        """Returns the pieces to check, by partition, in order."""
+        """Returns the segments to check, ordered by partition and offset."""
         return [
             TopicPiece(self.topic, number, segment, self.topic_id)
             for number, plan in enumerate(self.partitions)
@@ -105,7 +106,7 @@ class TopicPlan(NamedTuple):
         ]
 
     def join(self, findings: Sequence[TopicFinding | None]) -> TopicReport:
-        """Makes one report of the findings, which are in the order of the pieces."""
+        """Combines the findings into one report. They must be in the order of the pieces."""
         remaining = iter(findings)
         return join_topic(
             [
@@ -120,7 +121,7 @@ def verify_topic(
 ) -> TopicReport:
     """Verifies a topic, even while another process writes it.
 
-    `NotFound` if there is no such topic, or it is deleted meanwhile.
+    Raises `NotFound` if there is no such topic, or it is deleted during the check.
     """
     identity = require_topic(disk, TopicPaths(root, name))
     partitions = []
@@ -142,7 +143,7 @@ def verify_topic(
 
 
 def with_recorded(report: TopicReport, ledger: Ledger, topic: str) -> TopicReport:
-    """Adds the recorded losses of a topic that are not acknowledged to its report."""
+    """Returns the report of a topic with its recorded, unacknowledged losses added as problems."""
     recorded = tuple(
         TopicProblem(
             partition=record.partition or 0,
@@ -164,7 +165,7 @@ def with_recorded(report: TopicReport, ledger: Ledger, topic: str) -> TopicRepor
 def plan_topic(disk: Disk, root: str, name: str, *, runner: Runner) -> TopicPlan:
     """Lists the segments of a topic to check.
 
-    `NotFound` if there is no such topic, or it is deleted meanwhile.
+    Raises `NotFound` if there is no such topic, or it is deleted meanwhile.
     """
     identity = require_topic(disk, TopicPaths(root, name))
     partitions = tuple(
@@ -179,7 +180,10 @@ def plan_topic(disk: Disk, root: str, name: str, *, runner: Runner) -> TopicPlan
 def check_topic_piece(
     disk: Disk, root: str, piece: TopicPiece, *, runner: Runner
 ) -> TopicFinding | TopicGone | None:
-    """Checks one segment; None if it was removed since the plan was made."""
+    """Checks one segment; returns None if it was removed since the plan was made.
+
+    Returns `TopicGone` if the whole topic was deleted.
+    """
     try:
         finding = _checked(disk, root, piece, runner)
     except NotFound:
@@ -224,14 +228,14 @@ def verify_alone(
 
 
 def report_of(verifications: list[PartitionVerification]) -> TopicReport:
-    """Makes one report of the verifications of all partitions, which are ordered by number."""
+    """Combines the verifications of all partitions, ordered by number, into one report."""
     return join_topic([findings_of(number, item) for number, item in enumerate(verifications)])
 
 
 def _findings(
     number: int, plan: PartitionPlan, segments: Sequence[TopicFinding | None]
 ) -> PartitionFindings:
-    """Makes the findings of one partition, without segments that were removed meanwhile."""
+    """Returns the findings of one partition, without segments that were removed meanwhile."""
     remaining = [segment for segment in segments if segment is not None]
     return PartitionFindings(number, plan.problems, plan.notes, remaining, plan.is_missing)
 
@@ -259,7 +263,7 @@ def _plan_partition(
 
 
 def _is_there(disk: Disk, root: str, name: str, topic_id: str) -> bool:
-    """Whether the topic still exists, and not a new one of the same name."""
+    """Whether the topic still exists; a new topic of the same name does not count."""
     try:
         return load_identity(disk, TopicPaths(root, name)).topic_id == topic_id
     except NotFound:
@@ -275,7 +279,7 @@ def _no_topic(root: str, name: str) -> NotFound:
 def _checked_again(
     disk: Disk, paths: PartitionPaths, segment: SegmentVerification
 ) -> SegmentVerification | None:
-    """Checks a segment again; None if it was removed or replaced meanwhile."""
+    """Checks a segment again; returns None if it was removed or replaced meanwhile."""
     try:
         manifest = load_manifest(disk, paths.manifest)
     except (NotFound, DataError):
@@ -299,7 +303,10 @@ def _is_suspect(segment: SegmentVerification) -> bool:
 
 
 def _without_tail(segment: SegmentVerification) -> SegmentVerification:
-    """Ignores a torn tail and index problems of the active segment, which may be being written."""
+    """Removes a torn tail and index problems from the findings of the active segment.
+
+    They are no damage, because a write may be in progress.
+    """
     if segment.is_sealed or segment.inspection is None:
         return segment
     inspection = segment.inspection
@@ -331,9 +338,9 @@ def _replaced_note(segment: SegmentVerification) -> str:
 
 
 def _is_replaced(disk: Disk, segment: SegmentVerification) -> bool:
-    """Whether compaction replaced the log file: it is shorter than the manifest lists, but whole.
+    """Whether compaction replaced the log file: it is whole, but shorter than in the manifest.
 
-    A file that was cut short lacks its last offset; a rewritten one always has it.
+    A file that was truncated lacks its last offset; a file that compaction wrote always has it.
     """
     inspection = segment.inspection
     if inspection is None or inspection.header_error is not None or len(inspection.damages) != 1:

@@ -1,4 +1,4 @@
-"""Topics with their consumer groups: joins Keratin and Stroma in one root.
+"""The topics of a store with their consumer groups: connects Keratin and Stroma in one root.
 
 topic = store.topic("orders", partitions=3)
 base, count = topic.append_batch([b"..."]).result()
@@ -64,7 +64,7 @@ REDRIVE_PREFIX = "lakebed-redrive:"  # begins the names of groups on a dead-lett
 
 
 class StoreTopic(Topic):
-    """A topic with its groups. Thread-safe."""
+    """A topic with its consumer groups, open for writing. Thread-safe."""
 
     def __init__(
         self, owner: StoreTopics, name: str, identity: TopicIdentity, **opening: Any
@@ -73,7 +73,7 @@ class StoreTopic(Topic):
         self._owner = owner
 
     def bounds(self) -> list[Bounds]:
-        """Return the range of offsets that can be read now, of each partition."""
+        """Return, for each partition, the range of offsets that can be read now."""
         return [
             topic_bounds(partition.start_offset(), partition.high_watermark())
             for partition in self.partitions
@@ -82,13 +82,16 @@ class StoreTopic(Topic):
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Append staged batches, by partition, exactly once; see `lakebed.store.batch_commit`."""
+        """Append staged batches, given by partition number, exactly once.
+
+        See `lakebed.store.batch_commit`.
+        """
         return commit_batches(
             self, application, version, batches, read_object=self._owner.read_object
         )
 
     def follow(self, starts: Mapping[int, int] | None = None) -> TopicFollower:
-        """Follow partitions: their messages, and new ones as they arrive.
+        """Follow partitions: return their messages, and new messages as they arrive.
 
         `starts` maps the partitions to follow to their first offsets; by default all partitions
         are followed, from their oldest messages on.
@@ -104,20 +107,22 @@ class StoreTopic(Topic):
     def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
         """Open a consumer group, and create it if it does not exist; the same object each time.
 
-        `config` is stored and applies when the group is next opened: at once, if it was not open.
-        Without it the group has its stored settings, or else the store's.
+        `config` is stored. It applies immediately if the group was not open, otherwise when the
+        group is next opened. Without `config` the group has its stored settings, or the store's if
+        it has none.
         """
         return self._owner.open_group_of(self, name, config, None)
 
     def group_with(self, name: str, config: GroupConfig, *, named: Collection[str]) -> Group:
-        """Open a consumer group, and store only the settings of `config` that are `named`.
+        """Open a consumer group, and store only those settings of `config` that are in `named`.
 
-        A named setting is stored even if it equals the store's; the others stay the store's.
+        These are stored even if they equal the store's; for all other settings the group uses the
+        store's.
         """
         return self._owner.open_group_of(self, name, config, frozenset(named))
 
     def delete_group(self, name: str) -> None:
-        """Delete a group and its acks. `NotFound` if there is none."""
+        """Delete a group and its acks. Raises `NotFound` if there is no such group."""
         self._owner.delete_group(self.name, name)
 
 
@@ -139,9 +144,9 @@ class StoreTopics:
         restored_ms: int = 0,
         random: Random | None = None,
     ) -> None:
-        """The caller holds the root's lock.
+        """Opens the topics of a root. The caller must hold the root's lock.
 
-        `is_pinned` and `spare_budget` are those of `keratin.Topics`. `read_object` reads batches
+        `is_pinned` and `spare_budget` are passed to `keratin.Topics`. `read_object` reads batches
         that are staged as objects. `restored_ms` is when the store was restored from a backup;
         leases from before that are refused.
         """
@@ -183,14 +188,14 @@ class StoreTopics:
 
     @property
     def group_config(self) -> GroupConfig:
-        """The settings of groups that have none of their own."""
+        """The settings of groups that have no settings of their own."""
         return self._group_config
 
     def names(self) -> list[str]:
         return self._topics.names()
 
     def opened_topic(self, name: str) -> StoreTopic | None:
-        """Return the topic if it is open, else None. Never waits for one that is being opened."""
+        """Return the topic if it is open, else None. Never waits for a topic being opened."""
         with self._mutex:
             if self._is_closed or name in self._busy:
                 return None
@@ -206,22 +211,23 @@ class StoreTopics:
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> StoreTopic:
-        """Create a topic; `AlreadyExists` if there is one of that name."""
+        """Create a topic; raises `AlreadyExists` if there is a topic of that name."""
         with self._alone(name):
             return self._create(name, partitions=partitions, settings=settings)
 
     def open(self, name: str) -> StoreTopic:
-        """Open a topic; `NotFound` if there is none."""
+        """Open an existing topic; raises `NotFound` if there is no such topic."""
         with self._alone(name):
             return _with_groups(self._topics.open(name))
 
     def open_to_read(
         self, name: str, *, partition: int | None = None
     ) -> StoreTopic | ReadOnlyTopic:
-        """Open a topic for reading, with one partition open or all; `NotFound` if there is none.
+        """Open a topic for reading, and its partition `partition`, or by default all partitions.
 
-        Opening a topic normally writes, and reads its newest segments. If the disk refuses that, a
-        read-only view of its files is returned, and opening is retried a few seconds later.
+        Raises `NotFound` if there is no such topic. Opening a topic normally writes to disk. If the
+        disk is full or fails, a read-only view of the topic's files is returned, and a call a few
+        seconds later tries again to open the topic.
         """
         now_ns = self._runner.clock.monotonic_ns()
         with self._mutex:
@@ -262,8 +268,8 @@ class StoreTopics:
     def before_opening(self, name: str) -> Iterator[Callable[[], StoreTopic]]:
         """Reserves a topic that is not open; yields a function that opens it.
 
-        `Busy` if it is open. Other callers that open it meanwhile wait. An open topic with a
-        partition that cannot be opened is closed, so that it can be repaired.
+        Other callers that open the topic meanwhile wait. Raises `Busy` if the topic is open. But if
+        one of its partitions cannot be opened, it is closed, so that it can be repaired.
         """
         with self._alone(name):
             if self._topics.opened_topic(name) is not None:
@@ -271,7 +277,7 @@ class StoreTopics:
             yield lambda: _with_groups(self._topics.open(name))
 
     def _close_refused(self, name: str) -> None:
-        """Closes a topic with a partition that cannot be opened; `Busy` if all can be."""
+        """Closes a topic if one of its partitions cannot be opened; else raises `Busy`."""
         try:
             self._topics.open(name).partitions  # noqa: B018 - opens them
         except LakebedError:
@@ -293,7 +299,7 @@ class StoreTopics:
     ) -> StoreTopic:
         """Open a topic, and create it if it does not exist.
 
-        `InputError` if it exists with another number of partitions.
+        Raises `InputError` if it exists with another number of partitions.
         """
         with self._alone(name):
             try:
@@ -343,17 +349,20 @@ class StoreTopics:
         return self._topics.failures()
 
     def group_upkeep_failures(self) -> dict[str, Exception]:
-        """Return the open groups whose background work is failing, by topic, partition and name."""
+        """Return the open groups whose background work is failing, and the errors.
+
+        Each key is the topic, the partition and the name of the group.
+        """
         failing = self._drive.failures().items()
         return {" ".join(map(str, part.name)): error for part, error in failing}
 
     def opened_group(self, topic: str, group: str) -> Group | None:
-        """Return the group if it is open, else None; never waits."""
+        """Return the group if it is open, else None. Never waits for a group being opened."""
         with self._mutex:
             return None if self._is_closed else self._groups.get((topic, group))
 
     def open_group(self, topic: str, group: str) -> Group:
-        """Open an existing group; `NotFound` if there is none."""
+        """Open an existing group; raises `NotFound` if there is no such group."""
         opened_topic = self.open(topic)
         opened_group = self.opened_group(topic, group)
         if opened_group is None and group not in self.group_names(topic):
@@ -361,7 +370,7 @@ class StoreTopics:
         return opened_topic.group(group)
 
     def delete_group(self, topic: str, group: str) -> None:
-        """Delete a group and its acks. `NotFound` if there is none."""
+        """Delete a group and its acks. Raises `NotFound` if there is no such group."""
         with self._alone(topic):
             if group not in self.group_names(topic):
                 raise NotFound(f"the topic {topic} has no group {group}")
@@ -372,7 +381,7 @@ class StoreTopics:
     def close(self) -> None:
         """Close every group and every topic. Idempotent.
 
-        In a forked child it does nothing: files and tasks belong to the parent.
+        Does nothing in a forked child, because the files and tasks belong to the parent.
         """
         if self._process != fork_guard.generation():
             return
@@ -402,7 +411,10 @@ class StoreTopics:
 
     @contextlib.contextmanager
     def _alone(self, topic: str) -> Iterator[None]:
-        """Runs one operation at a time on a topic as a whole; `Closed` after `close`."""
+        """Waits for the topic's other operations, so that only one at a time runs on a topic.
+
+        Raises `Closed` after `close`.
+        """
         fork_guard.check(self._process, str(self._root))
         ended = self._runner.event()
         while True:
@@ -451,7 +463,7 @@ class StoreTopics:
             return group
 
     def _check_current(self, topic: Topic) -> None:
-        """Raises `Closed` if the topic was deleted, even if there is a new one of its name."""
+        """Raises `Closed` if the topic was deleted, even if a new topic has the same name."""
         current = None
         with contextlib.suppress(NotFound):
             current = self._topics.open(topic.name)
@@ -515,9 +527,10 @@ class StoreTopics:
             return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
-        """Deletes a topic's dead-letter topic, unless it has other messages or is unreadable.
+        """Deletes the dead-letter topic of a deleted topic.
 
-        Never fails, because the topic itself is already deleted.
+        It is kept if it has other messages or cannot be read. Errors are only logged, because the
+        topic itself is already deleted.
         """
         try:
             letters = self.open_to_read(dead_letter_topic(topic))
@@ -535,7 +548,7 @@ class StoreTopics:
         return letters.group(REDRIVE_PREFIX + group, config=plain)
 
     def _close_groups(self, topic: str, group: str | None = None) -> None:
-        """Closes one group of a topic, or all of them."""
+        """Closes one group of a topic, or by default all its groups."""
         with self._mutex:
             keys = [key for key in self._groups if key[0] == topic and group in (None, key[1])]
             closed = [self._groups.pop(key) for key in keys]
@@ -552,7 +565,7 @@ class StoreTopics:
                 stack.callback(self._drive.remove, part)
 
     def _remove_groups(self, topic: str) -> None:
-        """Removes the groups of a deleted topic, one file at a time; a crash may leave some."""
+        """Removes the groups of a deleted topic, file by file; a crash may leave some files."""
         for group in self.group_names(topic):
             self._forget_losses(topic, group)
         finish_removals(self._disk, self._root, topic=topic)

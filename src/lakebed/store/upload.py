@@ -22,12 +22,15 @@ class Upload:
         self._uploads = uploads
 
     def put(self, number: int, source: Source) -> PartInfo:
-        """Store a part, replacing one of the same number. All parts but the last need 5 MiB."""
+        """Store a part, or replace the part that has this number.
+
+        All parts but the last must have at least 5 MiB.
+        """
         info = self.info
         return self._uploads.put_part(info.bucket, info.key, info.upload_id, number, source)
 
     def parts(self) -> list[PartInfo]:
-        """Return the parts that were uploaded, by number."""
+        """Return the parts that were uploaded, ordered by number."""
         info = self.info
         parts: list[PartInfo] = []
         after: int | None = 0

@@ -7,8 +7,8 @@ is not known (the machine was restarted, or the file is gone) the whole file is 
 A segment that is sealed according to the sealed pointer must have a footer. A segment that is only
 in a colder tier is part of the log too; `tier_verification` checks it there.
 
-`Verification.pieces` lists the segments to check, with everything that the check needs to know, and
-`check_segment` checks one of them, in this process or another.
+`Verification.pieces` lists the segments to check, with all facts that the check needs, and
+`check_segment` checks one segment, in this process or another.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ class Problem(NamedTuple):
 
 
 class SegmentPiece(NamedTuple):
-    """One unit of the check: a segment's file, and what other files of the log say about it."""
+    """One unit of the check: a segment's file, and facts about it from other files of the log."""
 
     name: SegmentName
     path: str
-    confirmed: int | None  # how many bytes are known to be durable, if it is not sealed
+    confirmed: int | None  # how many bytes of an unsealed segment are known to be durable
     must_be_sealed: bool
-    is_cut: bool  # if it is not sealed, bytes after `confirmed` are not checked
+    is_cut: bool  # whether bytes of an unsealed segment after `confirmed` are not checked
     is_archived: bool = False
 
 
 class SegmentReport(NamedTuple):
     """The result of checking one segment.
 
-    `inspection` is None if the segment has another version, cannot be read, or was removed.
+    `inspection` is None if the segment has an unknown version, cannot be read, or was removed.
     """
 
     name: SegmentName
@@ -81,10 +81,10 @@ class SegmentReport(NamedTuple):
 
 
 class Verification:
-    """Lists the segments of a log, and finds problems that do not need their content."""
+    """Lists the segments of a log, and finds problems without reading the segments' content."""
 
     def __init__(self, disk: Disk, paths: LogPaths, *, whole_tail: bool = False) -> None:
-        """`whole_tail` also checks bytes after the durable end; only if no process writes."""
+        """`whole_tail` also checks bytes after the durable end; no process may write then."""
         self._disk = disk
         self._paths = paths
         self._whole_tail = whole_tail
@@ -105,7 +105,10 @@ class Verification:
         return [self._piece(index, name) for index, name in enumerate(self.names)]
 
     def archived(self) -> list[SegmentPiece]:
-        """Returns the segments in the archive to check, oldest first; the log has left them."""
+        """Returns the archived segments to check, oldest first.
+
+        They are no longer part of the log.
+        """
         return [
             SegmentPiece(segment_name(info), info.path, None, True, False, is_archived=True)
             for info in self._archived
@@ -123,7 +126,10 @@ class Verification:
         ]
 
     def _list_segments(self) -> None:
-        """Lists the files first, and reads the manifest log after that; see `residency`."""
+        """Lists the segment files, and then reads the manifest log.
+
+        The order matters: see `residency`.
+        """
         names = map(SegmentName.parse, self._disk.names(self._paths.segments))
         self.names = sorted(name for name in names if name is not None)
         self.states, self._manifest_problems = recorded(self._disk, self._paths)
@@ -143,7 +149,10 @@ class Verification:
         return SegmentPiece(name, self._paths.segment(name), confirmed, must_be_sealed, is_cut)
 
     def _confirmed(self, index: int, name: SegmentName) -> int | None:
-        """Returns how many bytes of an unsealed segment are known to be durable."""
+        """Returns how many bytes of an unsealed segment are known to be durable.
+
+        Returns None if that is not known.
+        """
         if self._durable is None:
             return None
         if name.segment_id == self._durable.segment_id:
@@ -199,9 +208,10 @@ class Verification:
             return None
 
     def _load_durable_end(self) -> DurableEnd | None:
-        """Loads the durable end; None if it is missing or damaged, because it is only a hint.
+        """Loads the durable end; returns None if its file is missing or damaged.
 
-        It is read several times, because a writer overwrites it in place.
+        A file that looks damaged is read several times, because a writer overwrites it in place.
+        That it is damaged is no problem, because it is only a hint.
         """
         path = self._paths.durable_end
         for _ in range(_READ_ATTEMPTS):
@@ -217,7 +227,7 @@ class Verification:
 def check_segment(disk: Disk, piece: SegmentPiece) -> SegmentReport:
     """Checks every byte of a segment's file.
 
-    There is no problem if the file does not exist: the segment was moved or removed.
+    If the file does not exist, no problem is reported: the segment was moved or removed.
     """
     try:
         with disk.open(piece.path) as file:
@@ -239,7 +249,7 @@ def _read_problem(path: str, error: DiskError) -> Problem:
 
 
 def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -> SegmentReport:
-    """Checks the bytes of a complete segment, from any source."""
+    """Checks the bytes of a complete segment, wherever they were read from."""
     name, path = piece.name, piece.path
     try:
         inspection = inspect_segment(data, name=name, confirmed=confirmed)
@@ -251,7 +261,11 @@ def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -
 
 
 def _content(file: File, size: int, piece: SegmentPiece) -> tuple[Salvaged, int | None]:
-    """Returns the content to check, padded to the file's length, and how far it must be good."""
+    """Returns the bytes to check, and how many of them are known to be durable.
+
+    Bytes that are not checked are replaced by zeros. The number is None for a sealed segment, and
+    if it is not known.
+    """
     if _is_sealed(file, size):
         return read_around(file, size), None
     if piece.is_cut and piece.confirmed is not None:
@@ -271,7 +285,7 @@ def _footer_problems(inspection: Inspection, piece: SegmentPiece, size: int) -> 
 
 
 def _is_sealed(file: File, size: int) -> bool:
-    """Whether the file has a footer, and so does not change any more."""
+    """Whether the file has a good footer, so that it does not change any more."""
     if size < RECORDS_START + FOOTER_BYTES:
         return False
     try:
@@ -290,7 +304,10 @@ def _damages(inspection: Inspection, path: str) -> Iterator[Problem]:
 
 
 def problem_of(error: DataError, path: str) -> Problem:
-    """Makes a problem of an error about a file's content; `path` if the error names no file."""
+    """Turns an error about a file's content into a problem.
+
+    `path` is the file if the error does not name one.
+    """
     verdict = Verdict.TORN if isinstance(error, Torn) else Verdict.CORRUPT
     facts = "" if error.expected is None else f", expected {error.expected}"
     facts += "" if error.found is None else f", found {error.found}"

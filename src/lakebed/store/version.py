@@ -2,13 +2,14 @@
 
     {"format": "lakebed store", "version": 1, "created_ms": 1700000000000, "program": "1.0.0"}
 
-The holder of the lock writes it when the root is first opened for writing, and again when another
-release opens it: `program` is the release that opened the root last. A store that was restored from
-a backup also has `restored_ms`, the time of the restore: leases from before that are refused.
+The process that holds the lock writes the file when the root is first opened for writing, and again
+when another release opens it: `program` is the release that last opened the root for writing. A
+store that was restored from a backup also has `restored_ms`, the time of the restore: leases from
+before that are refused.
 
-A root without the file is new, or only an `AofManager` wrote it (its logs are those of version 1),
-or it is being restored from a backup. In the last case it has `restoring.json` and cannot be
-opened.
+A root without the file is either new, or was written only by an `AofManager` (its logs are those of
+version 1), or is being restored from a backup. In the last case it has `restoring.json` and cannot
+be opened.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FILE_BYTES_MAX = 4 * KIB
 
 
 class UnfinishedRestore(InputError):
-    """The root is an unfinished restore. Run the restore again."""
+    """A restore into the root was not finished. Run the restore again."""
 
     def __init__(self, root: PathLike) -> None:
         super().__init__(
@@ -46,13 +47,13 @@ class StoreVersion(NamedTuple):
     version: int
     created_ms: int  # since 1970
     restored_ms: int = 0  # since 1970; 0 if the store was never restored
-    program: str = ""  # the release that opened it last; empty if that did not record it
+    program: str = ""  # the release that last opened it for writing; empty if not recorded
 
 
 def load(disk: Disk, root: PathLike) -> StoreVersion | None:
-    """Loads the root's `store.json`; None if there is none.
+    """Loads the root's `store.json`; returns None if there is none.
 
-    `UnknownVersion` if it is newer than this program, `Corrupt` if it cannot be read, and
+    Raises `UnknownVersion` if it is newer than this program, `Corrupt` if it is damaged, and
     `UnfinishedRestore` if a restore into the root is running or was interrupted.
     """
     path = _path(root)
@@ -66,9 +67,9 @@ def load(disk: Disk, root: PathLike) -> StoreVersion | None:
 
 
 def ensure(disk: Disk, root: PathLike, *, now_ms: int, program: str = "") -> StoreVersion:
-    """Loads `store.json`, and writes it if there is none or another release wrote it.
+    """Loads `store.json`; writes it if it does not exist or another release wrote it.
 
-    The caller holds the lock.
+    The caller must hold the lock.
     """
     existing = load(disk, root)
     if existing is not None and existing.program == program:
@@ -92,7 +93,7 @@ def decode(data: bytes, *, path: PathLike) -> StoreVersion:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
-        raise Corrupt("not a JSON document", path=path) from None
+        raise Corrupt("the file is not a JSON document", path=path) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise Corrupt(f'not the version file of a store: "format" is not "{FORMAT}"', path=path)
     version = _number(document, "version", path)
@@ -117,7 +118,7 @@ def decode(data: bytes, *, path: PathLike) -> StoreVersion:
 def _number(document: dict[str, object], name: str, path: PathLike) -> int:
     value = document.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise Corrupt(f'"{name}" is not a number', path=path)
+        raise Corrupt(f'"{name}" is not an integer of 0 or more', path=path)
     return value
 
 
@@ -126,7 +127,7 @@ def _path(root: PathLike) -> str:
 
 
 def _remove_leftovers(disk: Disk, root: PathLike) -> None:
-    """Removes temporary files of an interrupted write. Files that are not the store's are kept."""
+    """Removes the temporary files that an interrupted write of `store.json` left."""
     for name in disk.names(root):
         if name.startswith(f"{FILE_NAME}.") and name.endswith(TEMPORARY_SUFFIX):
             with contextlib.suppress(NotFound):

@@ -3,7 +3,7 @@
 - `group`: `PartitionGroup`, the open group: thread-safe, durable, with long polling;
 - `state`: the status of each message, which events change; `runs`, `timers` and `key_order` are its
   parts, and `lease_transitions` and `settlement_transitions` decide which events a call causes;
-- `journal`, `snapshot`, `delta`, `events`, `recovery`: its files (`format`, `paths`);
+- `journal`, `snapshot`, `delta`, `events`, `recovery`: the group's files (`format`, `paths`);
 - `source`: the protocol by which a group reads its log. Stroma does not depend on topics.
 
     group = open_group(disk, root, GroupName("orders", 0, "billing"), source=log, runner=runner)

@@ -4,7 +4,8 @@ Leases and delays use the group's own clock: it starts at the wall clock's time 
 opened, and then advances with the monotonic clock. So a lease lasts as long as it was granted for,
 even if the wall clock is changed. Schedules use the wall clock itself and follow its changes.
 
-Times on disk, and times passed to callers, are always the wall clock's. `ahead_ms` converts.
+Times on disk, and times passed to callers, are always wall clock times. Add `ahead_ms` to convert a
+time of the group's clock to a wall clock time.
 """
 
 from __future__ import annotations
@@ -26,5 +27,8 @@ class GroupClock:
         return max(0, self._clock.wall_ns()) // NS_PER_MS
 
     def ahead_ms(self) -> int:
-        """Returns how far the wall clock is ahead of the group's: its changes since the opening."""
+        """Returns how far the wall clock is ahead of the group's clock.
+
+        This is how much the wall clock has been changed since the group was opened.
+        """
         return self.wall_ms() - self.now_ms()

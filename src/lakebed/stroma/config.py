@@ -18,25 +18,25 @@ class GroupConfig:
     """Configures how a group leases messages and stores its state."""
 
     lease_ms: int = bounded(30_000, minimum=1, maximum=_DAY_MS)
-    """How long a message is leased."""
+    """How long a lease lasts, unless the consumer requests another duration."""
     in_flight_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
-    """Maximum number of leased messages of a partition."""
+    """Maximum number of messages of a partition that are leased at the same time."""
     delivery_count_max: int = bounded(0, minimum=0, maximum=1_000_000)
     """Number of leases after which a message becomes a dead letter; 0: never."""
     ack_level: str = AFTER_FSYNC
-    """`after_fsync`, or `after_write`: a power cut can lose the acks of the last `sync_ms`."""
+    """Confirm acks `after_fsync`, or `after_write` and risk the last `sync_ms` in a power cut."""
     sync_ms: int = bounded(100, minimum=1, maximum=60_000)
     """With `after_write`: the time after which written acks are synced."""
     per_key_order: bool = False
     """Lease the messages of one key in order and to one holder at a time."""
     key_window_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
-    """Maximum number of unsettled messages tracked for `per_key_order`."""
+    """Maximum number of unsettled messages whose keys are tracked for `per_key_order`."""
     compaction_bytes: int = bounded(4 * MIB, minimum=KIB, maximum=GIB)
-    """Fold a delta that is larger than this, and than its snapshot, into a new snapshot."""
+    """Size at which a delta log is folded into a new snapshot, unless its snapshot is larger."""
     compaction_events: int = bounded(50_000, minimum=1, maximum=10_000_000)
-    """Fold a delta with more events than this."""
+    """Number of events at which a delta log is folded, unless its snapshot is larger."""
     reserve_bytes: int = bounded(0, minimum=0, maximum=TIB)
-    """Disk space that groups leave free."""
+    """Free disk space below which changes to groups are refused."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -47,5 +47,5 @@ class GroupConfig:
 
     @property
     def syncs_each(self) -> bool:
-        """Whether a call returns only after its events are synced."""
+        """Whether a call returns only after its changes are synced."""
         return self.ack_level == AFTER_FSYNC

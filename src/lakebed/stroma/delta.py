@@ -2,12 +2,12 @@
 
 Events are walked from the first one. At bytes that are not a good event:
 - if there are only zeros up to the end of the file, the log ends;
-- if no good event follows, the bytes are torn: an unfinished write, to be cut;
+- if no good event follows, the bytes are torn: an unfinished write, which is cut off;
 - if a good event follows, the bytes are corrupt. They are reported, and the walk continues at that
   event.
 
 A power cut may keep the last part of an unfinished write and lose its beginning. This counts as
-corrupt, because it looks the same as damage, and reporting it costs nothing.
+corrupt, because it looks the same as damage, and reporting it does no harm.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lakebed.stroma.format import (
 
 
 class Verdict(Enum):
-    """The condition of a delta log."""
+    """Whether a delta log is whole, torn or corrupt."""
 
     WHOLE = "whole"
     TORN = "torn"
@@ -57,7 +57,7 @@ class Damage(NamedTuple):
 
 
 class PlacedEvent(NamedTuple):
-    """An event with a right checksum: its position, its type and its payload."""
+    """An event whose checksum is right: its position in the file, its type and its payload."""
 
     offset: int
     event_type: int
@@ -86,7 +86,10 @@ def encode_header(
 
 
 def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHeader:
-    """Raises `Torn` if the header was never written completely, and `Corrupt` if it is damaged."""
+    """Decodes the header of a delta log.
+
+    Raises `Torn` if the header was never written completely, and `Corrupt` if it is damaged.
+    """
     if len(data) < DELTA_HEADER.size:
         raise Torn("the delta log's header is cut short", path=path, offset=0,
                    expected=DELTA_HEADER.size, found=len(data))  # fmt: skip
@@ -101,7 +104,7 @@ def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHea
         checksum = crc32c(data[DELTA_HEADER.size : header.header_len], checksum)
     if checksum != header.header_crc32c:
         raise Corrupt("the checksum of the delta log's header is wrong", path=path, offset=0,
-                      expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
+                      expected=hex(header.header_crc32c), found=hex(checksum))  # fmt: skip
     if header.version != DELTA_VERSION:
         raise UnknownVersion("unsupported delta log version", path=path, expected=DELTA_VERSION,
                              found=header.version)  # fmt: skip
@@ -112,12 +115,15 @@ def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHea
 
 
 class DeltaWalk:
-    """Walks the events of a delta log once. The counts and damages are complete at the end."""
+    """Walks the events of a delta log once.
+
+    The counts and the list of damage are complete when the iteration ends.
+    """
 
     def __init__(
         self, data: memoryview, *, start: int = EVENTS_START, path: PathLike | None = None
     ) -> None:
-        """`start` is the end of the header."""
+        """Prepares to walk `data` from `start`, the end of the header."""
         self._data = data
         self._path = path
         self._start = start
@@ -136,7 +142,7 @@ class DeltaWalk:
 
     @property
     def torn_bytes(self) -> int:
-        """The number of nonzero bytes after the last good event."""
+        """The number of bytes from the last good event to the last nonzero byte."""
         return max(0, self.used - self.end)
 
     def __iter__(self) -> Iterator[PlacedEvent]:
@@ -150,7 +156,7 @@ class DeltaWalk:
                 self.damages.append(Damage(bad_start, start, problem))
 
     def _row(self, offset: int) -> Generator[PlacedEvent, None, int]:
-        """Yields consecutive good events; returns where they end."""
+        """Yields consecutive good events; returns the position where they end."""
         data, size = self._data, len(self._data)
         values, header_bytes, trailer_bytes = EVENT_HEADER.values, EVENT_HEADER.size, CHECKSUM.size
         while (first := offset + header_bytes) + trailer_bytes <= size:
@@ -172,7 +178,7 @@ class DeltaWalk:
         return offset
 
     def _find(self, start: int) -> int | None:
-        """Returns the position of the next good event of any version, or None."""
+        """Returns the position of the next good event, of any version, or None if there is none."""
         for match in EVENT_MARK.finditer(self._data[: self.used], start):
             if self._is_good(match.start()):
                 return match.start()

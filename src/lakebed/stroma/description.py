@@ -11,7 +11,10 @@ from lakebed.stroma.state import GroupState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupPartition:
-    """The state of a group in one partition. `lag` to `settled_ahead` are numbers of messages."""
+    """The state of a group in one partition.
+
+    The fields from `lag` to `settled_ahead` are numbers of messages.
+    """
 
     acked_until: int  # every message before it is settled
     looked_until: int  # messages from here on have not been examined yet
@@ -19,7 +22,7 @@ class GroupPartition:
     lag: int  # messages that are not settled
     in_flight: int
     waiting: int  # for a delay or a schedule
-    exhausted: int  # leased too often; due for the dead-letter topic
+    exhausted: int  # leased `delivery_count_max` times; due for the dead-letter topic
     settled_ahead: int  # settled after the first unsettled message
     epoch: int
     generation: int
@@ -32,7 +35,10 @@ class GroupPartition:
 
 
 def count_messages(state: GroupState) -> tuple[int, int]:
-    """Returns how many messages are waiting and how many are exhausted. Walks all runs."""
+    """Returns the number of waiting messages and the number of exhausted ones.
+
+    This takes time in proportion to the number of runs.
+    """
     counts: Counter[bool] = Counter()
     for start, end, status in state.runs:
         if status.kind is StatusKind.WAITING:

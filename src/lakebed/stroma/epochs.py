@@ -1,11 +1,11 @@
 """Epochs: numbers of leases. They distinguish the current holder of a message from earlier ones.
 
-Each lease gets the next epoch. Before an epoch is used, a reservation that covers it is durable, at
-every ack level. Opening a group continues after the reservation. So an epoch is never reused, even
-if leases that were written but not synced are lost in a power cut.
+Each lease gets the next epoch. Before an epoch is used, a reservation that covers it is made
+durable, at every ack level. When a group is opened, it continues after the reservation. So an epoch
+is never reused, even if leases that were written but not synced are lost in a power cut.
 
-Epochs have 32 bits and wrap around, skipping 0. Of two epochs, the later one is at most half the
-range ahead. An epoch is used again only after about four billion others.
+Epochs have 32 bits and wrap around, skipping 0. To compare two epochs, the later one is assumed to
+be ahead by less than half the range. An epoch is used again only after about four billion others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def next_epoch(epoch: int) -> int:
 
 
 def leap(epoch: int) -> int:
-    """Returns the last epoch of a reservation that starts after `epoch`."""
+    """Returns the last epoch of a reservation that starts with the epoch after `epoch`."""
     ahead = epoch + RESERVED_COUNT
     return ahead if ahead <= U32_MAX else ahead - U32_MAX
 

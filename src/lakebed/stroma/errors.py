@@ -8,13 +8,13 @@ from lakebed.base.errors import InputError
 
 
 class StaleLease(InputError):
-    """The caller does not hold all of these messages: its lease ended, or it never had one.
+    """The caller does not hold all of the messages: its lease has ended, or it never had one.
 
     A lease also ends when its topic or its group is deleted, even if a new one with the same name
     is created.
 
-    `ranges` are the messages that the caller does not hold. Nothing was changed, not even for the
-    other messages of the call.
+    `ranges` are messages that the caller does not hold. The call changed nothing, not even messages
+    that the caller does hold.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The events of a group, as values and as bytes.
 
-Most events are the records of `format` themselves. An event that covers ranges may hold many of
-them, so that a call on a thousand ranges is one event with one checksum.
+Most events are the records defined in `format`. An event that covers ranges may hold many ranges,
+so that a call on a thousand ranges is one event with one checksum.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Reset(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """An event of an unknown type. It is skipped and counted."""
+    """An event of a type that this release does not know. It is skipped and counted."""
 
     event_type: int
     payload: bytes
@@ -94,10 +94,10 @@ _REPEATED_CLASSES: Mapping[int, type[Leases | Acks | Returns]] = {
 
 
 def encode(events: Iterable[Event], *, ahead_ms: int = 0) -> list[bytes]:
-    """Encodes each event; one whose payload would be too long becomes several.
+    """Encodes each event; an event whose payload would be too long becomes several.
 
-    Times are stored by the wall clock. `ahead_ms` is how far that is ahead of the group's clock,
-    by which the times in `events` are.
+    The times in `events` are those of the group's clock, and are stored as wall clock times.
+    `ahead_ms` is how far the wall clock is ahead of the group's clock.
     """
     if ahead_ms:
         events = (_shifted(event, ahead_ms) for event in events)
@@ -107,14 +107,17 @@ def encode(events: Iterable[Event], *, ahead_ms: int = 0) -> list[bytes]:
 def frame(
     event_type: int, payload: bytes, *, flags: int = 0, version: int = EVENT_VERSION
 ) -> bytes:
-    """Encodes one event as it is stored in a delta log."""
+    """Encodes one event with its header and checksum, as it is stored in a delta log."""
     header = EventHeader(EVENT_MAGIC, version, event_type, flags, len(payload))
     data = EVENT_HEADER.pack(header) + payload
     return data + CHECKSUM.pack(Checksum(crc32c(memoryview(data)[EVENT_CHECKED_FROM:])))
 
 
 def decode(event_type: int, payload: Buffer) -> Event:
-    """Decodes a payload whose checksum is right; raises `Corrupt` if it is invalid."""
+    """Decodes the payload of an event; raises `Corrupt` if it is invalid.
+
+    The checksum of the event must have been verified.
+    """
     single = SINGLE_LAYOUTS.get(event_type)
     if single is not None:
         if len(payload) != single.size:
@@ -130,7 +133,7 @@ def decode(event_type: int, payload: Buffer) -> Event:
         ranges = list(repeated.iter_unpack(payload))
         for entry in ranges:
             if entry.start >= entry.end:
-                raise Corrupt(f"event of type {event_type}: a range is empty or ends too early")
+                raise Corrupt(f"event of type {event_type}: a range ends at or before its start")
         return _REPEATED_CLASSES[event_type](ranges)
     if event_type == RESET_TYPE:
         if len(payload):
@@ -179,10 +182,10 @@ def _payloads(event: Event) -> Iterator[tuple[int, bytes]]:
 
 
 def _acks(payload: Buffer) -> Acks:
-    """Decodes the ranges as columns, which is faster for many ranges."""
+    """Decodes the ranges of an `AckRange` event as columns, which is faster for many ranges."""
     starts, ends = columns(payload, count=2)
     if not all(map(lt, starts, ends)):
-        raise Corrupt(f"event of type {ACK_RANGE_TYPE}: a range is empty or ends too early")
+        raise Corrupt(f"event of type {ACK_RANGE_TYPE}: a range ends at or before its start")
     return Acks(list(zip(starts, ends, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""The bytes of a consumer group: its snapshot and its delta log. Big-endian, crc32c throughout.
+"""The file formats of a consumer group: snapshot and delta log. Big-endian; checksums are crc32c.
 
     snapshot := SNAPSHOT_HEADER payload CHECKSUM          the checksum covers the payload
     payload  := SNAPSHOT_START IN_FLIGHT[in_flight_count] DEADLINE_HINT
@@ -27,7 +27,7 @@ U32_MAX = (1 << 32) - 1
 
 
 class SnapshotHeader(NamedTuple):
-    """Starts a snapshot."""
+    """The header of a snapshot file."""
 
     magic: Annotated[bytes, Raw(8)]  # "KSNAP" and three zeros
     version: u16  # 1
@@ -43,7 +43,7 @@ class SnapshotHeader(NamedTuple):
 
 
 class SnapshotStart(NamedTuple):
-    """Starts the payload of a snapshot; the leased messages follow."""
+    """The first fields of a snapshot's payload. The leased messages follow."""
 
     acked_until: u64  # every message before it is settled
     in_flight_count: u32
@@ -51,7 +51,7 @@ class SnapshotStart(NamedTuple):
 
 
 class InFlight(NamedTuple):
-    """A message that is leased."""
+    """A leased message in a snapshot."""
 
     offset: u64
     deadline_ts_ms: u64
@@ -60,28 +60,29 @@ class InFlight(NamedTuple):
 
 
 class DeadlineHint(NamedTuple):
-    """Follows the leased messages of a snapshot."""
+    """The earliest deadline in a snapshot, stored after its leased messages."""
 
     min_deadline_ts_ms: u64  # the earliest deadline of the leased messages; 0 if there are none
 
 
 class Section(NamedTuple):
-    """Starts the acked ranges and the message states of a snapshot."""
+    """The header of a section of a snapshot: its acked ranges, or its message states."""
 
     entry_count: u32
     last_epoch: u32  # before message states: no later epoch was used; before ranges: zero
 
 
 class Range(NamedTuple):
-    """Messages `[start, end)`; also the payload of event 20, repeated."""
+    """Messages `[start, end)`. Event 20, `AckRange`, consists of one or more of these."""
 
     start: u64
     end: u64
 
 
 class MessageState(NamedTuple):
-    """The state of a message that is neither settled nor leased, but was leased before or is
-    delayed.
+    """The state of a message that is neither settled nor leased, in a snapshot.
+
+    Only messages that were leased before, or that are delayed or scheduled, are stored.
     """
 
     offset: u64
@@ -105,7 +106,7 @@ class DeltaHeader(NamedTuple):
 
 
 class EventHeader(NamedTuple):
-    """Precedes an event's payload."""
+    """The header of an event; its payload follows."""
 
     magic: u16  # 0x4B45, "KE"
     version: u16  # 1
@@ -115,13 +116,16 @@ class EventHeader(NamedTuple):
 
 
 class Checksum(NamedTuple):
-    """Ends an event or a snapshot."""
+    """The checksum at the end of an event or a snapshot."""
 
     crc32c: u32
 
 
 class MarkInflight(NamedTuple):
-    """Event 1, `MarkInflight`: a message was leased; with the same epoch, its lease is extended."""
+    """Event 1, `MarkInflight`: a message was leased.
+
+    If the message is already leased under the same epoch, its lease was extended.
+    """
 
     offset: u64
     deadline_ts_ms: u64
@@ -141,33 +145,36 @@ class ClearInflight(NamedTuple):
 
 
 class BumpAckedUntil(NamedTuple):
-    """Event 4, `BumpAckedUntil`: every message before the offset is settled."""
+    """Event 4, `BumpAckedUntil`: every message before the offset was settled."""
 
     acked_until: u64
 
 
 class Delay(NamedTuple):
-    """Event 16, `Delay`: a message is not leased, and must not be leased before a time."""
+    """Event 16, `Delay`: a message must not be leased before a certain time."""
 
     offset: u64
     not_before_ms: u64
 
 
 class DeadLetter(NamedTuple):
-    """Event 17, `DeadLetter`: a message was settled, because it is in the dead-letter topic."""
+    """Event 17, `DeadLetter`: a message was copied to the dead-letter topic, and settled."""
 
     offset: u64
 
 
 class Nack(NamedTuple):
-    """Event 18, `Nack`: a message was given back by the holder of that epoch."""
+    """Event 18, `Nack`: a message was given back by the holder of its lease."""
 
     offset: u64
     epoch: u32
 
 
 class LeaseRange(NamedTuple):
-    """Event 19, `LeaseRange`, repeated: messages were leased, or their leases were extended."""
+    """Part of event 19, `LeaseRange`: messages were leased, or their leases were extended.
+
+    The event holds one or more of these records.
+    """
 
     start: u64
     end: u64
@@ -179,7 +186,10 @@ class LeaseRange(NamedTuple):
 
 
 class ReturnRange(NamedTuple):
-    """Event 21, `ReturnRange`, repeated: messages were given back."""
+    """Part of event 21, `ReturnRange`: messages were given back.
+
+    The event holds one or more of these records.
+    """
 
     start: u64
     end: u64
@@ -189,19 +199,28 @@ class ReturnRange(NamedTuple):
 
 
 class Seek(NamedTuple):
-    """Event 22, `Seek`: messages before the offset are settled, later ones were never leased."""
+    """Event 22, `Seek`: the group was moved to an offset.
+
+    Messages before the offset are settled; all others count as never leased.
+    """
 
     offset: u64
 
 
 class ReserveEpochs(NamedTuple):
-    """Event 23, `ReserveEpochs`: epochs up to this one may be used without being recorded."""
+    """Event 23, `ReserveEpochs`: epochs were reserved, up to this one.
+
+    Leases may use them without a further reservation.
+    """
 
     epoch: u32
 
 
 class FoldMark(NamedTuple):
-    """Event 24, `FoldMark`: the snapshot of that generation has exactly the events before it."""
+    """Event 24, `FoldMark`: a fold was started, which writes the snapshot of this generation.
+
+    That snapshot includes exactly the events before the mark.
+    """
 
     generation: u64
 
@@ -274,7 +293,7 @@ assert MESSAGE_STATE.offset_of("delivery_count") == 2 * _WORD_BYTES
 
 
 def columns(section: Buffer, *, count: int) -> list[array[int]]:
-    """Splits a section, whose entries have `count` words each, into columns of words."""
+    """Splits a section, whose entries have `count` 64-bit words each, into columns of words."""
     words = array("Q", bytes(section))
     if sys.byteorder == "little":
         words.byteswap()

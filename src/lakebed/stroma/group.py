@@ -1,12 +1,12 @@
 """An open consumer group of one partition: leases messages, takes acks, and records both durably.
 
-A change is decided, queued and applied in one critical section. Its caller then waits until the
-change is recorded as the group's ack level requires; only then does the call return a lease, or
-confirm an ack. So memory may be ahead of the disk, but the disk is never ahead of memory.
+A change is decided, queued and applied in one critical section. The call that made the change then
+waits until the change is recorded as the group's ack level requires, and only then returns. So
+memory may be ahead of the disk, but the disk is never ahead of memory.
 
 After a failed write or sync, every call that waited for it fails. The changes of these calls stay
 in memory, except for leases, which are given back. The next call first writes the whole state as a
-new snapshot with a new delta log, and fails too if it cannot.
+new snapshot with a new delta log, and fails too if that fails.
 
 What may be lost: changes whose calls did not return. With `after_write`, a power cut may also lose
 the changes of the last `sync_ms`: those messages are delivered again, under another epoch.
@@ -58,7 +58,7 @@ Used = TypeVar("Used")
 
 
 class _LeaseRequest(NamedTuple):
-    """The arguments of a lease."""
+    """The parameters of a request to lease messages."""
 
     message_count_max: int
     lease_ms: int
@@ -67,7 +67,12 @@ class _LeaseRequest(NamedTuple):
 
 
 class _PendingLease(NamedTuple):
-    """A lease that is being recorded; without a ticket there is none."""
+    """The result of one attempt to lease messages.
+
+    If messages were leased, `ticket` completes when the lease is recorded. If not, `grant` is
+    empty, `ticket` is None, and `due_ms` is the time in ms until a lease, a delay or a schedule
+    ends.
+    """
 
     grant: Grant = Grant()
     ticket: Ticket[None] | None = None
@@ -75,7 +80,7 @@ class _PendingLease(NamedTuple):
 
 
 class _ReadFacts(NamedTuple):
-    """The log's facts about the messages of a span."""
+    """A range of messages, and the facts about them that were read from the log."""
 
     span: Span
     facts: Sequence[Fact]
@@ -94,7 +99,10 @@ class HeldRange:
 
 
 class PartitionGroup:
-    """An open group of one partition. Thread-safe. Its owner must run `step`."""
+    """An open consumer group of one partition. Thread-safe.
+
+    The owner must call `step` when it is due.
+    """
 
     def __init__(
         self,
@@ -107,7 +115,10 @@ class PartitionGroup:
         clock: GroupClock,
         wake: Callable[[], None],
     ) -> None:
-        """Use `group_opener.open_group` to open a group. `wake` schedules a call of `step`."""
+        """Use `group_opener.open_group` instead of calling this directly.
+
+        `wake` schedules a call of `step`.
+        """
         self.name = paths.name
         self.incarnation = recovered.incarnation  # changes if the group is created again
         self.counters = journal.counters
@@ -147,14 +158,14 @@ class PartitionGroup:
     ) -> Grant:
         """Leases up to `max_messages` messages, those with the lowest offsets first.
 
-        The grant is empty if no message is available. With `wait_s`, the call waits up to that long
-        for one: a new message, one that was given back, one whose delay or lease ended, or one
-        whose turn has come in its key.
+        The grant is empty if no message is available. With `wait_s`, the call waits up to that many
+        seconds until a message becomes available: because it is new, was given back, reached the
+        end of its delay or lease, or is the next one of its key.
 
         With `per_key_order`, the first message of each key is leased first. If these are too few,
         the next messages of the same keys are added; the holder must handle them in order.
 
-        With `within`, only those of the first `max_messages` messages that lie in these ranges are
+        With `within`, messages are chosen in the same way, but only those in these ranges are
         leased.
         """
         spans = None if within is None else ranges_.checked(within)
@@ -165,8 +176,9 @@ class PartitionGroup:
     def available(self, max_messages: int) -> list[LeasedRange]:
         """Returns the messages that a lease of `max_messages` would get now.
 
-        Their delivery counts do not include that lease. A caller that leases only some of them
-        should take the first ranges: messages that must follow others of their key are last.
+        The delivery counts do not include that lease. A caller that leases only some of the
+        messages should take the first ranges: messages that must follow others of their key are
+        last.
         """
         request = _LeaseRequest(_checked_messages(max_messages), self._config.lease_ms)
         return self._choose(request, partial(self._put_back, request))
@@ -174,13 +186,16 @@ class PartitionGroup:
     def ack(self, ranges: Ranges, *, epoch: int) -> None:
         """Settles messages that are leased under `epoch`: they are never delivered again.
 
-        Raises `StaleLease` if one of them is not leased under it; then none is settled. Messages
+        Raises `StaleLease`, and settles nothing, if a message is not leased under `epoch`. Messages
         that are already settled are accepted.
         """
         self._settle(ranges, partial(settlement_transitions.ack, epoch=epoch))
 
     def nack(self, ranges: Ranges, *, epoch: int, delay_ms: int = 0) -> None:
-        """Gives messages back; they can be leased again immediately, or after the delay."""
+        """Gives messages back; they can be leased again immediately, or after `delay_ms`.
+
+        Raises `StaleLease`, and changes nothing, if a message is not leased under `epoch`.
+        """
         _check_count("delay_ms", delay_ms, minimum=0, maximum=TIME_MS_MAX)
         now_ms = self._clock.now_ms()
         self._settle(
@@ -189,13 +204,13 @@ class PartitionGroup:
         )
 
     def undo_lease(self, ranges: Ranges, *, epoch: int) -> None:
-        """Gives back messages that were not delivered; the lease does not count as a delivery."""
+        """Gives back messages that were not delivered. The lease does not count as a delivery."""
         self._settle(
             ranges, partial(settlement_transitions.undo, epoch=epoch, now_ms=self._clock.now_ms())
         )
 
     def extend(self, ranges: Ranges, *, epoch: int, lease_ms: int | None = None) -> int:
-        """Extends the lease to `lease_ms` from now; returns the new deadline."""
+        """Moves the deadline of a lease to `lease_ms` from now; returns the new deadline."""
         lease_ms = self._lease_ms(lease_ms)
         now_ms = self._clock.now_ms()
         self._settle(
@@ -214,11 +229,11 @@ class PartitionGroup:
         )
 
     def dead_lettered(self, ranges: Ranges, *, epoch: int) -> None:
-        """Settles messages that are durable in the dead-letter topic."""
+        """Settles messages that have been copied durably to the dead-letter topic."""
         self._settle(ranges, partial(settlement_transitions.dead_letter, epoch=epoch))
 
     def leases(self, *, max_leases: int, offset: int = 0) -> list[HeldRange]:
-        """Returns up to `max_leases` current leases from `offset` on, in order."""
+        """Returns up to `max_leases` current leases, by offset, from `offset` on."""
         with self._mutex:
             self._check_open()
             now_ms = self._expire()
@@ -239,9 +254,9 @@ class PartitionGroup:
         ]
 
     def release(self, *, start: int = 0, end: int | None = None) -> int:
-        """Ends the leases of `[start, end)`; returns the number of messages that were leased.
+        """Ends the leases of messages `[start, end)`; returns how many messages were leased.
 
-        The messages can be leased again immediately. Calls of the former holders are refused.
+        The messages can be leased again immediately. Later calls by the former holders are refused.
         """
         released: list[ReturnRange] = []
 
@@ -258,7 +273,7 @@ class PartitionGroup:
         return sum(lease.end - lease.start for lease in released)
 
     def reset(self) -> None:
-        """Starts over: no message is settled, and all leases end."""
+        """Starts over at the beginning: no message is settled any more, and all leases end."""
         self._start_over(Reset())
 
     def seek(self, offset: int) -> None:
@@ -269,8 +284,8 @@ class PartitionGroup:
     def lag(self) -> int:
         """Returns the number of messages that are not settled.
 
-        It may include messages that were compacted away after the group examined them, if the
-        group settled others out of order.
+        If messages were settled out of order, the number may include messages that were compacted
+        away after the group examined them.
         """
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
         with self._mutex:
@@ -283,7 +298,10 @@ class PartitionGroup:
         return min(unsettled + count(end, high_watermark), count(base, high_watermark))
 
     def describe(self) -> GroupPartition:
-        """Describes the group as it is now. This walks all runs."""
+        """Returns a description of the group as it is now.
+
+        This takes time in proportion to the number of runs of messages with the same status.
+        """
         lag = self.lag()
         high_watermark = self._source.high_watermark()
         with self._mutex:
@@ -311,23 +329,27 @@ class PartitionGroup:
         return replace(described, waiting=waiting, exhausted=exhausted)
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` when there may be more to lease; returns a function that unsubscribes.
+        """Calls `callback` when more messages may be available.
 
-        It is called from any thread, without a lock held. Messages also become available when time
-        passes: see `due_ns`.
+        Returns a function that unsubscribes. The callback may run in any thread, and no lock is
+        held during the call. Messages also become available when time passes, without a callback:
+        see `due_ns`.
         """
         return self._listeners.add(callback)
 
     @property
     def failure(self) -> LakebedError | None:
-        """The error since which nothing can be written, or None.
+        """The error of the last write, if changes can no longer be written; otherwise None.
 
         The next change, or `step`, tries to write new files.
         """
         return self._journal.failure
 
     def due_ns(self) -> int | None:
-        """Returns the ns until the next delay or lease ends; None if there is none."""
+        """Returns the ns until the next lease, delay or schedule ends.
+
+        Messages may become available then. Returns None if no message is leased or waiting.
+        """
         with self._mutex:
             due_ms = self._due_ms()
         return None if due_ms is None else due_ms * NS_PER_MS
@@ -337,7 +359,7 @@ class PartitionGroup:
     def step(self) -> int | None:
         """Folds the delta log and syncs written changes when that is due.
 
-        Returns the ns until the next step is due, or None.
+        Returns the ns until the next step is due, or None if none is due.
         """
         with self._mutex:
             self._is_woken = False
@@ -371,7 +393,10 @@ class PartitionGroup:
             fold_ended.set()
 
     def _fold_if_due(self) -> int | None:
-        """Starts a fold in another thread if it is due; returns the ns until a retry, or None."""
+        """Starts a fold in another thread if it is due.
+
+        Returns the ns until it may be started, if an earlier fold failed; otherwise None.
+        """
         with self._mutex:
             if self._is_fold_queued or not self._journal.is_fold_due:
                 return None
@@ -402,7 +427,7 @@ class PartitionGroup:
                     self._wake_step()
 
     def _begin_folding(self) -> Event | None:
-        """Starts a fold; returns the event to set when it has ended.
+        """Reserves the next fold for the caller; returns the event to set when that fold has ended.
 
         If another fold is running, waits for it and returns None.
         """
@@ -416,7 +441,7 @@ class PartitionGroup:
         return None
 
     def close(self) -> None:
-        """Makes everything durable and closes the files. Idempotent."""
+        """Makes all changes durable and closes the files. Idempotent."""
         with self._mutex:
             if self._is_closed:
                 return
@@ -459,7 +484,11 @@ class PartitionGroup:
             changed = self._next_change()
 
     def _try_lease(self, request: _LeaseRequest) -> tuple[Grant, int | None]:
-        """Returns a lease, or an empty one with the ms until a lease, delay or schedule ends."""
+        """Tries once to lease messages, and waits until the lease is recorded.
+
+        If no message is available, returns an empty lease, and the ms until a lease, delay or
+        schedule ends.
+        """
         granted = self._choose(request, partial(self._grant, request))
         if granted.ticket is not None:
             try:
@@ -472,8 +501,9 @@ class PartitionGroup:
     def _choose(self, request: _LeaseRequest, use: Callable[[ChosenRanges, int], Used]) -> Used:
         """Calls `use`, under the mutex, with the messages that can be leased now.
 
-        `use` must lease them or put them back. Reads facts from the log as needed. Messages that
-        cannot be read are left for later; raises `DiskError` if there are no others.
+        Returns the result of `use`, which must lease the messages or put them back. Reads facts
+        from the log as needed. Messages that cannot be read are left for later; raises `DiskError`
+        if there are no others.
         """
         if not self._knows_leases:
             self._learn_leases()
@@ -509,7 +539,7 @@ class PartitionGroup:
         raise AssertionError("unreachable: the loop only ends by returning or raising")
 
     def _read_facts(self, span: Span) -> _ReadFacts:
-        """Reads the facts of a span, or of a shorter one if its last messages cannot be read."""
+        """Reads the facts of a span, or of its first part if its last messages cannot be read."""
         start, end = span
         while True:
             try:
@@ -520,7 +550,7 @@ class PartitionGroup:
                 end = start + (end - start) // 2
 
     def _learn_leases(self) -> None:
-        """Finds the keys of the messages that were leased before the group was opened."""
+        """Reads the keys of the messages that were leased before the group was opened."""
         with self._mutex:
             self._check_open()
             self._expire()
@@ -533,9 +563,9 @@ class PartitionGroup:
             self._knows_leases = True
 
     def _freshen(self, start: int) -> int:
-        """Ends expired leases and delays, and settles removed messages; returns the time.
+        """Ends expired leases and delays, and settles messages that retention removed.
 
-        The caller holds the mutex.
+        Returns the current time of the group's clock. The caller holds the mutex.
         """
         self._check_open()
         now_ms = self._expire()
@@ -543,13 +573,16 @@ class PartitionGroup:
         return now_ms
 
     def _expire(self) -> int:
-        """Ends expired leases and delays; returns the time. The caller holds the mutex."""
+        """Ends expired leases, delays and schedules.
+
+        Returns the current time of the group's clock. The caller holds the mutex.
+        """
         now_ms = self._clock.now_ms()
         self._state.expire(now_ms, wall_ms=self._clock.wall_ms())
         return now_ms
 
     def _due_ms(self) -> int | None:
-        """Returns the ms until a lease, a delay or a schedule ends; None if there is none.
+        """Returns the ms until a lease, a delay or a schedule ends, or None if there is none.
 
         The caller holds the mutex.
         """
@@ -562,10 +595,10 @@ class PartitionGroup:
     def _unseen_span(
         self, count_max: int, chosen: ChosenRanges, turn: int, high_watermark: int
     ) -> Span | None:
-        """Returns the messages to examine next, or None if enough were chosen.
+        """Returns the messages to examine next, or None if no more need to be examined.
 
-        The span doubles with each turn, in case little in it can be delivered. The caller holds the
-        mutex.
+        The span doubles with each turn, in case only few of its messages can be delivered. The
+        caller holds the mutex.
         """
         room = self._config.in_flight_max - self._state.in_flight
         missing = min(count_max, room) - chosen.message_count
@@ -610,7 +643,10 @@ class PartitionGroup:
             raise
 
     def _give_back(self, grant: Grant) -> None:
-        """Ends a lease that no caller received. On disk it may remain until its deadline."""
+        """Ends a lease that was not returned to a caller.
+
+        On disk, the lease may remain until its deadline.
+        """
         with self._mutex:
             self._state.give_back(grant.ranges, epoch=grant.epoch)
         self._notify()
@@ -638,9 +674,9 @@ class PartitionGroup:
         self._notify()
 
     def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[None]:
-        """Queues events and applies them; changes nothing if it raises.
+        """Queues events to be written, and applies them to the state.
 
-        The caller holds the mutex.
+        Changes nothing if it raises. The caller holds the mutex.
         """
         must_sync = any(isinstance(change, ReserveEpochs) for change in events)
         encoded = encode([*self._unrecorded, *events], ahead_ms=self._clock.ahead_ms())
@@ -656,13 +692,19 @@ class PartitionGroup:
         return ticket
 
     def _note(self, events: list[GroupEvent]) -> None:
-        """Applies events that were derived from the log; the next change records them."""
+        """Applies events that were derived from the log.
+
+        They are written together with the next change. The caller holds the mutex.
+        """
         for change in events:
             self._state.apply(change, self._clock.now_ms())
         self._unrecorded += events
 
     def _record_if_many(self, now_ms: int) -> Ticket[None] | None:
-        """Records the events derived from the log if they are many. The caller holds the mutex."""
+        """Queues the events derived from the log to be written, if there are many of them.
+
+        The caller holds the mutex.
+        """
         if len(self._unrecorded) < UNRECORDED_MAX or self._journal.failure is not None:
             return None
         return self._record([], now_ms)
@@ -675,8 +717,8 @@ class PartitionGroup:
     def _fold_in_steps(self) -> None:
         """Folds the delta log while other calls continue: see `journal`.
 
-        Only the copy of the state is made under the mutex. Only the delta log is replaced between
-        two commits.
+        Other calls wait only while the state is copied under the mutex, and while the delta log is
+        replaced between two commits.
         """
         with self._mutex:
             created_ts_ms, ahead_ms = self._clock.wall_ms(), self._clock.ahead_ms()
@@ -698,7 +740,7 @@ class PartitionGroup:
         ticket.wait()
 
     def _fold(self) -> Ticket[None]:
-        """Queues a fold of the whole state as one step. The caller holds the mutex."""
+        """Queues a fold of the whole state as a single step. The caller holds the mutex."""
         generation, created_ts_ms = self._journal.generation + 1, self._clock.wall_ms()
         snapshot = snapshot_of(
             self._state,
@@ -712,7 +754,7 @@ class PartitionGroup:
         return self._journal.fold(data, generation=generation, created_ts_ms=created_ts_ms)
 
     def _ensure_writable(self) -> None:
-        """After a failure, writes new files; raises if that fails too."""
+        """Writes new files if an earlier write failed; raises if that fails too."""
         if self._journal.failure is not None:
             self.compact()
 

@@ -41,8 +41,8 @@ def open_group(
     """Opens the group, or creates it if it has no files.
 
     The caller must hold the root's lock, and must not open the group twice. Losses are recorded in
-    `damage` before they are repaired. Raises `DataError` if the files are so damaged that the acks
-    are unknown (see `recovery`).
+    `damage` before they are repaired. Raises `DataError` if the files are so damaged that it is
+    unknown which messages were acked (see `recovery`).
     """
     config = config or GroupConfig()
     paths = GroupPaths(root, name)
@@ -89,14 +89,14 @@ def _losses(paths: GroupPaths, recovered: RecoveredGroup) -> Iterator[Loss]:
 
 
 def damage_name(topic: str, group: str) -> str:
-    """Returns the name of a group in the damage ledger."""
+    """Returns the name under which the damage ledger lists a group."""
     return f"{topic}/{group}"
 
 
 def clean_folder(disk: Disk, root: PathLike) -> list[str]:
-    """Removes the leftovers of crashes; returns the names of the removed temporary files.
+    """Finishes interrupted removals of groups, and removes temporary files that a crash left.
 
-    No group may be open.
+    Returns the names of the removed temporary files. No group may be open.
     """
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
@@ -106,7 +106,7 @@ def clean_folder(disk: Disk, root: PathLike) -> list[str]:
 
 
 def _compare(recovered: RecoveredGroup, source: Source) -> None:
-    """Compares the state with the log, which may have lost messages that the group has seen."""
+    """Makes the state forget messages that the log has lost, and notes this as a problem."""
     state = recovered.state
     high_watermark = source.high_watermark()
     if state.end > high_watermark:

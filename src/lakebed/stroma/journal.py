@@ -1,7 +1,7 @@
 """The files of an open group: appends events to the delta log, and folds it into snapshots.
 
-Events are queued in the order in which they were applied, and the barrier commits them in that
-order. Folding the delta log into a snapshot takes three steps. Events may be appended in between:
+Events are queued in the order in which they were applied, and are written in that order. Folding
+the delta log into a snapshot takes three steps. Events may be appended in between:
 
 1. append a `FoldMark` to the delta log: the snapshot covers the events before it;
 2. write the snapshot, outside of the queue, and replace the old one;
@@ -12,14 +12,14 @@ it, and events queued after it go into the new delta log.
 
 Invariants:
 - a snapshot is durable before the delta log of its generation replaces the old one. After a crash
-  between the two, the old delta log is older than the snapshot: it counts only from the snapshot's
-  mark on, and is ignored if it has no such mark;
+  between the two, the old delta log is older than the snapshot: only its events after the
+  snapshot's mark count, and none if it has no such mark;
 - after a failed write or sync, nothing more is appended, and all waiting calls are refused, until a
   snapshot of the state in memory and a new delta log have been written. The old files are not
   trusted again, and no generation is reused.
 
 What may be lost: events that were not confirmed to a caller. With `after_write`, a power cut may
-also lose those of the last `sync_ms`.
+also lose the events of the last `sync_ms`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,17 @@ _QUEUE_COUNT_MAX = 65_536
 
 
 class Append(NamedTuple):
-    """Events to append. Without events, it is done when all earlier items are."""
+    """A queue item: events to append to the delta log.
+
+    Without events, the item is done as soon as all earlier items are done.
+    """
 
     events: Sequence[bytes]
     must_sync: bool
 
 
 class Fold(NamedTuple):
-    """Replaces the snapshot, and the delta log with an empty one."""
+    """A queue item: replaces the snapshot, and replaces the delta log with an empty one."""
 
     snapshot: bytes
     generation: int
@@ -61,7 +64,7 @@ class Fold(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """Ends a fold: replaces the delta log with a new one that begins with these events."""
+    """A queue item: ends a fold with a new delta log that begins with these events."""
 
     events: Sequence[bytes]
     generation: int
@@ -72,14 +75,14 @@ Item = Append | Fold | Finish
 
 
 class OpenDelta(NamedTuple):
-    """The delta log to append to, and its end."""
+    """The open delta log, and the position at which to append."""
 
     file: File
     end: int
 
 
 class DeltaSink:
-    """The barrier's sink: writes the queued items to the files, from one thread at a time."""
+    """Writes the queued items to the files, from one thread at a time."""
 
     def __init__(
         self,
@@ -125,7 +128,10 @@ class DeltaSink:
         return [self._refusal(self.failure)] * len(appends)
 
     def _failed(self, action: Callable[[], None]) -> LakebedError | None:
-        """Runs `action` and returns its error. After an error, only a fold is accepted."""
+        """Runs `action`; returns its error, or None if it succeeds.
+
+        After an error, appends are refused until a fold succeeds.
+        """
         try:
             action()
         except LakebedError as error:
@@ -185,12 +191,15 @@ class DeltaSink:
         self.has_unsynced = False
 
     def save_snapshot(self, data: bytes) -> None:
-        """Replaces the snapshot, while events may be appended. One call at a time."""
+        """Replaces the snapshot. Events may be appended meanwhile.
+
+        Only one thread at a time may call this.
+        """
         fork_guard.check(self._process, self._paths.snapshot)
         replace_atomically(self._disk, self._paths.snapshot, data)
 
     def close_quietly(self) -> None:
-        """Closes the old delta log and ignores errors, because it is not needed any more."""
+        """Closes the old delta log; ignores errors, because the file is not needed any more."""
         with contextlib.suppress(LakebedError):
             self.close()
         self._file = None
@@ -202,10 +211,10 @@ class DeltaSink:
 
 
 class Journal:
-    """The journal of one group.
+    """The snapshot and the delta log of one open group.
 
     The group calls `append`, `fold` and the steps of a fold under its mutex, which orders the
-    changes; `save_snapshot` is called without it.
+    changes; it calls `save_snapshot` without holding the mutex.
     """
 
     def __init__(
@@ -248,7 +257,7 @@ class Journal:
 
     @property
     def failure(self) -> LakebedError | None:
-        """The error since which nothing can be appended before the next fold, or None."""
+        """The error that makes appends fail until the next fold, or None."""
         return self._sink.failure
 
     @property
@@ -257,7 +266,7 @@ class Journal:
 
     @property
     def is_fold_due(self) -> bool:
-        """Whether the delta log exceeds a limit and is not smaller than its snapshot."""
+        """Whether the delta log has reached a limit and is at least as large as its snapshot."""
         if self.delta_bytes < self.snapshot_bytes:
             return False
         return (
@@ -266,7 +275,7 @@ class Journal:
         )
 
     def append(self, events: Sequence[bytes], *, must_sync: bool = False) -> Ticket[None]:
-        """Queues events; the caller waits for the ticket.
+        """Queues events, and returns the ticket that the caller must wait for.
 
         Raises `Busy`, and changes nothing, if too much is queued.
         """
@@ -283,9 +292,9 @@ class Journal:
         return ticket
 
     def begin_fold(self, events: Sequence[bytes]) -> tuple[int, Ticket[None]]:
-        """Starts a fold: appends the last events that the snapshot covers, and the mark.
+        """Starts a fold: queues the last events that the snapshot covers, and then the mark.
 
-        Returns the snapshot's generation and the ticket.
+        Returns the generation of the snapshot, and the ticket that the caller must wait for.
         """
         generation = self.generation + 1
         marked_events = [*events, *encode([FoldMark(generation)])]
@@ -295,18 +304,18 @@ class Journal:
         return generation, ticket
 
     def save_snapshot(self, data: bytes) -> None:
-        """Replaces the snapshot. The mark of its fold must be durable.
+        """Replaces the snapshot. The mark of its fold must already be durable.
 
-        It is called without the group's mutex, one call at a time.
+        This is called without the group's mutex, by one thread at a time.
         """
         self._sink.save_snapshot(data)
         self.snapshot_bytes = len(data)
         self._bytes.add(len(data))
 
     def finish_fold(self, *, generation: int, created_ts_ms: int) -> Ticket[None]:
-        """Queues the last step of a fold; the caller waits for the ticket.
+        """Queues the last step of a fold, and returns the ticket that the caller must wait for.
 
-        The snapshot of the fold must be durable.
+        The snapshot of the fold must already be durable.
         """
         events = tuple(self._tail or ())
         finish = Finish(events, generation, created_ts_ms)
@@ -319,11 +328,14 @@ class Journal:
         return ticket
 
     def end_fold(self) -> None:
-        """Ends a fold, whether it succeeded or failed. Its generation is not reused."""
+        """Stops collecting events for a fold that has succeeded or failed."""
         self._tail = None
 
     def fold(self, snapshot: bytes, *, generation: int, created_ts_ms: int) -> Ticket[None]:
-        """Queues a fold with a new generation; the caller waits for the ticket."""
+        """Queues a whole fold as one item, and returns the ticket that the caller must wait for.
+
+        `generation` must be higher than any that was used before.
+        """
         assert generation > self.generation, "a generation must not be reused"
         ticket = self._barrier.submit(Fold(snapshot, generation, created_ts_ms), size=0, timeout=0)
         self.generation = generation
@@ -335,11 +347,11 @@ class Journal:
         return ticket
 
     def step(self) -> int | None:
-        """Commits items that no caller waits for; returns the ns until more is due, or None."""
+        """Writes queued items that are due; returns the ns until more are due, or None."""
         return self._barrier.step()
 
     def close(self) -> None:
-        """Commits the queued items and closes the file. Idempotent."""
+        """Writes the queued items and closes the delta log. Idempotent."""
         self._barrier.close()
         self._sink.close()
 

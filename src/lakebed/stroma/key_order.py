@@ -1,8 +1,8 @@
-"""Keeps messages with the same key in order: none is leased before the earlier ones.
+"""Keeps messages with the same key in order: no message is leased before the earlier ones.
 
 Messages are scanned in ascending order, up to `end`. Each key has a queue of its unsettled
-messages. One lease may take several from the front of a queue; while one of them is leased, no
-other lease gets a message of that key. Messages without a key are not tracked here.
+messages. One lease may take several messages from the front of a queue; while one of them is
+leased, no other lease gets a message of that key. Messages without a key are not tracked here.
 
 A queue holds at most `queue_max` messages, so that one key with very many messages does not use up
 the memory limit of all keys. Further messages of the key are *parked*: they are skipped, and
@@ -19,7 +19,7 @@ QUEUE_MAX = 1000
 
 
 class KeyOrder:
-    """The queues of all keys. Not thread-safe."""
+    """The queues of unsettled messages, one queue per key. Not thread-safe."""
 
     def __init__(self, *, queue_max: int = QUEUE_MAX) -> None:
         self.end = 0  # every unsettled message before it was scanned
@@ -36,8 +36,8 @@ class KeyOrder:
     def take_parked(self, start: int, end: int) -> list[int]:
         """Starts a scan of `[start, end)`; returns the keys that have parked messages there.
 
-        The caller then calls `add` for each message of the range that has a key, and `finish_scan`
-        with these keys.
+        The caller must then call `add` for each message of the range that has a key, and pass the
+        returned keys to `finish_scan`.
         """
         keys = [key for key, offset in self._parked.items() if start <= offset < end]
         for key in keys:
@@ -49,7 +49,7 @@ class KeyOrder:
     ) -> bool:
         """Adds a message to the queue of its key; returns False if it is parked instead.
 
-        Adding a message twice has no effect.
+        With `must_queue`, the message is never parked. Adding a message twice has no effect.
         """
         if offset in self._keys:
             return True
@@ -68,16 +68,19 @@ class KeyOrder:
         return True
 
     def finish_scan(self, end: int, keys: list[int]) -> None:
-        """Ends a scan up to `end`. `keys` come from `take_parked`."""
+        """Ends a scan up to `end`.
+
+        `keys` is the list that `take_parked` returned.
+        """
         self.end = max(self.end, end)
         if end < self.end:
             for key in keys:
                 self._parked.setdefault(key, end)
 
     def parked_start(self, base: int) -> int | None:
-        """Returns where to scan again, because the first message of a key may be parked there.
+        """Returns where to scan again because the first message of a key may be parked there.
 
-        The result is `base` or later, or None if no scan is needed.
+        The result is `base` or later. Returns None if no scan is needed.
         """
         self._parked = {
             key: max(offset, base)
@@ -92,7 +95,11 @@ class KeyOrder:
         return min(starts, default=None)
 
     def is_free(self, offset: int) -> bool:
-        """Returns whether no earlier message of its key is unsettled and none is leased."""
+        """Returns whether the message at `offset` need not wait for others of its key.
+
+        That is the case if it is the first unsettled message of its key, and none of the key is
+        leased.
+        """
         key = self._keys.get(offset)
         if key is None:
             return True
@@ -101,7 +108,10 @@ class KeyOrder:
         return offset < self._parked.get(key, offset + 1)
 
     def following(self, offset: int, count: int) -> Sequence[int]:
-        """Returns up to `count` messages after `offset`, which is the first one of its key."""
+        """Returns up to `count` messages that are queued after the message at `offset`.
+
+        That message must be the first one in the queue of its key.
+        """
         key = self._keys.get(offset)
         if key is None:
             return ()
@@ -110,12 +120,15 @@ class KeyOrder:
         return queue[1 : min(1 + count, bisect_left(queue, end))]
 
     def hold(self, start: int, end: int) -> None:
-        """Marks the messages as leased."""
+        """Marks the messages `[start, end)` as leased."""
         for offset in self._queued(start, end):
             self._leased.setdefault(self._keys[offset], set()).add(offset)
 
     def release(self, start: int, end: int) -> list[int]:
-        """Marks the messages as not leased; returns those that can be leased because of it."""
+        """Marks the messages `[start, end)` as not leased.
+
+        Returns the messages that have become the next ones of their keys to be leased.
+        """
         freed = []
         for offset in self._queued(start, end):
             key = self._keys[offset]
@@ -124,7 +137,10 @@ class KeyOrder:
         return freed
 
     def settle(self, start: int, end: int) -> list[int]:
-        """Removes the messages; returns those that can be leased because of it."""
+        """Removes the messages `[start, end)` from the queues.
+
+        Returns the messages that have become the next ones of their keys to be leased.
+        """
         freed = []
         for offset in self._queued(start, end):
             key = self._keys.pop(offset)

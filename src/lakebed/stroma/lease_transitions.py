@@ -1,13 +1,13 @@
 """Decides which messages a lease gets: the available ones with the lowest offsets. No I/O.
 
-`choose` takes messages that are known to be available. If these are too few, `unseen_span` names
-messages that were not examined yet; the caller reads their facts from the log, and `admit` adds
-them to the state. Messages with nothing to deliver are settled, and those scheduled for later must
-wait. Both are recorded, so that these messages need not be examined again.
+`choose` takes messages that are known to be available. If these are too few, `unseen_span` returns
+a range of messages that were not examined yet; the caller reads their facts from the log, and
+`admit` adds them to the state. Messages with nothing to deliver are settled, and those scheduled
+for later must wait. Both are recorded, so that these messages need not be examined again.
 
 A group with `per_key_order` gives a lease the first message of each key, and if these are too few,
-the `following` ones of the same keys. No other lease gets a message of these keys until none of
-them is leased any more. After a restart, the keys of leased messages are not known: they are read
+the `following` ones of the same keys. No other lease gets a message of a key while one of the key's
+messages is leased. After a restart, the keys of leased messages are not known: they are read
 (`unknown_leases`) before anything else is leased.
 
 The cost grows with the number of runs, not of messages; only with `per_key_order` is each message
@@ -37,7 +37,7 @@ LOOK_MAX = 65_536
 
 
 class LeasedRange(NamedTuple):
-    """Messages `[start, end)` of a lease."""
+    """Messages `[start, end)` of a lease, which have the same delivery count."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class Grant(NamedTuple):
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The messages as ranges, as `ack`, `nack` and `extend` take them."""
+        """The messages as offset ranges, in the form that `ack`, `nack` and `extend` accept."""
         return [(start, end) for start, end, _ in self.leased]
 
     @property
@@ -62,7 +62,7 @@ class Grant(NamedTuple):
 
 
 class ChosenRanges(NamedTuple):
-    """The messages chosen for a lease. They must be leased, or put back with `put_back`."""
+    """The messages chosen for a lease. The caller must lease them, or pass them to `put_back`."""
 
     ranges: list[LeasedRange]  # their delivery counts do not include the lease
     is_exhausted: bool
@@ -75,7 +75,8 @@ class ChosenRanges(NamedTuple):
 def choose(state: GroupState, count: int, *, is_exhausted: bool = False) -> ChosenRanges:
     """Chooses up to `count` available messages with the lowest offsets.
 
-    With `is_exhausted`, chooses messages that were leased too often instead.
+    With `is_exhausted`, chooses messages that have been leased `delivery_count_max` times instead;
+    otherwise such messages are not chosen.
     """
     heap = state.exhausted if is_exhausted else state.ready
     count = min(count, state.config.in_flight_max - state.in_flight)
@@ -110,7 +111,7 @@ def choose(state: GroupState, count: int, *, is_exhausted: bool = False) -> Chos
 
 
 def put_back(state: GroupState, chosen: ChosenRanges) -> None:
-    """Makes chosen messages available again, because they are not leased."""
+    """Makes chosen messages available again, because they were not leased."""
     heap = state.exhausted if chosen.is_exhausted else state.ready
     for start, end, _ in chosen.ranges:
         heappush(heap, (start, end))
@@ -119,7 +120,10 @@ def put_back(state: GroupState, chosen: ChosenRanges) -> None:
 def narrowed(
     state: GroupState, chosen: ChosenRanges, ranges: Sequence[tuple[int, int]]
 ) -> ChosenRanges:
-    """Keeps the chosen messages that lie in `ranges`, which ascend; puts the others back."""
+    """Keeps the chosen messages that lie in `ranges`, and puts the others back.
+
+    `ranges` must be in ascending order.
+    """
     kept: list[LeasedRange] = []
     others: list[LeasedRange] = []
     index = 0
@@ -142,10 +146,11 @@ def following(
     *,
     within: Sequence[tuple[int, int]] | None = None,
 ) -> list[LeasedRange]:
-    """Returns the next messages of the chosen messages' keys, if fewer than `count` were chosen.
+    """Returns further messages of the chosen messages' keys, if fewer than `count` were chosen.
 
-    Those with the lowest offsets are taken. A key's messages end before the first one that cannot
-    be leased, or that is not `within` the given ranges, which ascend.
+    Messages with the lowest offsets are taken first. Of each key, messages are taken in order, up
+    to the first one that cannot be leased, or that lies outside of `within`. The ranges of `within`
+    must be in ascending order.
     """
     missing = min(count, state.config.in_flight_max - state.in_flight) - chosen.message_count
     if state.keys is None or chosen.is_exhausted or missing <= 0:
@@ -159,14 +164,14 @@ def following(
 
 
 def extended(chosen: ChosenRanges, more: Sequence[LeasedRange]) -> ChosenRanges:
-    """Adds the messages from `following` to the chosen ones."""
+    """Returns the chosen messages together with `more`, which comes from `following`."""
     return chosen._replace(ranges=_joined(merge(chosen.ranges, more))) if more else chosen
 
 
 def unknown_leases(state: GroupState) -> list[tuple[int, int]]:
-    """Returns spans that cover all leased messages whose keys may not be known.
+    """Returns ranges that cover all leased messages whose keys may not be known.
 
-    Spans that are close together are joined, and long ones are split.
+    Ranges that are close together are joined, and long ones are split.
     """
     if state.keys is None or not state.in_flight:
         return []
@@ -184,7 +189,7 @@ def unknown_leases(state: GroupState) -> list[tuple[int, int]]:
 
 
 def admit_leases(state: GroupState, span: tuple[int, int], facts: Sequence[Fact]) -> None:
-    """Adds the keys of leased messages to the key order."""
+    """Adds the leased messages of a span, with their keys from `facts`, to the key order."""
     assert state.keys is not None
     for fact, status in _statuses(state, facts, *span):
         if status.kind is StatusKind.LEASED and fact.key is not None:
@@ -194,9 +199,10 @@ def admit_leases(state: GroupState, span: tuple[int, int], facts: Sequence[Fact]
 def unseen_span(
     state: GroupState, missing_count: int, *, high_watermark: int
 ) -> tuple[int, int] | None:
-    """Returns the next messages to examine, or None if there are none or no room for a lease.
+    """Returns the next messages to examine.
 
-    `missing_count` is how many more messages the lease needs; the span may be longer.
+    Returns None if there are none, or if no more messages may be leased. `missing_count` is how
+    many more messages the lease needs; the span may be longer.
     """
     if missing_count <= 0 or state.in_flight >= state.config.in_flight_max:
         return None
@@ -220,10 +226,10 @@ def unseen_span(
 def admit(
     state: GroupState, span: tuple[int, int], facts: Sequence[Fact], *, now_ms: int
 ) -> list[Event]:
-    """Adds the log's facts about the messages of a span to the state.
+    """Adds messages to the state, according to the log's facts about them.
 
-    Returns the events that the caller must record and apply. `now_ms` is the wall clock's time, for
-    schedules.
+    Returns the events that the caller must record and apply. `now_ms` is the wall clock time, for
+    scheduled messages.
     """
     start, end = span
     if state.keys is not None and not _are_keys_known(state, state.keys, start):
@@ -254,7 +260,10 @@ def admit(
 def lease(
     state: GroupState, chosen: ChosenRanges, *, lease_ms: int, now_ms: int
 ) -> tuple[Grant, list[Event]]:
-    """Returns the lease of the chosen messages, and the events to record and apply."""
+    """Returns a lease of the chosen messages, and its events.
+
+    The caller must record and apply the events.
+    """
     epoch = epochs.next_epoch(state.epoch)
     events: list[Event] = []
     if epochs.is_later(epoch, state.epoch_reserved):
@@ -276,14 +285,17 @@ _NEVER_LEASED = MessageStatus(StatusKind.AVAILABLE)
 
 
 def _is_plain(leased: LeasedRange) -> bool:
-    """Returns whether it is a single message, so that `MarkInflight` can record it."""
+    """Returns whether the range is a single message, whose lease `MarkInflight` can record."""
     return leased.end - leased.start == 1
 
 
 def _leasable(
     state: GroupState, offsets: Sequence[int], within: Sequence[tuple[int, int]] | None
 ) -> Iterator[LeasedRange]:
-    """Yields single messages, up to the first one that cannot be leased now."""
+    """Yields the messages at `offsets` one by one, up to the first that cannot be leased now.
+
+    A message outside of `within` cannot be leased.
+    """
     for start, end, status in state.runs.within((offset, offset + 1) for offset in offsets):
         if status.kind is not StatusKind.AVAILABLE or state.is_exhausted(status.deliveries):
             return
@@ -295,7 +307,10 @@ def _leasable(
 
 
 def _joined(ranges: Iterable[LeasedRange]) -> list[LeasedRange]:
-    """Joins adjacent ranges that have the same delivery count; they must ascend."""
+    """Joins adjacent ranges that have the same delivery count.
+
+    `ranges` must be in ascending order.
+    """
     joined: list[LeasedRange] = []
     for leased in ranges:
         if joined and joined[-1][1:] == (leased.start, leased.delivery_count):
@@ -321,12 +336,12 @@ def _free(state: GroupState, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def has_parked(state: GroupState) -> bool:
-    """Returns whether a key's first message is parked, so that it must be scanned again."""
+    """Returns whether the first message of a key may be parked and must be scanned again."""
     return state.keys is not None and state.keys.parked_start(state.base) is not None
 
 
 def has_unknown_dead(state: GroupState) -> bool:
-    """Returns whether there may be exhausted messages whose keys are not known yet."""
+    """Returns whether there may be exhausted messages whose keys have not been read yet."""
     return state.keys is not None and bool(state.exhausted) and state.keys.end < state.end
 
 
@@ -361,7 +376,7 @@ def _is_open(run: Run[MessageStatus]) -> bool:
 def _add_keys(
     state: GroupState, keys: KeyOrder, span: tuple[int, int], facts: Sequence[Fact]
 ) -> list[int]:
-    """Adds the keys of a span's messages to the key order; returns the offsets it parked."""
+    """Adds the keys of a span's messages to the key order; returns the parked offsets."""
     start, end = span
     keyed = [fact for fact in facts if fact.is_deliverable and fact.key is not None]
     parked_keys = keys.take_parked(start, end)
@@ -379,7 +394,7 @@ def _add_keys(
 
 
 def _around(offsets: Sequence[int], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yields the parts of `[start, end)` between those offsets, which ascend."""
+    """Yields the parts of `[start, end)` that lie between the ascending `offsets`."""
     for offset in offsets:
         if start < offset:
             yield start, offset

@@ -6,8 +6,8 @@
     LEASED     held under `epoch` until `time_ms`
     SETTLED    acked, dead-lettered or not deliverable; this is final until a reset or a seek
 
-`deliveries` is how often the message was leased. A waiting message that was never leased is
-scheduled: its time is the wall clock's. All other times are those of the group's clock.
+`deliveries` is how many times the message was leased. A waiting message that was never leased is
+scheduled: its `time_ms` is a wall clock time. All other times are those of the group's clock.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@
                                       .removal  while the group is being deleted; partition 0 only
 
 In the names of topic and group, every byte that is not an ASCII letter, a digit or a dot is
-percent-encoded, including `-` and `_`. So no two names collide, and no name leaves the folder. A
-stem longer than 200 bytes is replaced by `~` and its BLAKE3 hash; no encoded name begins with `~`.
+percent-encoded, including `-` and `_`. So no two names collide, and no name can lead to a path
+outside of the folder. The stem is the file name without its extension. A stem longer than 200 bytes
+is replaced by `~` and its BLAKE3 hash; no encoded name begins with `~`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ REMOVAL_ENDING = ".removal"
 
 
 class GroupName(NamedTuple):
-    """A group in one partition of a topic."""
+    """Identifies the part of a group that belongs to one partition of a topic."""
 
     topic: str
     partition: int
@@ -57,7 +58,7 @@ class GroupName(NamedTuple):
 
 
 class GroupPaths:
-    """The paths of one group below `<root>/groups/`."""
+    """The paths of one group's files in one partition, below `<root>/groups/`."""
 
     def __init__(self, root: PathLike, name: GroupName) -> None:
         self.name = name
@@ -71,13 +72,16 @@ class GroupPaths:
         self.removal = os.path.join(self.folder, self.stem + REMOVAL_ENDING)
 
     def ensure(self, disk: Disk) -> None:
-        """Creates the folder, and the file with the names if it is needed, durably."""
+        """Durably creates the folder.
+
+        If the stem is a hash, also creates the `.json` file with the names.
+        """
         make_folders(disk, self.folder)
         if _HASHED.fullmatch(self.stem) and not disk.exists(self.names):
             replace_atomically(disk, self.names, json.dumps(self.name._asdict()).encode())
 
     def remove(self, disk: Disk) -> None:
-        """Removes all files of the group, if there are any."""
+        """Removes all files of the group in this partition, if there are any."""
         self.remove_settings(disk)
         for path in (self.delta, self.snapshot, self.names):
             if disk.exists(path):
@@ -86,7 +90,10 @@ class GroupPaths:
             disk.sync_folder(self.folder)
 
     def remove_settings(self, disk: Disk) -> None:
-        """Removes the settings durably, so that a new group of the same name does not get them."""
+        """Durably removes the group's own settings.
+
+        Otherwise a new group of the same name would get them.
+        """
         if disk.exists(self.settings):
             disk.unlink(self.settings)
             disk.sync_folder(self.folder)
@@ -137,13 +144,13 @@ def list_groups(disk: Disk, root: PathLike) -> list[GroupName]:
 
 
 def groups_being_removed(disk: Disk, folder: str, names: Iterable[str]) -> list[GroupName]:
-    """Returns the groups that the removal files among `names` list; see `removal`."""
+    """Returns the groups that are listed in the removal files among `names`; see `removal`."""
     paths = [os.path.join(folder, name) for name in names if name.endswith(REMOVAL_ENDING)]
     return [name for path in paths for name in read_removal(disk, path) or ()]
 
 
 def read_removal(disk: Disk, path: str) -> list[GroupName] | None:
-    """Returns the groups that a removal file lists, or None if it is damaged."""
+    """Returns the groups that a removal file lists, or None if the file is damaged."""
     try:
         stored = json.loads(read_file(disk, path, size_max=_REMOVAL_BYTES_MAX))
         topic, group = str(stored["topic"]), str(stored["group"])

@@ -11,7 +11,7 @@ RANGE_COUNT_MAX = 1_000_000  # of one call
 
 
 def checked(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns the ranges merged and in ascending order; raises `InputError` if one is invalid."""
+    """Returns the ranges sorted and merged; raises `InputError` if a range is invalid."""
     entries = list(ranges)
     if len(entries) > RANGE_COUNT_MAX:
         raise TooLarge("the number of ranges", size=len(entries), limit=RANGE_COUNT_MAX)
@@ -24,7 +24,7 @@ def checked(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns the same offsets in as few ranges as possible, in ascending order."""
+    """Returns the same offsets as sorted ranges, as few as possible."""
     result: list[tuple[int, int]] = []
     last = -1
     for start, end in sorted(ranges):

@@ -1,18 +1,20 @@
 """Recovers a group from its files, and repairs them so that they can be written again.
 
-`load` only reads. The state is the snapshot's, changed by every good event of the delta log of the
-same generation. If a crash interrupted a fold, the delta log is older than the snapshot; it then
-counts from the snapshot's mark on, if it has one. If the delta log is damaged in the middle, all
-good events before and after the damage count.
+`load` only reads. It starts from the state in the snapshot and applies every good event of the
+delta log of the same generation. If a crash interrupted a fold, the delta log is older than the
+snapshot; then only its events after the snapshot's mark are applied, and none if it has no such
+mark. If the delta log is damaged in the middle, all good events before and after the damage are
+applied.
 
 `repair` writes. Bytes of the delta log, and its length, may exist only in the page cache. So its
-good part is written to a new file, which replaces it once it is durable. This also cuts torn bytes,
-and nothing is ever appended to a file that may not be durable. A damaged delta log is saved in the
-quarantine, and is replaced by a new snapshot and a new delta log. Repair may be interrupted at any
-point; running it again gives the same result.
+good part is written to a new file, which replaces the old one once it is durable. This also cuts
+torn bytes, and nothing is ever appended to a file that may not be durable. A damaged delta log is
+saved in the quarantine, and is replaced by a new snapshot and a new delta log. Repair may be
+interrupted at any point; running it again gives the same result.
 
-Unknown state is never guessed: a damaged snapshot, a delta log without its snapshot, or one with a
-damaged header raises an error. `start_over` continues without these files.
+Unknown state is never guessed: a damaged snapshot, a delta log without its snapshot, or a delta log
+with a damaged header raises an error. `start_over` sets these files aside, so that the group can be
+used again.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ FIRST_GENERATION = 1
 
 @dataclass
 class RecoveredGroup:
-    """The state that was read from the files, and what must be repaired."""
+    """The state of a group that was read from its files, and the repairs that the files need."""
 
     state: GroupState
     generation: int
@@ -67,11 +69,11 @@ class RecoveredGroup:
 
 
 def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> RecoveredGroup:
-    """Reads the files; raises `DataError` if the group's state cannot be determined."""
+    """Reads the files of a group; raises `DataError` if its state cannot be determined."""
     recovered = _load_snapshot(disk, paths, config, now_ms=now_ms)
     if disk.exists(paths.delta):
         _load_delta(disk, paths, recovered, now_ms=now_ms)
-    elif recovered.incarnation:  # its reserved epochs are lost with it: end all leases
+    elif recovered.incarnation:  # the reserved epochs are lost with the delta log: end all leases
         recovered.incarnation, recovered.must_fold = 0, True
     state = recovered.state
     state.epoch = epochs.later(state.epoch, state.epoch_reserved)
@@ -116,7 +118,7 @@ def repair(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now_ms: 
 def start_over(disk: Disk, paths: GroupPaths) -> list[str]:
     """Moves the files to the quarantine, so that the group starts over at the log's beginning.
 
-    Returns sentences that report what was saved and lost.
+    Returns sentences that describe what was saved and lost.
     """
     report = []
     for path in (paths.snapshot, paths.delta):
@@ -159,8 +161,9 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now
         recovered.problems.append(str(error))
         return
     if header.generation > recovered.generation:
-        raise Corrupt("the snapshot of the delta log's generation is missing", path=paths.delta,
-                      expected=recovered.generation, found=header.generation)  # fmt: skip
+        raise Corrupt("the delta log continues a newer snapshot, which is missing",
+                      path=paths.delta, expected=recovered.generation,
+                      found=header.generation)  # fmt: skip
     start = header.header_len
     walk = DeltaWalk(view, start=start, path=paths.delta)
     if header.generation < recovered.generation:
@@ -174,8 +177,9 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now
         recovered.marked_generation = max(mark for mark, _ in marks)
     incarnations = {header.incarnation, recovered.incarnation} - {0}
     if len(incarnations) > 1:
-        raise Corrupt("the delta log belongs to another group of this name", path=paths.delta,
-                      expected=recovered.incarnation, found=header.incarnation)  # fmt: skip
+        raise Corrupt("the delta log belongs to a different group with the same name",
+                      path=paths.delta, expected=recovered.incarnation,
+                      found=header.incarnation)  # fmt: skip
     recovered.incarnation = header.incarnation or recovered.incarnation
     recovered.delta, recovered.delta_created_ms = data, header.created_ts_ms
     recovered.delta_start = header.header_len
@@ -194,7 +198,7 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now
 
 
 def _marked(placed: PlacedEvent) -> int:
-    """Returns the generation of a `FoldMark`, or 0 if it is another event."""
+    """Returns the generation in a `FoldMark`, or 0 if `placed` is an event of another type."""
     if placed.event_type != FOLD_MARK_TYPE or len(placed.payload) != FOLD_MARK.size:
         return 0
     return FOLD_MARK.unpack(placed.payload).generation
@@ -229,7 +233,10 @@ def _replay(events: Iterable[PlacedEvent], recovered: RecoveredGroup, now_ms: in
 
 
 def saved_path(paths: GroupPaths, path: str, data: bytes) -> str:
-    """Returns the path of a file in the quarantine; the same bytes always get the same path."""
+    """Returns the path in the quarantine under which a file of the group is saved.
+
+    The same contents always get the same path.
+    """
     ending = os.path.splitext(path)[1]
     stem = blake3(paths.stem.encode()).hex()[:16]
     name = f"group-{stem}-{blake3(data).hex()[:16]}{ending}"

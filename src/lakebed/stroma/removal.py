@@ -2,7 +2,7 @@
 
     {"topic": "orders", "group": "billing", "partitions": [0, 1]}
 
-A removal file with these names is durable before the first file of the group is removed, and is
+A removal file with this content is durable before the first file of the group is removed, and is
 itself removed last. While it exists, the group counts as deleted: it is not listed, and opening the
 store or the group finishes the removal first.
 """
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def remove_group(disk: Disk, root: PathLike, *, topic: str, group: str) -> None:
-    """Removes a group, which must not be open."""
+    """Removes all files of a group, in all partitions. The group must not be open."""
     names = [name for name in list_groups(disk, root) if (name.topic, name.group) == (topic, group)]
     path = GroupPaths(root, GroupName(topic, 0, group)).removal
     partitions = [name.partition for name in names]
@@ -39,14 +39,14 @@ def remove_group(disk: Disk, root: PathLike, *, topic: str, group: str) -> None:
 
 
 def finish_removal(disk: Disk, root: PathLike, *, topic: str, group: str) -> None:
-    """Finishes the removal of a group if it was interrupted."""
+    """Finishes the removal of a group if a crash interrupted it."""
     path = GroupPaths(root, GroupName(topic, 0, group)).removal
     if disk.exists(path):
         _finish(disk, root, path, read_removal(disk, path))
 
 
 def finish_removals(disk: Disk, root: PathLike, *, topic: str | None = None) -> None:
-    """Finishes the interrupted removals of all groups of a topic, or of all topics."""
+    """Finishes all interrupted removals of groups of `topic`, or of all topics if it is None."""
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
         return

@@ -1,8 +1,8 @@
 """A map from every offset in `[base, end)` to a value, stored as runs of equal values.
 
-Runs are stored in buckets of some hundreds, so that finding or changing a few costs about the same
-whether there are ten runs or a million. Adjacent runs with equal values are joined, except at the
-border of two buckets. A run ends where the next one starts, so only starts are stored.
+Runs are stored in buckets of a few hundred, so that finding or changing a few runs costs about the
+same whether there are ten runs or a million. Adjacent runs with equal values are joined, except at
+the border of two buckets. A run ends where the next one starts, so only starts are stored.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ Run = tuple[int, int, Value]
 Make = Callable[[int, int], tuple[list[int], list[Value]]]
 """Returns the starts and the values of the runs in a range of offsets."""
 
-BUCKET_RUNS = 512  # a bucket is split at twice as many, and merged at a quarter
+BUCKET_RUNS = 512  # a bucket is split at twice this number, and merged at a quarter of it
 _NOTHING = object()
 _SPARSE = 16  # if a window has more runs than this per painted piece, pieces are painted singly
 
 
 class Runs(Generic[Value]):
-    """The runs of `[base, end)`. Not thread-safe. Must not be changed during iteration."""
+    """A map of the offsets `[base, end)` to values, stored as runs.
+
+    Not thread-safe. Must not be changed during iteration.
+    """
 
     def __init__(self, base: int = 0) -> None:
         self.base = base
@@ -37,7 +40,10 @@ class Runs(Generic[Value]):
 
     @classmethod
     def made_later(cls, make: Make[Value], firsts: list[int], *, end: int) -> Runs[Value]:
-        """Returns runs whose buckets start at `firsts`; `make` fills each when it is first used."""
+        """Returns a map whose buckets start at the offsets `firsts`, and are not filled yet.
+
+        `make` fills each bucket when it is first used.
+        """
         made: Runs[Value] = cls(firsts[0])
         if end > made.base:
             made.end = end
@@ -48,7 +54,10 @@ class Runs(Generic[Value]):
         return made
 
     def copy(self) -> Runs[Value]:
-        """Returns an independent copy. Buckets that were not filled yet are filled separately."""
+        """Returns an independent copy.
+
+        Buckets that are not filled yet will be filled separately in both.
+        """
         copy: Runs[Value] = Runs(self.base)
         copy.end, copy._make = self.end, self._make
         copy._firsts = list(self._firsts)
@@ -63,7 +72,7 @@ class Runs(Generic[Value]):
         return next(iter(self), None)
 
     def buckets(self) -> Iterator[Iterator[Run[Value]]]:
-        """Yields the runs of each bucket; the fastest way to visit all runs."""
+        """Yields an iterator over the runs of each bucket: the fastest way to visit all runs."""
         for number in range(len(self._firsts)):
             starts, values = self._bucket(number)
             yield zip(starts, [*starts[1:], self._end_of(number)], values, strict=True)
@@ -73,7 +82,10 @@ class Runs(Generic[Value]):
         return self.within(((start, end),))
 
     def within(self, ranges: Iterable[tuple[int, int]]) -> Iterator[Run[Value]]:
-        """Does the same as `between` for many ranges, which must ascend and not overlap."""
+        """Yields the runs of several ranges, clipped like those of `between`.
+
+        The ranges must be in ascending order and must not overlap.
+        """
         number, span_end = -1, -1
         starts: list[int] = []
         values: list[Value] = []
@@ -115,7 +127,10 @@ class Runs(Generic[Value]):
         self.end = end
 
     def paint(self, pieces: Sequence[Run[Value]]) -> None:
-        """Sets the values of ranges, which must ascend, not overlap and lie in `[base, end)`."""
+        """Sets the value of each range in `pieces`.
+
+        The ranges must be in ascending order, must not overlap and must lie in `[base, end)`.
+        """
         index, count = 0, len(pieces)
         remainder: Run[Value] | None = None  # the part of a piece that lies in the next buckets
         while remainder is not None or index < count:
@@ -133,10 +148,12 @@ class Runs(Generic[Value]):
             self._paint_bucket(number, bucket_pieces, span_end)
 
     def cover(self, ranges: Sequence[tuple[int, int]], value: Value) -> list[tuple[Value, int]]:
-        """Sets all ranges to one value; returns the replaced values with their numbers of offsets.
+        """Sets all offsets of the ranges to one value.
 
-        The ranges must ascend, not touch and lie before `end`; parts before `base` are ignored.
-        Many ranges in one run cost little more than one range.
+        Returns each replaced value with the number of offsets that had it; a value may occur
+        several times. The ranges must be in ascending order, must not touch and must lie before
+        `end`; parts before `base` are ignored. Many ranges in one run cost little more than one
+        range.
         """
         replaced: list[tuple[Value, int]] = []
         index, position = 0, self.base  # the ranges before `position` are done
@@ -162,7 +179,7 @@ class Runs(Generic[Value]):
         return replaced
 
     def drop_before(self, offset: int) -> None:
-        """Forgets all offsets below `offset`, which becomes `base`."""
+        """Forgets all offsets before `offset`, which becomes the new `base`."""
         assert offset >= self.base, "the base can only move forward"
         if offset >= self.end:
             self._firsts, self._starts, self._values = [], [], []
@@ -213,7 +230,7 @@ class Runs(Generic[Value]):
         self._balance(number)
 
     def _balance(self, number: int) -> None:
-        """Splits the bucket if it has too many runs, or merges it if it has too few."""
+        """Splits a bucket that has too many runs; merges one that has too few with a neighbor."""
         starts = self._starts[number]
         if len(starts) > 2 * BUCKET_RUNS:
             self._split(number)
@@ -228,7 +245,10 @@ class Runs(Generic[Value]):
         self._values[number : number + 1] = [values[first : first + BUCKET_RUNS] for first in parts]
 
     def _merge_with_next(self, number: int) -> bool:
-        """Merges a bucket with the next one if both exist and are small; returns whether it did."""
+        """Merges a bucket with the next one, if both exist and are small enough.
+
+        Returns whether they were merged.
+        """
         if not 0 <= number < len(self._firsts) - 1:
             return False
         starts, values = self._bucket(number)
@@ -252,7 +272,7 @@ def _cover_run(
 ) -> None:
     """Sets parts of the run at `run_index`, which ends at `end`, to `value`.
 
-    `bounds` are the starts and ends of the parts, alternating.
+    `bounds` holds the start and the end of each part, one after the other.
     """
     old = values[run_index]
     new_values = [value, old] * (len(bounds) // 2)
@@ -273,7 +293,10 @@ def _cover_run(
 def _paint_window(
     starts: list[int], values: list[Value], pieces: list[Run[Value]], span_end: int
 ) -> None:
-    """Paints the part of a bucket that the pieces touch, with one neighbor on each side."""
+    """Sets the values of `pieces` in the runs of one bucket.
+
+    Only the runs that the pieces touch, and one neighbor on each side, are rewritten.
+    """
     low = max(0, bisect_right(starts, pieces[0][0]) - 2)
     high = min(len(starts), bisect_left(starts, pieces[-1][1]) + 1)
     end = starts[high] if high < len(starts) else span_end

@@ -1,8 +1,9 @@
 """Decides the events of ack, nack, extend and dead-letter calls, and refuses stale leases. No I/O.
 
 A call succeeds or fails as a whole. It is refused if one of its messages is not leased under the
-caller's epoch: the lease has ended, and another caller may hold the message. Only an ack of settled
-messages is accepted, because a caller repeats it if the answer was lost.
+caller's epoch: the lease has ended, and another caller may hold the message. As an exception,
+messages that are already settled may be acked or dead-lettered again, because a caller repeats the
+call if the answer was lost.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lakebed.stroma.state import GroupState, Ranges
 
 
 def ack(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
-    """Returns the events that settle the messages; none if they are already settled."""
+    """Returns the events that settle the messages; none if all of them are already settled."""
     held = _held(state, ranges, epoch=epoch, may_be_settled=True)
     pieces = [(start, end) for start, end, _ in held]
     if not pieces:
@@ -36,7 +37,7 @@ def ack(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
 
 
 def dead_letter(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
-    """Returns the events that settle messages that are in the dead-letter topic."""
+    """Returns the events that settle messages that were copied to the dead-letter topic."""
     held = _held(state, ranges, epoch=epoch, may_be_settled=True)
     return [DeadLetter(offset) for start, end, _ in held for offset in range(start, end)]
 
@@ -44,7 +45,7 @@ def dead_letter(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]
 def nack(
     state: GroupState, ranges: Ranges, *, epoch: int, delay_ms: int, now_ms: int
 ) -> list[Event]:
-    """Returns the events that give messages back, to be leased again after the delay."""
+    """Returns the events that give messages back, to be leased again after `delay_ms`."""
     held = _held(state, ranges, epoch=epoch)
     if not delay_ms and len(held) == 1 and _is_one(held[0][0], held[0][1]):
         return [Nack(held[0][0], epoch)]
@@ -54,7 +55,7 @@ def nack(
 
 
 def undo(state: GroupState, ranges: Ranges, *, epoch: int, now_ms: int) -> list[Event]:
-    """Returns the events that undo a lease, so that it does not count as a delivery."""
+    """Returns the events that give messages back as if they had not been leased."""
     held = _held(state, ranges, epoch=epoch)
     undone = [LeaseRange(s, e, now_ms, epoch, old.deliveries - 1, 0, 0) for s, e, old in held]
     return [Leases(undone), Returns([ReturnRange(s, e, 0, epoch, 0) for s, e, _ in held])]
@@ -63,7 +64,7 @@ def undo(state: GroupState, ranges: Ranges, *, epoch: int, now_ms: int) -> list[
 def extend(
     state: GroupState, ranges: Ranges, *, epoch: int, lease_ms: int, now_ms: int
 ) -> list[Event]:
-    """Returns the events that move the deadline to `lease_ms` from now."""
+    """Returns the events that move the deadline of the messages' lease to `lease_ms` from now."""
     held = _held(state, ranges, epoch=epoch)
     deadline_ms = now_ms + lease_ms
     if len(held) == 1 and _is_one(held[0][0], held[0][1]) and lease_ms == state.config.lease_ms:
@@ -81,22 +82,22 @@ def extend(
 def _held(
     state: GroupState, ranges: Ranges, *, epoch: int, may_be_settled: bool = False
 ) -> Sequence[Run[MessageStatus]]:
-    """Returns the runs of the ranges that are leased under `epoch`.
+    """Returns the runs of `ranges`, after verifying that they are leased under `epoch`.
 
-    Raises `StaleLease` if a message is not. With `may_be_settled`, skips settled messages.
+    Raises `StaleLease` if a message is not leased under `epoch`. With `may_be_settled`, settled
+    messages are allowed, and left out of the result.
     """
     held: list[Run[MessageStatus]] = []
     stale: list[tuple[int, int]] = []
-    if ranges and ranges[0][0] < state.base and not may_be_settled:
-        stale.append((ranges[0][0], min(ranges[0][1], state.base)))
+    if not may_be_settled:
+        stale += [(start, min(end, state.base)) for start, end in ranges if start < state.base]
     for run in state.runs.within(ranges):
         status = run[2]
         if status.epoch == epoch and status.kind is StatusKind.LEASED:
             held.append(run)
         elif status is not SETTLED or not may_be_settled:
             stale.append((run[0], run[1]))
-    if ranges and ranges[-1][1] > state.end:
-        stale.append((max(ranges[-1][0], state.end), ranges[-1][1]))
+    stale += [(max(start, state.end), end) for start, end in ranges if end > state.end]
     if stale:
         raise StaleLease(stale, epoch=epoch)
     return held

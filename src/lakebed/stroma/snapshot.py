@@ -1,8 +1,8 @@
 """Encodes and decodes a group's snapshot: its settled, leased, waiting and returned messages.
 
-Long parts are columns (see `format`). The messages of each part ascend, and no message is in two
-parts. A message that is in no part is settled if it is before `acked_until`; otherwise it was never
-leased.
+Long parts are stored as columns (see `format`). The messages of each part are in ascending order,
+and no message is in two parts. A message that is in no part is settled if it is before
+`acked_until`; otherwise it was never leased.
 
 Decoding distinguishes three errors: `Torn` if the file is shorter than its counts require or was
 never written, `UnknownVersion`, and `Corrupt` for everything else, including the snapshot of
@@ -55,8 +55,8 @@ def _words() -> array[int]:
 class Snapshot:
     """The contents of a snapshot.
 
-    Each word of `leased_epochs` holds an epoch and a delivery count, and each word of
-    `known_counts` holds a delivery count and zero.
+    Each word of `leased_epochs` holds an epoch in its upper half and a delivery count in its lower
+    half. Each word of `known_counts` holds a delivery count in its upper half.
     """
 
     generation: int = 0
@@ -118,7 +118,7 @@ def encode_snapshot(
 def decode_snapshot(
     data: Buffer, name: GroupName | None = None, *, path: PathLike | None = None
 ) -> Snapshot:
-    """Decodes a snapshot; with `name`, raises `Corrupt` if it belongs to another group."""
+    """Decodes a snapshot; raises `Corrupt` if it belongs to another group than `name`."""
     try:
         view = memoryview(data)
         header = _verified_header(view)
@@ -135,7 +135,10 @@ def decode_snapshot(
 
 
 class _Body:
-    """Reads the parts of a payload one after the other; raises `Torn` if one is incomplete."""
+    """Reads the parts of a snapshot's payload one after the other.
+
+    Raises `Torn` if a part is incomplete.
+    """
 
     def __init__(self, header: SnapshotHeader, body: memoryview) -> None:
         self._header = header
@@ -200,7 +203,7 @@ def _verified_header(view: memoryview) -> SnapshotHeader:
         checksum = crc32c(view[SNAPSHOT_HEADER.size : header.header_len], checksum)
     if checksum != header.header_crc32c:
         raise Corrupt("the checksum of the snapshot's header is wrong", offset=0,
-                      expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
+                      expected=hex(header.header_crc32c), found=hex(checksum))  # fmt: skip
     if header.version != SNAPSHOT_VERSION:
         problem = "the snapshot's version is not supported"
         raise UnknownVersion(problem, expected=SNAPSHOT_VERSION, found=header.version)

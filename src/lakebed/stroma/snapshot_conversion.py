@@ -1,7 +1,7 @@
 """Converts a group's state to a snapshot, and a snapshot to a state.
 
-Messages that are not in the snapshot become fresh, and are examined again: they were never leased,
-or their lease was never recorded.
+Messages that are not in the snapshot become fresh and are examined again, because they were never
+leased or their lease was never recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def snapshot_of(
     incarnation: int = 0,
     ahead_ms: int = 0,
 ) -> Snapshot:
-    """Returns the snapshot of a state; the wall clock is `ahead_ms` ahead of the group's clock."""
+    """Returns the snapshot of a state.
+
+    `ahead_ms` is how far the wall clock is ahead of the group's clock.
+    """
     acked_ends = array("Q")
     acked_starts, leased, known = array("Q"), _Column(), _Column()
     for start, end, status in chain.from_iterable(state.runs.buckets()):
@@ -64,13 +67,15 @@ def snapshot_of(
 
 
 def state_of(snapshot: Snapshot, config: GroupConfig, *, now_ms: int) -> GroupState:
-    """Returns the state of a snapshot. Its runs are made when they are needed."""
+    """Returns the state that a snapshot describes. Its runs are made when they are first used."""
     state = GroupState(config)
     state.epoch = state.epoch_reserved = snapshot.last_epoch
     runs_source = SnapshotRuns(snapshot, now_ms=now_ms)
     end = runs_source.end
     if end > U64_MAX:
-        raise Corrupt("an offset is out of range", offset=SNAPSHOT_HEADER.size, found=end - 1)
+        raise Corrupt(
+            "an offset in the snapshot is out of range", offset=SNAPSHOT_HEADER.size, found=end - 1
+        )
     state.runs = Runs.made_later(runs_source.runs, runs_source.parts(), end=end)
     state.in_flight = len(snapshot.leased_offsets)
     state.settled_ahead = runs_source.settled_count
@@ -88,7 +93,7 @@ def state_of(snapshot: Snapshot, config: GroupConfig, *, now_ms: int) -> GroupSt
 
 
 class _Column:
-    """The columns of single messages in a snapshot."""
+    """Columns of a snapshot with one entry per message: offsets, times and a further word."""
 
     def __init__(self) -> None:
         self.offsets, self.times, self.words = array("Q"), array("Q"), array("Q")

@@ -1,9 +1,9 @@
 """Makes the runs of a snapshot from its columns, part by part as they are needed.
 
-A snapshot may hold a million messages, of which only a few are used soon. So opening a group only
-reads the columns as a whole, and the runs of a part are made when it is first used.
+A snapshot may hold a million messages, but only a few of them are used soon. So opening a group
+only reads the columns, and the runs of a part are made when that part is first used.
 
-If a message is in the snapshot twice, which only a faulty writer causes, settled wins.
+If a message is in the snapshot twice, which only a faulty writer causes, it counts as settled.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _ONE_DELIVERY = two_halves(1, 0)
 
 
 class SnapshotRuns:
-    """The columns of a snapshot.
+    """Makes runs from the columns of a snapshot.
 
-    A lease or a delay lasts at most as long as was left of it when the snapshot was stored, even if
-    the wall clock was set back since.
+    A lease or a delay lasts at most as long as the time that was left when the snapshot was stored,
+    even if the wall clock has been set back since.
     """
 
     def __init__(self, snapshot: Snapshot, *, now_ms: int) -> None:
@@ -36,7 +36,7 @@ class SnapshotRuns:
 
     @property
     def end(self) -> int:
-        """The offset after the last message."""
+        """The offset after the last message in the snapshot."""
         stored = self._snapshot
         ends = [stored.acked_until, *stored.acked_ends[-1:]]
         ends += [part[-1] + 1 for part in (stored.leased_offsets, stored.known_offsets) if part]
@@ -44,7 +44,7 @@ class SnapshotRuns:
 
     @property
     def message_count(self) -> int:
-        """The number of messages in the snapshot."""
+        """The number of messages that are listed in the snapshot."""
         return (
             self.settled_count
             + len(self._snapshot.leased_offsets)
@@ -56,14 +56,14 @@ class SnapshotRuns:
         return sum(self._snapshot.acked_ends) - sum(self._snapshot.acked_starts)
 
     def parts(self) -> list[int]:
-        """Returns the offsets at which to split the messages, so that no part has many entries."""
+        """Returns the offsets at which to split the messages into parts with few entries."""
         stored = self._snapshot
         columns = (stored.acked_starts, stored.leased_offsets, stored.known_offsets)
         cuts = {stored.acked_until, *chain(*(column[::PART_ENTRIES] for column in columns))}
         return sorted(cuts)
 
     def runs(self, start: int, end: int) -> tuple[list[int], list[MessageStatus]]:
-        """Returns the starts and values of the runs of `[start, end)`."""
+        """Returns the runs of messages `[start, end)`, as a list of starts and a list of values."""
         starts: list[int] = []
         values: list[MessageStatus] = []
         position, last_status = start, None
@@ -84,7 +84,10 @@ class SnapshotRuns:
         return starts, values
 
     def timers(self) -> Iterator[tuple[int, int, int]]:
-        """Yields the time, start and end of leases and delays, for consecutive messages at once."""
+        """Yields the time at which each lease or delay ends, and its messages as start and end.
+
+        Adjacent entries with the same time are combined.
+        """
         stored = self._snapshot
         for start, end, deadline_ms in _stretches(stored.leased_offsets, stored.leased_deadlines):
             yield self._capped_ms(deadline_ms), start, end
@@ -93,12 +96,18 @@ class SnapshotRuns:
             yield self._capped_ms(not_before_ms), start, end
 
     def schedules(self) -> Iterator[tuple[int, int, int]]:
-        """Yields the time, start and end of scheduled messages."""
+        """Yields the time of each scheduled message, and the message as start and end.
+
+        Adjacent entries with the same time are combined.
+        """
         for start, end, not_before_ms in _stretches(*self._known(is_scheduled=True)):
             yield not_before_ms, start, end
 
     def _known(self, *, is_scheduled: bool) -> tuple[array[int], array[int]]:
-        """Returns the offsets and times of the waiting messages that are scheduled, or delayed."""
+        """Returns the offsets and times of the waiting messages.
+
+        Returns those that are scheduled if `is_scheduled`, otherwise those that are delayed.
+        """
         stored = self._snapshot
         chosen = [
             time_ms > 0 and (word < _ONE_DELIVERY) is is_scheduled
@@ -110,7 +119,10 @@ class SnapshotRuns:
         )
 
     def available(self, deliveries_min: int) -> list[tuple[int, int]]:
-        """Returns the available messages that were leased at least `deliveries_min` times."""
+        """Returns the available messages that were leased at least `deliveries_min` times.
+
+        Each message is a range of its own.
+        """
         stored = self._snapshot
         word_min = deliveries_min << 32
         return [
@@ -166,8 +178,9 @@ class SnapshotRuns:
 
 
 def _stretches(offsets: array[int], times: array[int]) -> Iterator[tuple[int, int, int]]:
-    """Yields the first offset, the offset after the last, and the time of each run of adjacent
-    entries with the same time.
+    """Combines adjacent entries with the same time.
+
+    Yields the first offset, the offset after the last one, and the time.
     """
     changes = compress(range(1, len(times)), map(ne, times, times[1:]))
     first = 0

@@ -1,6 +1,7 @@
 """The protocol by which a group reads its log: its start, its end and facts about messages.
 
-The code that connects a group to a log implements it. A group calls it without holding a lock.
+The code that connects a group to a log implements this protocol. A group calls it without holding a
+lock.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 
 class Fact(NamedTuple):
-    """What is special about a message, or about consecutive offsets with nothing to deliver."""
+    """What is special about one message, or about consecutive offsets with nothing to deliver."""
 
     offset: int
     key: int | None = None  # a hash of the message's key; None if it has no key
@@ -20,25 +21,29 @@ class Fact(NamedTuple):
 
 
 class Source(Protocol):
-    """The log of one partition. The message at an offset below `high_watermark` never changes."""
+    """The log of one partition. Messages below `high_watermark` never change."""
 
     def start_offset(self) -> int:
         """Returns the first offset that retention has not removed."""
 
     def high_watermark(self) -> int:
-        """Returns the offset after the last durable message; only durable ones are delivered."""
+        """Returns the offset after the last durable message.
+
+        Only durable messages are delivered.
+        """
 
     def facts(self, start: int, end: int) -> Sequence[Fact]:
-        """Returns the facts of `[start, end)`, by offset; messages without a fact are plain.
+        """Returns the facts about messages `[start, end)`, in the order of their offsets.
 
-        Keys are needed only for a group with `per_key_order`.
+        A message without a fact is deliverable now and has no key. Keys are needed only for a group
+        with `per_key_order`.
         """
 
     def message_count(self, start: int, end: int) -> int:
-        """Returns the number of messages in `[start, end)`; offsets without one do not count."""
+        """Returns the number of messages in `[start, end)`; some offsets may have no message."""
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls `callback` whenever the high watermark moves; returns a function that unsubscribes.
 
-        The callback may be called from any thread, without a lock held.
+        The callback may be called from any thread. No lock is held during the call.
         """

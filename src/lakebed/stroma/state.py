@@ -10,8 +10,9 @@ Invariants:
 - a settled message stays settled until a reset or a seek;
 - a message is leased under at most one epoch, and `in_flight` counts the leased messages;
 - `ready`, `exhausted` and `unseen` are heaps of ranges. Each message that can be leased is in a
-  range of `ready`, each one that was leased too often in one of `exhausted`, and each fresh one in
-  one of `unseen`. The ranges may cover other messages too.
+  range of `ready`, each message that has been leased `delivery_count_max` times is in a range of
+  `exhausted`, and each fresh message is in a range of `unseen`. The ranges may cover other messages
+  too.
 
 This module uses no clock, disk or lock: the caller passes times and allows one thread at a time.
 """
@@ -70,12 +71,12 @@ class GroupState:
 
     @property
     def base(self) -> int:
-        """Every message before it is settled."""
+        """The offset before which every message is settled."""
         return self.runs.base
 
     @property
     def end(self) -> int:
-        """Messages from this offset on were not examined yet."""
+        """The offset from which on messages have not been examined yet."""
         return self.runs.end
 
     @property
@@ -84,7 +85,10 @@ class GroupState:
         return self.end - self.base - self.settled_ahead
 
     def apply(self, event: Event, now_ms: int) -> None:
-        """Applies an event. No lease or delay lasts longer from `now_ms` than it was made for."""
+        """Applies an event.
+
+        A lease or a delay ends no later than `now_ms` plus the duration for which it was made.
+        """
         match event:
             case Acks(ranges):
                 self.settle(ranges)
@@ -118,7 +122,10 @@ class GroupState:
                 pass
 
     def settle(self, ranges: Ranges) -> None:
-        """Settles ranges, in any order; they may include settled messages."""
+        """Settles the messages of the ranges, which may be in any order.
+
+        Messages that are already settled are ignored.
+        """
         ranges = merged(ranges)
         if not ranges:
             return
@@ -135,9 +142,10 @@ class GroupState:
         self._advance()
 
     def expire(self, now_ms: int, *, wall_ms: int | None = None) -> bool:
-        """Ends leases, delays and schedules whose time has come; returns whether there were any.
+        """Ends the leases, delays and schedules that are due; returns whether there were any.
 
-        `wall_ms` is the wall clock's time, if it differs from the group's.
+        `now_ms` is the time of the group's clock, and `wall_ms` that of the wall clock, if it
+        differs.
         """
         wall_ms = now_ms if wall_ms is None else wall_ms
         ended: list[Run[MessageStatus]] = []
@@ -166,11 +174,14 @@ class GroupState:
             self.runs.append(end, FRESH)
 
     def paint_available(self, changes: Iterable[Run[MessageStatus]]) -> None:
-        """Makes fresh messages available."""
+        """Makes the fresh messages of these runs available."""
         self._paint(list(changes), AVAILABLE)
 
     def give_back(self, ranges: Ranges, *, epoch: int) -> None:
-        """Ends a lease that no caller received, as if it had never been granted."""
+        """Ends a lease that was not returned to a caller.
+
+        The messages become available, and the lease does not count as a delivery.
+        """
         for start, end in ranges:
             for run in self._unsettled(start, end):
                 if run[2].kind is StatusKind.LEASED and run[2].epoch == epoch:
@@ -178,7 +189,7 @@ class GroupState:
                     self._make_available([(run[0], run[1], old)])
 
     def frozen(self) -> GroupState:
-        """Returns a copy of the parts that a snapshot needs."""
+        """Returns a copy of those parts of the state that a snapshot needs."""
         copy = GroupState(self.config)
         copy.runs = self.runs.copy()
         copy.epoch, copy.epoch_reserved = self.epoch, self.epoch_reserved
@@ -284,7 +295,7 @@ class GroupState:
                 self._offer(self.keys.release(start, end))
 
     def _offer(self, offsets: list[int]) -> None:
-        """Adds messages whose turn has come in their keys to the heaps."""
+        """Adds messages that have become the next ones of their keys to the heaps."""
         for offset in offsets:
             for start, end, status in self.runs.between(offset, offset + 1):
                 is_exhausted = self.is_exhausted(status.deliveries)
@@ -304,7 +315,7 @@ class GroupState:
             self.settled_ahead += count
 
     def _advance(self) -> None:
-        """Moves `base` forward over settled messages."""
+        """Moves `base` forward over the settled messages at the beginning."""
         while (run := self.runs.first()) is not None and run[2] is SETTLED:
             self.settled_ahead -= run[1] - run[0]
             self.runs.drop_before(run[1])

@@ -1,6 +1,6 @@
-"""Ranges of messages by the times at which their leases or delays end.
+"""Ranges of messages, ordered by the times at which their leases or delays end.
 
-An entry is only a hint: the status of a message decides what is due. Every leased or waiting
+An entry is only a hint: the status of a message decides whether it is due. Every leased or waiting
 message is covered by an entry at its time. An entry is not removed when a lease ends early or is
 extended; an extended lease gets another entry.
 """
@@ -13,7 +13,7 @@ from itertools import chain
 
 
 class Timers:
-    """Ranges by time. Many ranges may have the same time."""
+    """Ranges of messages by time. Several ranges may have the same time."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, list[tuple[int, int]]] = {}
@@ -34,11 +34,11 @@ class Timers:
         self._count += 1
 
     def next_ms(self) -> int | None:
-        """Returns the earliest time, or None if there are no ranges."""
+        """Returns the earliest time of all ranges, or None if there are no ranges."""
         return self._times[0] if self._times else None
 
     def take_due(self, now_ms: int) -> list[tuple[int, int]]:
-        """Removes and returns the ranges whose time has come."""
+        """Removes and returns the ranges whose time is `now_ms` or earlier."""
         due: list[tuple[int, int]] = []
         while self._times and self._times[0] <= now_ms:
             due += self._ranges.pop(heappop(self._times))

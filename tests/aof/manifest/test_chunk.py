@@ -144,7 +144,7 @@ def test_a_header_that_came_without_its_bytes_leaves_what_was_committed_before()
 def test_another_chunks_header_is_not_believed() -> None:
     judged = inspect_chunk(memoryview(sealed_chunk(index=4)), 3)
     assert judged.header is None
-    assert "belongs to another chunk" in judged.problem
+    assert "wrong version, length or chunk index" in judged.problem
 
 
 def test_records_that_cannot_be_are_not_believed_without_the_chunks_checksum() -> None:

@@ -204,18 +204,21 @@ def test_a_count_of_deletes_larger_than_the_file_is_torn(count: int) -> None:
 @pytest.mark.parametrize(
     ("damaged", "problem"),
     [
-        (with_header(DATA, magic=1), "the magic is wrong"),
-        (with_header(DATA, header_len=72), "the header's length is wrong"),
-        (with_entry(DATA, 0, segment_id=4), "entries are out of order"),
-        (with_entry(DATA, 1, segment_id=2), "entries are out of order"),
-        (with_entry(DATA, 2, segment_id=MANIFEST_ITSELF), "entries are out of order"),
-        (with_entry(DATA, 1, reserved=1), "reserved bits are set"),
-        (with_entry(DATA, 0, key_len=2**64 - 1), "span in the heap is wrong"),
-        (with_entry(DATA, 0, key_offset=2**64 - 1), "span in the heap is wrong"),
-        (with_entry(DATA, 2, key_offset=0, key_len=20), "span in the heap is wrong"),
-        (with_entry(DATA, 1, etag_len=1), "span in the heap is wrong"),
-        (with_bytes(DATA, SPANS_AT, SPAN.pack(Span(0, 5))), "span in the heap is wrong"),
-        (with_bytes(DATA, SPANS_AT + 16, SPAN.pack(Span(120, 3))), "the heap has unused bytes"),
+        (with_header(DATA, magic=1), "a wrong magic number"),
+        (with_header(DATA, header_len=72), "a wrong length for itself"),
+        (with_entry(DATA, 0, segment_id=4), "not in ascending order"),
+        (with_entry(DATA, 1, segment_id=2), "not in ascending order"),
+        (with_entry(DATA, 2, segment_id=MANIFEST_ITSELF), "not in ascending order"),
+        (with_entry(DATA, 1, reserved=1), "the reserved field of a segment"),
+        (with_entry(DATA, 0, key_len=2**64 - 1), "a wrong place for a string"),
+        (with_entry(DATA, 0, key_offset=2**64 - 1), "a wrong place for a string"),
+        (with_entry(DATA, 2, key_offset=0, key_len=20), "a wrong place for a string"),
+        (with_entry(DATA, 1, etag_len=1), "a wrong place for a string"),
+        (with_bytes(DATA, SPANS_AT, SPAN.pack(Span(0, 5))), "a wrong place for a string"),
+        (
+            with_bytes(DATA, SPANS_AT + 16, SPAN.pack(Span(120, 3))),
+            "heap of strings has a wrong size",
+        ),
     ],
 )
 def test_a_sound_file_with_wrong_contents_is_corrupt(damaged: bytes, problem: str) -> None:
@@ -225,13 +228,13 @@ def test_a_sound_file_with_wrong_contents_is_corrupt(damaged: bytes, problem: st
 
 def test_a_delete_that_stands_there_twice_is_corrupt() -> None:
     data = encode_snapshot(Snapshot(1, Position(0, 64), index_of([], ["ab", "cd"])))
-    with pytest.raises(Corrupt, match="is listed twice"):
+    with pytest.raises(Corrupt, match="pending delete twice"):
         decode_snapshot(with_bytes(data, len(data) - 2, b"ab"))
 
 
 def test_no_string_is_longer_than_a_record_can_have() -> None:
     data = encode_snapshot(Snapshot(1, Position(0, 64), index_of([], ["k" * 65_536])))
-    with pytest.raises(Corrupt, match="span in the heap is wrong"):
+    with pytest.raises(Corrupt, match="a wrong place for a string"):
         decode_snapshot(data)
 
 

@@ -11,6 +11,7 @@ import pytest
 from lakebed.aof.config import AofConfig, RetentionConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
+from lakebed.aof.paths import ArchivedName
 from lakebed.aof.tiers.warm_file import check_segment_file
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
@@ -107,6 +108,26 @@ def test_a_damaged_file_in_tier_0_is_not_archived_in_place_of_a_whole_object() -
     world.runner.advance(10 * SECOND)
     assert archived(world) == [0, 1]
     assert not world.disk.exists(path)
+    manager.close()
+
+
+def test_a_segment_that_was_in_a_colder_tier_is_archived_under_the_name_of_its_footer() -> None:
+    """So that it is in the archive once, whether it was fetched or moved there."""
+    world = World(5)
+    world.clock.advance(520_005)  # the manifest log has milliseconds, footers have nanoseconds
+    evicted(world, 3, warm=True)
+    manager, log = reopened(world, is_tiered=False)
+    store = log.tiers.cold.store
+    reachable = store._store  # type: ignore[attr-defined]
+    store._store = Unreachable()  # type: ignore[attr-defined]
+    world.runner.advance(10 * SECOND)  # retention looks at the segments, and cannot archive them
+    store._store = reachable  # type: ignore[attr-defined]
+    assert len(log.tiers.hydrate()) == 3
+    world.runner.advance(120 * SECOND)
+    assert archived(world) == [0, 1]
+    for name in world.disk.names(PATHS.archive):
+        footer = check_segment_file(world.disk, os.path.join(PATHS.archive, name))
+        assert ArchivedName.parse(name) == ArchivedName(int(name[:20]), footer.sealed_at)
     manager.close()
 
 

@@ -157,12 +157,12 @@ def test_frames_that_changed_places_are_found() -> None:
     ("entries", "problem"),
     [
         ([], "frame count"),
-        ([SeekEntry(0, 10)], "frame 0"),
-        ([SeekEntry(10, 0)], "frame 0"),
-        ([SeekEntry(10, 2**32 - 1)], "frame 0"),
-        ([SeekEntry(2**32 - 1, 10)], "frame 0"),
-        ([SeekEntry(11, 10)], "sum of frames"),
-        ([SeekEntry(9, 10)], "sum of frames"),
+        ([SeekEntry(0, 10)], "size of frame 0"),
+        ([SeekEntry(10, 0)], "size of frame 0"),
+        ([SeekEntry(10, 2**32 - 1)], "size of frame 0"),
+        ([SeekEntry(2**32 - 1, 10)], "size of frame 0"),
+        ([SeekEntry(11, 10)], "total size of frames"),
+        ([SeekEntry(9, 10)], "total size of frames"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused(entries: list[SeekEntry], problem: str) -> None:

@@ -107,7 +107,7 @@ def test_where_a_log_goes_on_is_not_guessed_while_tier_2_does_not_answer(
     before = {name: content(world, name) for name in world.disk.names(PATHS.segments)}
     setattr(store, trouble, True)
     with pytest.raises(
-        error, match="orders: the log continues after segment 2, which only Tier 2 has"
+        error, match="orders: its newest segment, 2, is only in Tier 2 and cannot be read"
     ):
         open_log(world, store=store)
     world.restart(Crash.KILL)
@@ -180,7 +180,7 @@ def test_what_is_not_stored_in_tier_2_is_not_evicted() -> None:
     world = World(5)
     _, log = open_log(world)
     write_segments(log, 1)
-    with pytest.raises(InputError, match="not safely in Tier 2"):
+    with pytest.raises(InputError, match="Tier 2 does not safely have it"):
         log.tiers.evict([0])
     with pytest.raises(NotFound, match="segment 7"):
         log.tiers.upload([7])

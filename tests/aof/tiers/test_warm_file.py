@@ -183,7 +183,7 @@ def test_a_dictionary_must_be_at_hand_again() -> None:
     facts = compress_segment(disk, SEGMENT, WARM, compression=SMALL_FRAMES, dictionary=dictionary)
     assert facts.dictionary_id == dictionary.dictionary_id != 0
     with disk.open(WARM) as file:
-        with pytest.raises(MissingDictionary, match="dictionary that was not given"):
+        with pytest.raises(MissingDictionary, match="dictionary that is not loaded"):
             decompress_to(FileSource(file), disk, RESTORED)
         assert not disk.exists(RESTORED)
         decompress_to(FileSource(file), disk, RESTORED, dictionary=dictionary)

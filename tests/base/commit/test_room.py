@@ -105,6 +105,6 @@ def test_who_would_not_wait_for_room_has_it_made(runner: ThreadRunner, size: int
 
 def test_an_item_larger_than_the_queue_is_refused(runner: ThreadRunner) -> None:
     barrier = make_barrier(runner, ListSink(), queue_bytes_max=8192, batch_bytes_max=4096)
-    with pytest.raises(TooLarge, match="an item is 8193, the maximum is 8192"):
+    with pytest.raises(TooLarge, match="an item's size in bytes is 8193, the maximum is 8192"):
         barrier.commit("big", size=8193)
     assert barrier.commit("fits", size=8192) == "FITS"

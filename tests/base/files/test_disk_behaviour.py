@@ -62,7 +62,7 @@ def test_truncating_cuts_and_lengthens(disk: Disk, folder: str) -> None:
 def test_creating_what_is_there_is_refused_and_leaves_it(disk: Disk, folder: str) -> None:
     with disk.create(f"{folder}/f") as file:
         file.pwrite(0, b"old")
-    with pytest.raises(AlreadyExists, match="exists already"):
+    with pytest.raises(AlreadyExists, match="already exists"):
         disk.create(f"{folder}/f")
     assert read_file(disk, f"{folder}/f", size_max=10) == b"old"
 

@@ -261,5 +261,5 @@ def test_a_backup_that_was_held_up_is_to_be_tried_again_and_finds_no_damage() ->
     with BackupPins(pins, clock=world.clock) as holding:
         holding.log("orders")
         world.clock.advance((DURATION_MS + 1) * 1_000_000)
-        with pytest.raises(Busy, match="stalled for too long"):
+        with pytest.raises(Busy, match="stalled for so long that a pin expired"):
             holding.renew()

@@ -2,8 +2,8 @@
 """An iterator over items that arrive in batches: callers take single items, whole batches, or a mix
 of both.
 
-Mixing loses and repeats nothing. Subclasses define what an item, a batch and a position are, and
-how the next batch is awaited.
+No item is lost or repeated when both are mixed. Subclasses define what an item, a batch and a
+position are, and how to wait for the next batch.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ Position = TypeVar("Position")
 
 
 class BatchIterator(AsyncIterator[Item], Generic[Item, Taken, Position]):
-    """For one task.
+    """Iterates over single items (`for`) or whole batches (`next_batch`).
 
-    Iterating returns items, waits without a time-out, and stops when the iterator is closed.
+    A `for` loop waits for new items without a time-out, and ends when the iterator is closed. Only
+    one thread may use the iterator, but any thread may call `close`.
     """
 
     def __init__(self, position: Position) -> None:
@@ -35,8 +36,8 @@ class BatchIterator(AsyncIterator[Item], Generic[Item, Taken, Position]):
 
     @abstractmethod
     def position_of(self, batch: Taken, index: int) -> Position:
-        """Returns where that item starts, or, for the index `len(batch)`, where reading
-        continues after the batch.
+        """Returns the position of the item at `index`. If `index` is `len(batch)`, returns the
+        position after the batch.
         """
 
     @abstractmethod
@@ -59,15 +60,15 @@ class BatchIterator(AsyncIterator[Item], Generic[Item, Taken, Position]):
 
     @property
     def position(self) -> Position:
-        """The position after the last item returned. A new follower that starts there continues
-        this one.
+        """The position after the last item returned. A new iterator that starts there continues
+        where this one stopped.
         """
         return self._position
 
     async def next_batch(self, timeout: float | None = None) -> Taken | None:
         """Waits for the next items and returns them, or None after `timeout` seconds.
 
-        Raises `Closed` if the follower or its log was closed.
+        Raises `Closed` if the iterator or its source was closed.
         """
         if self._batch is not None and not self.is_closed:
             batch: Taken | None = self.rest_of(self._batch, self._index)

@@ -13,7 +13,7 @@ from lakebed.keratin.message_batch import MessageBatch
 
 
 class MessageIterator(BatchIterator[Message, MessageBatch, int]):
-    """Implements the follower's iteration for messages, message batches and offsets."""
+    """Iterates over single messages, which are taken in batches. Positions are offsets."""
 
     def item_of(self, batch: MessageBatch, index: int) -> Message:
         return batch.message(index)

@@ -1,14 +1,13 @@
 """Encodes, decodes and checks the chunks of a manifest log.
 
-A chunk is checked as a whole before any of its records is used. A chunk that is sealed, or that
-other chunks follow, is *whole* if its checksum matches and *corrupt* otherwise; a chunk is sealed
-before the next one is created. The last chunk, which is still being written, may also be *torn*:
-its checksum does not match because a crash during a commit lost some of the bytes. Its records are
-then walked one by one up to the first bad one. If good records follow that one, the chunk is
-damaged, not torn.
+A chunk is checked as a whole before any of its records is used. Every chunk but the last is sealed
+before the next one is created; it is *whole* if its checksum matches, and *corrupt* otherwise. The
+last chunk may still be open for writing. If its checksum does not match, its records are checked
+one by one up to the first bad one: the chunk is *corrupt* if a good record follows that one, and
+otherwise *torn*, because a crash during a commit lost its last bytes.
 
 The header has no checksum. Its fields are compared with the file's name and length and with the
-neighbouring chunks. The flags, and partly the version, cannot be checked.
+chunks before and after. The flags, and some values of the version, cannot be checked.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Verdict(Enum):
 
 
 class PlacedRecord(NamedTuple):
-    """A record and its position."""
+    """A record and its position in the manifest log."""
 
     position: Position
     record: ManifestRecord
@@ -66,7 +65,7 @@ class InspectedChunk(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Whether its records are replayed; those of the open chunk may be replayed in part."""
+        """Whether `records` may be replayed: the chunk is whole, or the last and not sealed."""
         return self.verdict is Verdict.WHOLE or (self.is_last and not self.is_sealed)
 
 
@@ -77,7 +76,7 @@ Plausible = Callable[[PlacedRecord], bool]
 def encode_header(
     *, chunk_index: int, base_record: int, end: int, chunk_crc64: int, flags: int
 ) -> bytes:
-    """Returns the header's bytes for a chunk that is committed up to `end`."""
+    """Returns the bytes of the header of a chunk whose records end at file offset `end`."""
     return CHUNK_HEADER.pack(
         ChunkHeader(
             magic=CHUNK_MAGIC,
@@ -94,27 +93,34 @@ def encode_header(
 
 
 def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
-    """Returns the header.
+    """Decodes the header of the chunk with that index.
 
-    Raises `Torn` if it was never written, and `Corrupt` if it does not belong to this chunk.
+    Raises `Torn` if the header was never written, `UnknownVersion` if a newer version wrote it, and
+    `Corrupt` if it is damaged or belongs to another chunk.
     """
     header = CHUNK_HEADER.unpack(data)
     if not any(data[: CHUNK_HEADER.size]):
         raise Torn("the chunk's header was never written", offset=0)
     if header.magic != CHUNK_MAGIC:
         raise Corrupt(
-            "the chunk's magic is wrong", expected=hex(CHUNK_MAGIC), found=hex(header.magic)
+            "the chunk begins with a wrong magic number",
+            expected=hex(CHUNK_MAGIC),
+            found=hex(header.magic),
         )
     if header.version > CHUNK_VERSION:
         raise UnknownVersion(
-            "the manifest chunk was written by a newer version",
+            "the manifest chunk was written by a newer version of Lakebed: use that version",
             expected=CHUNK_VERSION,
             found=header.version,
         )
     expected = (CHUNK_VERSION, CHUNK_HEADER.size, chunk_index)
     actual = (header.version, header.header_len, header.chunk_index)
     if expected != actual:
-        raise Corrupt("the header belongs to another chunk", expected=expected, found=actual)
+        raise Corrupt(
+            "the chunk's header has a wrong version, length or chunk index",
+            expected=expected,
+            found=actual,
+        )
     is_sealed = bool(header.flags & FLAG_SEALED)
     lowest_tail = header.committed_len
     if (
@@ -124,7 +130,7 @@ def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
         or (is_sealed and header.tail_offset != lowest_tail)
     ):
         raise Corrupt(
-            "the header's lengths are not valid",
+            "the committed length and the tail offset in the chunk's header are not valid",
             expected=f"{RECORDS_START} or more, and a multiple of {AOF_ALIGNMENT}",
             found=(header.committed_len, header.tail_offset),
         )
@@ -138,10 +144,10 @@ def inspect_chunk(
     is_last: bool = True,
     plausibility: Callable[[], Plausible] | None = None,
 ) -> InspectedChunk:
-    """Checks the chunk. Raises `UnknownVersion` if a newer version wrote it.
+    """Checks the bytes of a chunk. Raises `UnknownVersion` if a newer version wrote it.
 
-    `is_last` means that no chunk follows it. `plausibility` returns the function that decides which
-    records to trust if the chunk's checksum fails.
+    `is_last` means that no chunk follows this one. `plausibility` is called if the chunk's checksum
+    does not match; it returns a function that decides which records to trust.
     """
     try:
         header = decode_header(data, chunk_index)
@@ -167,7 +173,7 @@ def inspect_chunk(
 
 
 def salvage(data: memoryview, chunk_index: int) -> list[PlacedRecord]:
-    """Returns every good record of a damaged chunk, also those after damage."""
+    """Returns every good record of a damaged chunk, including those after damage."""
     salvaged: list[PlacedRecord] = []
     start: int | None = RECORDS_START
     while start is not None:
@@ -185,7 +191,10 @@ def _walked(
     is_last: bool,
     plausibility: Callable[[], Plausible] | None,
 ) -> InspectedChunk:
-    """Inspects a chunk that does not match its header: keeps the good records at its start."""
+    """Inspects a chunk that does not match its header.
+
+    The result has the records before the first one that is damaged or not plausible.
+    """
     records, end = _records(data, chunk_index, RECORDS_START, len(data))
     plausible = plausibility() if plausibility else None
     for number, placed in enumerate(records):
@@ -203,7 +212,7 @@ def _walked(
 def _records(
     data: memoryview, chunk_index: int, start: int, end: int
 ) -> tuple[list[PlacedRecord], int]:
-    """Returns the good records of `data[start:end]` up to the first bad one, and where they end."""
+    """Returns the records of `data[start:end]` before the first bad one, and where they end."""
     records: list[PlacedRecord] = []
     values, header_bytes = RECORD_HEADER.values, RECORD_HEADER.size
     offset = start
@@ -228,7 +237,7 @@ def _records(
 
 
 def _find_record(data: memoryview, start: int) -> int | None:
-    """Returns the next offset from `start` on where a good record is, or None."""
+    """Returns the offset of the first good record at or after `start`, or None."""
     used = start + len(bytes(data[start:]).rstrip(b"\0"))
     for offset in range(start, used, AOF_ALIGNMENT):
         if _records(data, 0, offset, len(data))[0]:

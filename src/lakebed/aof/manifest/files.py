@@ -16,7 +16,7 @@ from lakebed.base.files import ReadableDisk, ReadableFile
 class ManifestFile:
     """One file of a manifest log.
 
-    A sealed chunk no longer changes, except for the flag that it was uploaded.
+    A sealed chunk no longer changes, except that its upload to Tier 2 sets a flag in its header.
     """
 
     name: str
@@ -32,7 +32,7 @@ def list_files(
 ) -> Iterator[ManifestFile]:
     """Yields the files whose names sort after `after`, in name order: chunks, then snapshots.
 
-    A file that is removed meanwhile is skipped.
+    Skips files that are removed during the listing.
     """
     for name in paths.file_names(disk):
         parsed = parse_file_name(name)

@@ -19,9 +19,10 @@ from lakebed.kernels.format import AOF_ALIGNMENT
 
 
 class ChunkHeader(NamedTuple):
-    """The start of a chunk.
+    """The first 64 bytes of a chunk.
 
-    No checksum covers it: its fields are compared with the file and the neighbouring chunks.
+    They have no checksum: the fields are compared with the file's name and length, and with the
+    chunks before and after.
     """
 
     magic: u64  # 0x414F46324D4C4F47, "AOF2MLOG"
@@ -32,11 +33,11 @@ class ChunkHeader(NamedTuple):
     tail_offset: u64  # file offset of the first unwritten byte
     committed_len: u64  # file offset up to which the chunk is synced and replayed
     chunk_crc64: u64  # crc64-nvme over [header_len, committed_len)
-    flags: u64  # bit 0 sealed, bit 1 uploaded to Tier 2, bit 2 a bundle
+    flags: u64  # bit 0: sealed; bit 1: uploaded to Tier 2; bit 2: a bundle
 
 
 class RecordHeader(NamedTuple):
-    """Precedes every record of a chunk."""
+    """The header of every record in a chunk; the payload follows it."""
 
     record_type: u16
     flags: u16  # 0; other values are kept, counted and shown
@@ -48,14 +49,14 @@ class RecordHeader(NamedTuple):
 
 
 class SegmentOpened(NamedTuple):
-    """0 `SegmentOpened`: the segment got its first record."""
+    """Payload of record type 0, `SegmentOpened`: the segment got its first record."""
 
     base_offset: u64  # the segment's offset in the log
     epoch: u32  # the writer's epoch
 
 
 class SealSegment(NamedTuple):
-    """1 `SealSegment`: fields of the segment's footer."""
+    """Payload of record type 1, `SealSegment`: the segment was sealed; fields of its footer."""
 
     durable_bytes: u64
     segment_crc64: u64
@@ -65,77 +66,86 @@ class SealSegment(NamedTuple):
 
 
 class ShortSeal(NamedTuple):
-    """1 `SealSegment`, the old form of 16 bytes, which is read but not written."""
+    """The old 16-byte payload of record type 1, `SealSegment`, which is only read, not written."""
 
     durable_bytes: u64
     segment_crc64: u64
 
 
 class CompressionStarted(NamedTuple):
-    """2 `CompressionStarted`: compression into a warm file began."""
+    """Payload of record type 2, `CompressionStarted`: compression into a warm file began."""
 
     job_id: u32
 
 
 class CompressionDone(NamedTuple):
-    """3 `CompressionDone`: the warm file is durable."""
+    """Payload of record type 3, `CompressionDone`: the warm file is durable."""
 
     compressed_bytes: u64
     dictionary_id: u32  # 0: none
 
 
 class CompressionFailed(NamedTuple):
-    """4 `CompressionFailed`: compression ended without a warm file."""
+    """Payload of record type 4, `CompressionFailed`: compression ended without a warm file."""
 
     reason_code: u32
 
 
 class KeyFields(NamedTuple):
-    """5 `UploadStarted`, 8 `Tier2DeleteQueued`, 9 `Tier2Deleted`; the key follows."""
+    """Fixed part of record types 5 `UploadStarted`, 8 `Tier2DeleteQueued` and 9 `Tier2Deleted`.
+
+    The object's key follows it.
+    """
 
     key_len: u16
 
 
 class UploadDoneFields(NamedTuple):
-    """6 `UploadDone`; the key and the ETag follow."""
+    """Fixed part of record type 6, `UploadDone`; the object's key and ETag follow it."""
 
     key_len: u16
     etag_len: u16
 
 
 class UploadFailedFields(NamedTuple):
-    """7 `UploadFailed`; the key follows."""
+    """Fixed part of record type 7, `UploadFailed`; the object's key follows it."""
 
     key_len: u16
     reason_code: u32
 
 
 class HydrationStarted(NamedTuple):
-    """10 `HydrationStarted`: restoring the segment to Tier 0 began."""
+    """Payload of record type 10, `HydrationStarted`: restoring the segment to Tier 0 began."""
 
     source_tier: u64  # 1 or 2
 
 
 class HydrationDone(NamedTuple):
-    """11 `HydrationDone`: the segment is in Tier 0 again."""
+    """Payload of record type 11, `HydrationDone`: the segment is in Tier 0 again."""
 
     resident_bytes: u64
 
 
 class HydrationFailed(NamedTuple):
-    """12 `HydrationFailed`: the segment was not restored."""
+    """Payload of record type 12, `HydrationFailed`: restoring the segment to Tier 0 failed."""
 
     reason_code: u32
 
 
 class LocalEvicted(NamedTuple):
-    """13 `LocalEvicted`: the segment left Tier 0, or left Tier 1 if it was not in Tier 0."""
+    """Payload of record type 13, `LocalEvicted`: the segment was removed from Tier 0.
+
+    If it was not in Tier 0, it was removed from Tier 1.
+    """
 
     reclaimed_bytes: u64
 
 
 class SnapshotMarker(NamedTuple):
-    """14 `SnapshotMarker`: all records before that position are in the snapshot."""
+    """Payload of record type 14, `SnapshotMarker`: a snapshot was taken.
+
+    The snapshot covers all records before the position that `chunk_index` and `chunk_offset` give.
+    """
 
     chunk_index: u64
     chunk_offset: u64
@@ -143,14 +153,14 @@ class SnapshotMarker(NamedTuple):
 
 
 class CustomFields(NamedTuple):
-    """15 `CustomEvent`; the blob follows."""
+    """Fixed part of record type 15, `CustomEvent`; the application's bytes follow it."""
 
     schema_id: u32
     blob_len: u16
 
 
 class SnapshotHeader(NamedTuple):
-    """The start of a snapshot."""
+    """The first 64 bytes of a snapshot file."""
 
     magic: u64  # 0x414F4632534E4150, "AOF2SNAP"
     version: u32  # 3
@@ -164,7 +174,7 @@ class SnapshotHeader(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A string in the heap of a snapshot."""
+    """Where a string is in the heap, the area for strings at the end of a snapshot."""
 
     offset: u64  # from the start of the heap
     length: u64
@@ -205,13 +215,13 @@ class SnapshotEntry(NamedTuple):
 
 
 class DeleteCount(NamedTuple):
-    """The number of pending deletes that follow, of segments without an entry."""
+    """The number of pending deletes of objects that belong to no entry; spans of keys follow."""
 
     delete_count: u64
 
 
 class SnapshotTotals(NamedTuple):
-    """Totals over all records in the snapshot, including those of removed segments."""
+    """Totals over all records that the snapshot covers, including those of removed segments."""
 
     coordinator_watermark: u64  # the highest watermark
     last_timestamp_ms: u64
@@ -257,9 +267,10 @@ SNAPSHOT_MAGIC = 0x414F4632534E4150
 SNAPSHOT_VERSION = 3
 
 MANIFEST_ITSELF = (1 << 64) - 1
-"""The segment id of records about the manifest log's own chunks."""
+"""The segment id in records that are about no segment, for example about the manifest log's own
+chunks."""
 
 
 def record_bytes(payload_bytes: int) -> int:
-    """Returns the size of a record in a chunk, including padding."""
+    """Returns the size in bytes of a record in a chunk, including its header and padding."""
     return -(-(RECORD_HEADER.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT

@@ -1,16 +1,17 @@
-"""The state of every segment of a log, folded from its manifest records without I/O.
+"""The state of every segment of a log, computed from the records of its manifest log without I/O.
 
-`apply` never fails, whatever the records contain and in whatever order they come. In addition to
-the segments' entries, which `transitions` updates, the index keeps what outlives an entry:
+Each segment has an entry, which `transitions` updates record by record. `apply` accepts any records
+in any order. The index also keeps facts that outlive a segment's entry:
 
-- Pending deletes. A queued delete belongs to the entry that has the object. When that entry is
-  removed or gets another object, the key moves to `pending_deletes`. So a delete is never lost and
-  never listed twice: an object that is uploaded again under such a key belongs to the entry again,
-  and so does its delete.
+- Pending deletes of objects. While the segment's entry has the object, its queued delete is part of
+  the entry. When the entry is removed or gets another object, the key is added to
+  `pending_deletes`; if an object is uploaded again under that key, the delete moves back to the
+  entry. So a delete is never lost and never listed twice.
 - The highest coordinator watermark, including those of removed segments.
 
-A record that is older than the one before it takes that one's time. Anomalies are counted. The
-counts cover only the records applied here; snapshots do not store them and equality ignores them.
+A record with an earlier time than the record before it counts as written at that record's time.
+Such contradictions are counted as anomalies. The counts cover only the records that were applied to
+this object: snapshots do not store them, and comparisons ignore them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _NUMBERS = ("coordinator_watermark", "custom_count", "flagged_count", "last_mark
 
 
 class Anomaly(Enum):
-    """A contradiction in the records, which is counted and tolerated."""
+    """A contradiction between records, which is counted and otherwise ignored."""
 
     TIME_FELL = "a record is older than the one before it"
     NOT_OPENED = "a record created an entry for a segment that was not opened"
@@ -59,7 +60,7 @@ class Anomaly(Enum):
 
 
 class ManifestIndex:
-    """The folded state of all segments. Not thread-safe; a `copy` is independent."""
+    """The state of all segments of a log, according to its manifest records. Not thread-safe."""
 
     __slots__ = (
         "_deletes",
@@ -103,7 +104,7 @@ class ManifestIndex:
         record_count: int,
         last_marker: SnapshotMarker,
     ) -> ManifestIndex:
-        """Returns the index from which a snapshot was taken."""
+        """Creates the index that a snapshot contains, from its decoded fields."""
         index = cls()
         index._states = {state.segment_id: state for state in states}
         index._deletes = dict.fromkeys(pending_deletes)
@@ -114,7 +115,7 @@ class ManifestIndex:
         return index
 
     def apply(self, record: ManifestRecord) -> None:
-        """Folds in one record."""
+        """Updates the index with the next record."""
         payload, segment_id, _, timestamp_ms, flags = record
         self.record_count += 1
         if flags:
@@ -136,7 +137,7 @@ class ManifestIndex:
             self._remove(draft)
 
     def copy(self) -> ManifestIndex:
-        """Returns a shallow copy, which any thread may read: states are immutable."""
+        """Returns a copy that does not change when this index changes."""
         other = ManifestIndex()
         other._states = self._frozen().copy()
         other._deletes = self._deletes.copy()
@@ -147,7 +148,7 @@ class ManifestIndex:
         return other
 
     def __eq__(self, other: object) -> bool:
-        """Compares segments, pending deletes in their order, and the watermark."""
+        """Compares the segments' states, the pending deletes in order, and the watermark."""
         if not isinstance(other, ManifestIndex):
             return NotImplemented
         return (
@@ -159,7 +160,7 @@ class ManifestIndex:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __len__(self) -> int:
-        """Returns how many segments have an entry."""
+        """Returns the number of segments with an entry."""
         return len(self._frozen())
 
     def get(self, segment_id: int) -> SegmentState | None:
@@ -175,7 +176,7 @@ class ManifestIndex:
         return iter([states[segment_id] for segment_id in ids])
 
     def iter_residency(self, residency: Residency) -> Iterator[SegmentState]:
-        """Yields the segments that are in all of these tiers, ordered by id."""
+        """Yields the segments that are in every one of these tiers, ordered by id."""
         tiers = residency.value
         return (state for state in self.segments() if state.residency & tiers == tiers)
 
@@ -185,18 +186,21 @@ class ManifestIndex:
 
     @property
     def pending_deletes(self) -> tuple[str, ...]:
-        """Keys to delete that no entry has as its object, in queue order."""
+        """The keys of objects to delete that belong to no segment's entry, in queue order."""
         return tuple(self._deletes)
 
     def reconciliation(self) -> Iterator[Reconciliation]:
-        """Yields what the records leave open, to be compared with the files and objects."""
+        """Yields the segments and objects whose real state the records leave uncertain.
+
+        The caller must check their files and objects.
+        """
         for state in self.segments():
             yield from open_questions(state)
         for key in self.pending_deletes:
             yield Reconciliation(MANIFEST_ITSELF, ReconciliationKind.ORPHAN_DELETE, key)
 
     def minimal_records(self) -> list[ManifestRecord]:
-        """Returns the fewest records, in time order, whose fold equals this index."""
+        """Returns the fewest records, in time order, from which an equal index can be computed."""
         return minimal_records(
             self._frozen().values(),
             self._deletes,
@@ -205,7 +209,7 @@ class ManifestIndex:
         )
 
     def _count(self, payload: Payload) -> None:
-        """Counts a record that changes no segment."""
+        """Counts a record of a type that changes no segment's state, and notes the last marker."""
         if isinstance(payload, SnapshotMarker):
             self.last_marker = payload
         elif isinstance(payload, Unknown):
@@ -217,7 +221,10 @@ class ManifestIndex:
             self.custom_count += 1
 
     def _begin(self, segment_id: int, payload: Payload, is_creating: bool) -> Draft | None:
-        """Starts a draft of the segment's entry; creates the entry if the record may do so."""
+        """Returns a new draft of the segment's entry, for the transition to change.
+
+        If there is no entry, starts an empty one if `is_creating`, and otherwise returns None.
+        """
         if segment_id == MANIFEST_ITSELF:
             return None
         state = self._states.get(segment_id)
@@ -239,13 +246,14 @@ class ManifestIndex:
             self._deletes[draft.key] = None
 
     def _frozen(self) -> dict[int, SegmentState]:
-        """Returns all states after turning every draft into one."""
+        """Converts all drafts to states, and returns the states by segment id."""
         if self._drafts:
             self._states.update((id_, frozen(draft)) for id_, draft in self._drafts.items())
             self._drafts.clear()
         return self._states
 
-    # Updates of what outlives an entry, made before the record changes it. None: no entry.
+    # Updates of the facts that outlive an entry. Each runs before the record changes the entry;
+    # the draft is None if the segment has no entry.
 
     def _note_seal(self, _: Draft | None, payload: SealSegment) -> None:
         if payload.coordinator_watermark > self.coordinator_watermark:
@@ -273,7 +281,7 @@ class ManifestIndex:
 
 
 def fold(records: Iterable[ManifestRecord], *, until_ms: int | None = None) -> ManifestIndex:
-    """Returns the index of these records; with `until_ms`, as it was at that time."""
+    """Computes the index from records; with `until_ms`, only from records up to that time."""
     index = ManifestIndex()
     apply = index.apply
     for record in records:

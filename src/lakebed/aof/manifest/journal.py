@@ -1,13 +1,14 @@
 """A manifest log that is open for writing.
 
-A record is encoded, gets its position, is folded into the index and queued, all in one critical
-section. The barrier makes it durable at the latest `commit_ms` later. So the index may be ahead of
-the disk but never older than it, and a crash loses the records of that period. Opening the log
-again compares the index with the files (`reconciliation`).
+A record is encoded, gets its position, is applied to the index and queued, all in one critical
+section. It becomes durable at most `commit_ms` later. So the index in memory may be ahead of the
+disk, and a crash may lose the last records. They are added again when the log is opened, by
+comparing the index with the segment files (`reconciliation`).
 
-A chunk is rotated when the next record does not fit, or when its first record about a segment is
-`rotation_ms` old. A snapshot is taken every `snapshot_chunks` chunks and on close; it is durable
-before the marker that names it. A log without changes writes nothing and wakes no thread.
+A chunk is sealed, and the next one started, when the next record does not fit, or when its first
+record about a segment is `rotation_ms` old. A snapshot is taken after every `snapshot_chunks`
+chunks and on close; it is durable before the marker that names it is recorded. While the log does
+not change, nothing is written and no thread is woken.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """Records the changes of one log. Thread-safe; `append` never waits and does no I/O."""
+    """Writes the manifest log of one log. Thread-safe; `append` never waits and does no I/O."""
 
     def __init__(
         self,
@@ -69,10 +70,11 @@ class Journal:
         on_room: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
-        """`wake` makes the runner call `step` soon.
+        """`wake` is called to have `step` called soon.
 
-        `on_sealed` is called for each chunk that is complete and durable, `on_room` when the queue
-        has room after a `Busy`, and `on_failure` when nothing can be written any more.
+        `on_sealed` is called after each chunk is sealed, `on_room` when the queue has room again
+        after `append` raised `Busy`, and `on_failure` when the manifest log can no longer be
+        written.
         """
         self.disk = disk
         self._paths = paths
@@ -133,9 +135,9 @@ class Journal:
         self._is_closed = False
 
     def append(self, payload: Payload, *, segment_id: int, logical_offset: int) -> Position:
-        """Records a change and returns its position. It is durable after a `commit`.
+        """Appends a record and returns its position. The record is durable after a `commit`.
 
-        Raises `Busy`, with nothing recorded, if the queue is full.
+        Raises `Busy` if the queue is full; nothing is recorded then.
         """
         with self._mutex:
             self._check_plausible(payload, segment_id, logical_offset)
@@ -171,9 +173,9 @@ class Journal:
             ticket.wait(timeout)
 
     def step(self) -> int | None:
-        """Commits, rotates and takes snapshots when they are due.
+        """Makes queued records durable, seals an old chunk and takes a snapshot, as they are due.
 
-        Returns the nanoseconds until the next step, or None.
+        Returns the nanoseconds until this must be called again, or None if it need not be.
         """
         if self._error is not None:
             delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
@@ -194,13 +196,13 @@ class Journal:
         return min((delay for delay in delays if delay is not None), default=None)
 
     def rotate(self) -> None:
-        """Seals the open chunk now, if it has a record. Durable after a `commit`."""
+        """Seals the open chunk now, if it has a record. The seal is durable after a `commit`."""
         with self._mutex:
             if self._end.offset > RECORDS_START:
                 self._rotate()
 
     def take_snapshot(self) -> int:
-        """Writes the current state as a snapshot, records that, and returns the snapshot's id."""
+        """Writes a snapshot of the current state and a marker record; returns the snapshot's id."""
         with self._mutex:
             self._snapshot_id += 1
             snapshot = Snapshot(self._snapshot_id, self._end, self._index.copy())
@@ -231,26 +233,26 @@ class Journal:
 
     @property
     def end(self) -> Position:
-        """Where the next record goes, unless it starts a new chunk."""
+        """The position after the last record."""
         return self._end
 
     @property
     def snapshot_id(self) -> int:
-        """The id of the last snapshot that was taken or begun; 0 if there was none."""
+        """The id of the last snapshot that was taken or is being taken; 0 if there was none."""
         return self._snapshot_id
 
     @property
     def lag_bytes(self) -> int:
-        """Bytes that are recorded but not durable yet."""
+        """The number of bytes of records that are not durable yet."""
         return self._lag_bytes
 
     @property
     def has_failed(self) -> bool:
-        """Whether commits currently fail and are retried, for example for lack of space."""
+        """Whether commits currently fail and are retried, for example because the disk is full."""
         return self._error is not None
 
     def state(self, segment_id: int) -> SegmentState | None:
-        """Returns the current state of one segment, or None."""
+        """Returns the current state of a segment, or None if it has no entry."""
         with self._mutex:
             return self._index.get(segment_id)
 
@@ -266,8 +268,8 @@ class Journal:
     def close(self) -> None:
         """Takes a snapshot if segments changed since the last one, commits, and closes the files.
 
-        The chunk stays open for the next time. Idempotent; raises if something could not be made
-        durable.
+        The last chunk is not sealed: the next journal continues in it. Idempotent. Raises an error
+        if records could not be made durable.
         """
         with self._mutex:
             if self._is_closed:
@@ -281,26 +283,32 @@ class Journal:
             self._barrier.close()
             self._sink.close()
 
-    # Placing records; called with the mutex held.
+    # Adding records. The caller of these methods must hold the mutex.
 
     def _check_plausible(self, payload: Payload, segment_id: int, logical_offset: int) -> None:
-        """Refuses records that a replay would not trust if the chunk's checksum were damaged."""
+        """Raises `InputError` for a record that `replay.Plausibility` would not trust."""
         if isinstance(payload, Unknown):
-            raise InputError(f"a record of unknown type {payload.record_type} cannot be written")
+            raise InputError(
+                f"a manifest record of unknown type {payload.record_type} cannot be written"
+            )
         if isinstance(payload, SegmentOpened):
             if logical_offset != payload.base_offset or segment_id > SEGMENT_ID_MAX:
                 raise InputError(
-                    f"segment {segment_id} cannot be opened at offset {logical_offset}: its id "
-                    f"must be at most {SEGMENT_ID_MAX}, and the offset {payload.base_offset}"
+                    f"segment {segment_id} cannot be recorded as opened at offset "
+                    f"{logical_offset}: the id must be at most {SEGMENT_ID_MAX}, and the offset "
+                    f"must be the segment's base offset, {payload.base_offset}"
                 )
         elif segment_id > self._segment_id_max and segment_id != MANIFEST_ITSELF:
             raise InputError(
-                f"segment {segment_id} was never opened, so nothing can be recorded of it"
+                f"a change of segment {segment_id} cannot be recorded, because the manifest log "
+                "has no record that the segment was opened"
             )
 
     def _fits(self, size: int) -> bool:
-        """Returns whether the record fits in the open chunk; an empty chunk grows for any
-        record."""
+        """Returns whether a record of that size can be added to the open chunk.
+
+        An empty chunk takes a record of any size, because it can grow.
+        """
         return (
             self._end.offset + size <= self._config.chunk_bytes or self._end.offset == RECORDS_START
         )
@@ -319,7 +327,10 @@ class Journal:
         return sealed_count >= self._config.snapshot_chunks
 
     def _rotate_if_old(self) -> int | None:
-        """Rotates the open chunk if it is due; returns the nanoseconds until then, or None."""
+        """Seals the open chunk if its first record about a segment is old enough.
+
+        Returns the nanoseconds until then, or None if there is no such record.
+        """
         with self._mutex:
             if self._news_at_ns is None or self._is_closed:
                 return None
@@ -333,7 +344,7 @@ class Journal:
     def _submit(self, item: Item, *, size: int) -> None:
         self._ticket = self._barrier.submit(item, size=size, timeout=0)
 
-    # Called by the barrier's leader after a commit.
+    # The committing thread calls these methods after a commit.
 
     def _on_committed(self, size: int) -> None:
         self._metrics.commits.add()
@@ -351,14 +362,14 @@ class Journal:
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
         elif isinstance(error, DiskError):
             with self._mutex:
-                self._error = None  # it is not tried again
+                self._error = None  # the commit is not retried
             self._on_failure(error)
 
     def _log_failure(self, name: str, error: LakebedError) -> None:
         event(_log, name, level=logging.ERROR, folder=self._paths.folder, error=error)
 
     def _prune_snapshots(self) -> None:
-        """Removes old snapshots. If that fails, the next call removes them."""
+        """Removes all but the newest snapshots. Errors are ignored; the next call tries again."""
         with contextlib.suppress(LakebedError):
             for snapshot_id in self._paths.snapshot_ids(self.disk)[: -self._config.snapshots_kept]:
                 with contextlib.suppress(NotFound):

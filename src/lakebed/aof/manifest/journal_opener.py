@@ -37,7 +37,10 @@ def open_journal(
     on_sealed: Callable[[], None] = lambda: None,
     on_room: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, ReplayResult]:
-    """Returns the journal and the replay's result. No file is created before the first record."""
+    """Replays and repairs the manifest log in `folder`; returns its journal and the replay result.
+
+    If the manifest log has no files yet, the first record creates them.
+    """
     clock = runner.clock
     started_ns = clock.monotonic_ns()
     metrics = ManifestMetrics(counters, clock)
@@ -93,8 +96,7 @@ def _log_opened(replayed: ReplayResult, *, folder: str, seconds: float) -> None:
 
 
 def _chunk_count(reader: ManifestReader) -> int:
-    """Returns how many chunk files there are: commits create them, and the chunk archive removes
-    them."""
+    """Returns the number of chunk files in the folder, or 0 if they cannot be listed."""
     try:
         return len(reader.chunk_indexes())
     except LakebedError:

@@ -25,11 +25,14 @@ class ManifestMetrics:
         counters.gauge("manifest_snapshot_age_seconds").follow(self._snapshot_age_seconds)
 
     def snapshot_taken(self) -> None:
-        """Sets the snapshot's time to now; on opening, its real age is unknown."""
+        """Restarts the age of the last snapshot at 0.
+
+        Called when a snapshot is taken, and when the log is opened with one of unknown age.
+        """
         self._snapshot_at_ns = self._clock.monotonic_ns()
 
     def _snapshot_age_seconds(self) -> float:
-        """Returns the snapshot's age; 0 while there is none."""
+        """Returns the age of the last snapshot in seconds; 0 if there is none."""
         if self._snapshot_at_ns is None:
             return 0
         return (self._clock.monotonic_ns() - self._snapshot_at_ns) / NS_PER_S

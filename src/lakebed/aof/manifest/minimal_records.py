@@ -1,12 +1,12 @@
-"""Computes the fewest records that fold to a given state: what compaction keeps of a manifest log.
+"""Computes the fewest records that give the same state as all records of a manifest log.
 
-The resulting state is equal, including a segment's three times. Lost is only what no state holds:
-what later records revoked, flags and logical offsets, and the exact non-zero value of a
-`flush_failure`.
+Compaction replaces a manifest log's records by these. A replay of them gives an equal state,
+including a segment's three times. Only facts that are not part of any state are lost: those that
+later records replaced, flags, logical offsets, and the exact non-zero value of a `flush_failure`.
 
 A segment takes one record for its opening, one for its sealing, and one for each later change that
-is still visible. Deletes without an entry, and a watermark that no entry has any more, are recorded
-at the end, as records about the manifest log itself.
+still affects its state. Deletes of objects that belong to no segment, and a watermark that is
+higher than every segment's, are recorded last, as records about the manifest log itself.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def minimal_records(
     coordinator_watermark: int,
     last_timestamp_ms: int,
 ) -> list[ManifestRecord]:
-    """Returns the records in time order."""
+    """Returns the fewest records, in time order, whose replay gives the state in the arguments."""
     records: list[ManifestRecord] = []
     highest = 0
     for state in states:
@@ -77,7 +77,10 @@ def minimal_records(
 
 
 def _of_segment(state: SegmentState) -> Iterator[ManifestRecord]:
-    """Yields the records of one segment; all but opening and sealing get the last change's time."""
+    """Yields the records of one segment.
+
+    The opening and the sealing have their own times; all others have that of the last change.
+    """
     timed: list[tuple[Payload, int]] = []
     if state.is_opened:
         timed.append((SegmentOpened(state.base_offset, state.epoch), state.opened_at_ms))
@@ -104,7 +107,7 @@ def _seal(state: SegmentState) -> SealSegment:
 
 
 def _residency(state: SegmentState) -> Iterator[Payload]:
-    """Yields the records that bring the segment into its current tiers and out of the others."""
+    """Yields the records after which the segment is in exactly its current tiers."""
     was_compressed = _has_warm_facts(state)
     if state.job_id and not state.pending & COMPRESSING and not _is_made_anew(state):
         yield CompressionStarted(state.job_id)
@@ -137,13 +140,16 @@ def _has_warm_facts(state: SegmentState) -> bool:
 
 
 def _is_made_anew(state: SegmentState) -> bool:
-    """Returns whether a compression that began after the last one has replaced the warm file."""
+    """Returns whether the warm file does not count, because a later compression began or failed.
+
+    Such a segment is in Tier 0 and not in Tier 1.
+    """
     is_only_hot = state.residency & (TIER0 | TIER1) == TIER0
     return is_only_hot and bool(state.pending & COMPRESSING or state.failures & COMPRESSION_FAILED)
 
 
 def _work(state: SegmentState) -> Iterator[Payload]:
-    """Yields the records of failed and running work."""
+    """Yields the records about failed and unfinished work on the segment."""
     failures, pending = state.failures, state.pending
     is_codec = failures & COMPRESSION_FAILED and state.compression_reason == CODEC
     is_missing = failures & HYDRATION_FAILED and state.hydration_reason == MISSING
@@ -177,7 +183,10 @@ def _work(state: SegmentState) -> Iterator[Payload]:
 
 
 def _creation(payloads: list[Payload]) -> Iterator[Payload]:
-    """Yields the start record for a failure that would not create an entry by itself."""
+    """Yields a start record if the first of `payloads` is a failure.
+
+    A failure record alone does not create the segment's entry, but a start record does.
+    """
     match payloads:
         case [CompressionFailed(), *_]:
             yield CompressionStarted(0)

@@ -16,7 +16,7 @@ _STREAM = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 def stream_name(stream_id: int) -> str:
-    """Returns the stream id as it is written everywhere: 16 hex digits."""
+    """Returns the text form of a stream id: 16 hex digits."""
     return f"{stream_id:016x}"
 
 
@@ -35,7 +35,7 @@ class FileName(NamedTuple):
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """Returns None if it is not the name of a manifest log file."""
+    """Parses the name of a chunk or snapshot file; returns None for any other name."""
     for kind, pattern in ((FileKind.CHUNK, _CHUNK), (FileKind.SNAPSHOT, _SNAPSHOT)):
         if match := pattern.fullmatch(name):
             return FileName(kind, int(match[1]))
@@ -43,7 +43,10 @@ def parse_file_name(name: str) -> FileName | None:
 
 
 class ManifestPaths:
-    """The paths of a manifest log. Numbers have 20 digits, so that names sort in log order."""
+    """The paths of a manifest log's files.
+
+    The numbers in their names have 20 digits, so that names sort in log order.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -52,7 +55,7 @@ class ManifestPaths:
         return os.path.join(self.folder, f"{index:020}{CHUNK_SUFFIX}")
 
     def unnamed_chunk(self, index: int) -> str:
-        """Returns the path of a chunk before its first commit."""
+        """Returns the temporary path that a chunk has until its first commit."""
         return self.chunk(index) + TEMPORARY_SUFFIX
 
     def snapshot(self, snapshot_id: int) -> str:
@@ -69,7 +72,7 @@ class ManifestPaths:
         return self._numbers(disk, _SNAPSHOT)
 
     def file_names(self, disk: ReadableDisk) -> list[str]:
-        """Returns the sorted names in the folder; none if the folder does not exist yet."""
+        """Returns the sorted file names in the folder; empty if the folder does not exist."""
         return sorted(disk.names(self.folder)) if disk.exists(self.folder) else []
 
     def _numbers(self, disk: ReadableDisk, pattern: re.Pattern[str]) -> list[int]:

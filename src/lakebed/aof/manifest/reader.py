@@ -28,7 +28,7 @@ _LOOKS_MAX = 3
 
 
 class ManifestReader:
-    """Reads the chunks and snapshots of one folder."""
+    """Reads the chunks and snapshots of one manifest log."""
 
     def __init__(self, disk: ReadableDisk, paths: ManifestPaths) -> None:
         self.disk = disk
@@ -41,7 +41,7 @@ class ManifestReader:
         return self.paths.snapshot_ids(self.disk)
 
     def start(self) -> Position:
-        """Returns where the oldest existing chunk begins."""
+        """Returns the position of the first record in the oldest existing chunk."""
         indexes = self.chunk_indexes()
         return Position(indexes[0] if indexes else 0, RECORDS_START)
 
@@ -52,10 +52,10 @@ class ManifestReader:
         is_last: bool = True,
         plausibility: Callable[[], Plausible] | None = None,
     ) -> InspectedChunk:
-        """Returns one chunk, inspected. A chunk that looks damaged is read again: it may be being
-        written.
+        """Reads and checks the chunk with that index.
 
-        `is_last` means that no other chunk followed it when the chunks were listed.
+        A chunk that looks damaged is read again, because a writer may just be writing to it.
+        `is_last` means that it was the last chunk when the chunks were listed.
         """
         path = self.paths.chunk(index)
         looks_left = _LOOKS_MAX
@@ -78,7 +78,8 @@ class ManifestReader:
     ) -> Iterator[PlacedRecord]:
         """Yields the records of `[start, end)`, oldest first.
 
-        Raises `Corrupt` at a missing or damaged chunk, after yielding the records before it.
+        At a missing or damaged chunk, raises `Corrupt` after yielding the records of earlier
+        chunks.
         """
         expected: int | None = None if start is None else start.chunk_index
         indexes = self.chunk_indexes()
@@ -100,13 +101,13 @@ class ManifestReader:
                     yield placed
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Returns one snapshot; raises a `DataError` if it is damaged."""
+        """Reads the snapshot with that id; raises a `DataError` if it is damaged."""
         path = self.paths.snapshot(snapshot_id)
         data = read_file(self.disk, path, size_max=SNAPSHOT_BYTES_MAX)
         snapshot = decode_snapshot(data, path=path)
         if snapshot.snapshot_id != snapshot_id:
             raise Corrupt(
-                "the file holds a snapshot with another id", path=path, expected=snapshot_id,
+                "the snapshot's id differs from the file's name", path=path, expected=snapshot_id,
                 found=snapshot.snapshot_id,
             )  # fmt: skip
         return snapshot

@@ -1,7 +1,7 @@
-"""Finds the records that a manifest log lacks about the segments on disk, without I/O.
+"""Compares a manifest log with the segments on disk, and finds the records that it misses.
 
-The segments are authoritative. A crash may come between a change of a segment and its record, and
-the manifest log may have been off for a while.
+Records may be missing after a crash between the change of a segment and its record, or because the
+manifest log was off. The segments on disk are authoritative. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SegmentOnDisk(NamedTuple):
 
 
 class MissingRecord(NamedTuple):
-    """A record that the manifest log lacks."""
+    """A record that must be added to the manifest log."""
 
     payload: Payload
     segment_id: int
@@ -38,7 +38,7 @@ def reconcile(
 ) -> Iterator[MissingRecord]:
     """Yields the records that make the index agree with the segments on disk.
 
-    `footers` has the footers of the sealed segments that the index does not have as sealed.
+    `footers` has, by id, the footers of the sealed segments that are not sealed in the index.
     """
     ids_on_disk = {segment.segment_id for segment in on_disk}
     for state in index.segments():

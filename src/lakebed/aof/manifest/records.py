@@ -1,6 +1,6 @@
 """The records of a manifest log: sixteen types with typed payloads, as values and as bytes.
 
-A record of an unknown type is kept unchanged: the fold skips it and tools show it.
+A record of an unknown type is kept unchanged: replays skip it, and tools show it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ U16_MAX = (1 << 16) - 1
 
 
 class RecordType(IntEnum):
-    """The type of a record: what happened to the segment."""
+    """The type of a manifest record, which is the kind of change that it records."""
 
     SEGMENT_OPENED = 0
     SEAL_SEGMENT = 1
@@ -83,46 +83,46 @@ class ReasonCode(IntEnum):
 
 
 class UploadStarted(NamedTuple):
-    """5: the upload of the warm file began."""
+    """Payload of record type 5: the upload of the warm file began."""
 
     key: str
 
 
 class UploadDone(NamedTuple):
-    """6: the object is in Tier 2."""
+    """Payload of record type 6: the segment's object is in Tier 2."""
 
     key: str
     etag: str
 
 
 class UploadFailed(NamedTuple):
-    """7: the upload failed; it may be retried under the same key."""
+    """Payload of record type 7: the upload failed; it may be retried with the same key."""
 
     key: str
     reason_code: int
 
 
 class Tier2DeleteQueued(NamedTuple):
-    """8: the object will be deleted."""
+    """Payload of record type 8: the object must be deleted from Tier 2."""
 
     key: str
 
 
 class Tier2Deleted(NamedTuple):
-    """9: the object is gone."""
+    """Payload of record type 9: the object was deleted from Tier 2."""
 
     key: str
 
 
 class CustomEvent(NamedTuple):
-    """15: a record written by another application."""
+    """Payload of record type 15: bytes that another application recorded."""
 
     schema_id: int
     blob: bytes
 
 
 class Unknown(NamedTuple):
-    """A record of a type that this version does not support."""
+    """Payload of a record whose type this version does not know; kept as bytes."""
 
     record_type: int
     data: bytes
@@ -200,14 +200,14 @@ class ManifestRecord(NamedTuple):
 
     @property
     def type_name(self) -> str:
-        """The type's name as the format defines it."""
+        """The name of the record's type, such as `UploadDone`."""
         if isinstance(self.payload, Unknown):
             return f"Unknown({self.payload.record_type})"
         return type(self.payload).__name__
 
     @property
     def is_about_manifest(self) -> bool:
-        """Whether the record is about the manifest log's own chunks and snapshots."""
+        """Whether the record is about the manifest log itself, not about a segment."""
         return self.segment_id == MANIFEST_ITSELF
 
 
@@ -220,7 +220,7 @@ def is_known_type(number: int) -> bool:
 
 
 def encode_record(record: ManifestRecord) -> bytes:
-    """Returns the record's bytes, with padding."""
+    """Returns the bytes of a record in a chunk: header, payload and padding."""
     payload = encode_payload(record.payload)
     header = RecordHeader(
         record_type=type_of(record.payload),
@@ -235,14 +235,15 @@ def encode_record(record: ManifestRecord) -> bytes:
 
 
 def encode_payload(payload: Payload) -> bytes:
-    """Raises `TooLarge` if a string does not fit its length field."""
+    """Returns the payload's bytes; raises `TooLarge` if one of its strings is too long."""
     return _ENCODERS[type(payload)](payload)
 
 
 def decode_record(header: RecordHeader, payload: Buffer) -> ManifestRecord:
-    """Returns the record of a header and a payload whose checksum was verified.
+    """Decodes a record from its header and the bytes of its payload.
 
-    Raises `Corrupt` if the payload does not fit the record's type.
+    The caller must have verified the payload's checksum. Raises `Corrupt` if the payload has a
+    wrong length for the record's type.
     """
     return ManifestRecord(
         decode_payload(header.record_type, payload),
@@ -260,11 +261,13 @@ def decode_payload(record_type: int, data: Buffer) -> Payload:
     try:
         return decode(data)
     except (Torn, _Misfit):
-        # The checksum matches, so it was written like this.
+        # The checksum matches, so this is a bug in the writer, not damage.
         name = RecordType(record_type).name
         size = f"{len(data)} bytes"
         raise Corrupt(
-            "the payload does not fit the record's type", expected=name, found=size
+            "the payload of a manifest record has a wrong length for its type",
+            expected=name,
+            found=size,
         ) from None
 
 
@@ -343,7 +346,10 @@ def _encode_unknown(payload: Unknown) -> bytes:
 
 
 def _strings(data: Buffer, start: int, *lengths: int) -> list[str]:
-    """Returns the strings after the fixed part; together they must fill the payload."""
+    """Returns the strings of these lengths that follow the fixed part of a payload.
+
+    Raises `_Misfit` if they do not end exactly at the payload's end.
+    """
     if start + sum(lengths) != len(data):
         raise _Misfit
     strings = []
@@ -354,7 +360,7 @@ def _strings(data: Buffer, start: int, *lengths: int) -> list[str]:
 
 
 def _encoded(text: str) -> bytes:
-    """Encodes a key as UTF-8; bytes that are not UTF-8 pass through unchanged."""
+    """Encodes a key or ETag as UTF-8; bytes that were decoded as surrogates stay unchanged."""
     data = text.encode("utf-8", "surrogateescape")
     _check_length(data)
     return data
@@ -362,7 +368,9 @@ def _encoded(text: str) -> bytes:
 
 def _check_length(data: bytes) -> None:
     if len(data) > U16_MAX:
-        raise TooLarge("the length of a manifest record's string", size=len(data), limit=U16_MAX)
+        raise TooLarge(
+            "the length in bytes of a string in a manifest record", size=len(data), limit=U16_MAX
+        )
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {

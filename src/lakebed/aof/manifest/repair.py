@@ -1,10 +1,11 @@
 """Repairs a manifest log so that it can be written again.
 
-Bytes of the open chunk may be only in the page cache, with older bytes after them. So its good
-records are written again and everything after them is zeroed, all of it synced, before anything
-relies on them. Damaged chunks are copied to the quarantine and left unchanged.
+The last bytes of the open chunk may be only in the page cache, and bytes of an unfinished write may
+follow them. So the good records of the open chunk are written again, everything after them is
+overwritten with zeros, and both are synced. Damaged chunks are copied to the quarantine folder and
+left unchanged.
 
-The repair may be interrupted anywhere; running it again gives the same result.
+The repair may be interrupted at any point; running it again gives the same result.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from lakebed.kernels import crc64nvme
 def repair(
     disk: Disk, paths: ManifestPaths, replayed: ReplayResult, *, quarantine: str
 ) -> OpenChunk | None:
-    """Returns the chunk in which to continue, or None if the next record starts a new one.
+    """Repairs the files, and returns the chunk to which the next record is added.
 
-    Adjusts `replayed.end` to match.
+    Returns None if the next record must start a new chunk. Sets `replayed.end` to the position of
+    the next record.
     """
     if disk.exists(paths.folder):
         remove_temporaries(disk, paths.folder)
@@ -38,7 +40,8 @@ def repair(
         _save(disk, paths, last.chunk_index, quarantine)
     end = replayed.end
     if last is None or last.is_sealed or (last.chunk_index, last.end) < end:
-        # A snapshot contains records that this chunk lost: new ones must not take their positions.
+        # The last chunk is sealed, or a snapshot covers records that it has lost. New records must
+        # not get the positions of lost ones, so they start a new chunk.
         if end.offset > RECORDS_START or (last is not None and last.chunk_index >= end.chunk_index):
             replayed.end = end._replace(chunk_index=end.chunk_index + 1, offset=RECORDS_START)
         return None
@@ -60,7 +63,7 @@ def repair(
 
 
 def _save(disk: Disk, paths: ManifestPaths, chunk_index: int, quarantine: str) -> None:
-    """Copies the chunk to the quarantine. The name is the same each time this is tried."""
+    """Copies the chunk to the quarantine folder, unless an earlier repair has done so."""
     make_folders(disk, quarantine)
     stream = os.path.basename(paths.folder)
     target = os.path.join(quarantine, f"manifest-{stream}-{chunk_index:020}.mlog")

@@ -1,11 +1,12 @@
-"""Replays the files of a manifest log into the state of its segments, now or at an earlier moment.
+"""Computes the state of a log's segments, now or at an earlier moment, from its manifest log.
 
-The newest good snapshot gives the state up to a position in the log; the records after it are
-folded in. If a snapshot is damaged, the one before it is used, or the start of the log.
+The newest good snapshot gives the state up to a position; the records after that position are
+applied to it. If a snapshot is damaged, the previous one is used; without any, the replay begins at
+the first record.
 
-- A damaged or missing chunk is left out. The result names the segments that it mentions, because
-  their state must be determined from the files themselves.
-- Of the last chunk, if it is not sealed, everything up to the first bad record is used.
+- A damaged or missing chunk is left out. The result lists the segments that its records are about,
+  as far as they can be read, because their state must be found in another way.
+- Of the last chunk, if it is not sealed, all records before the first bad one are used.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ BEGINNING = Position(0, RECORDS_START)
 
 @dataclass(frozen=True)
 class Moment:
-    """How far a replay goes: to a position, to a time, to both, or (with neither) to the end."""
+    """Where a replay stops: at a position, at a time, or at whichever of both comes first.
+
+    If neither is given, the replay goes to the end of the manifest log.
+    """
 
     position: Position | None = None
     timestamp_ms: int | None = None
@@ -46,7 +50,7 @@ class Moment:
         )
 
     def is_after(self, snapshot: Snapshot) -> bool:
-        """Returns whether everything in the snapshot is included."""
+        """Returns whether all records that the snapshot covers are before this moment."""
         return (self.position is None or snapshot.position <= self.position) and (
             self.timestamp_ms is None or snapshot.index.last_timestamp_ms <= self.timestamp_ms
         )
@@ -54,7 +58,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Damage:
-    """A chunk whose records were not used, and the segments they were about, if known."""
+    """A chunk that was not replayed, because it is damaged or missing.
+
+    `segment_ids` are the segments that its records are about, as far as they can be read.
+    """
 
     chunk_index: int
     problem: str
@@ -63,7 +70,7 @@ class Damage:
 
 @dataclass
 class ReplayResult:
-    """The result of a replay."""
+    """The result of replaying a manifest log."""
 
     index: ManifestIndex
     snapshot: Snapshot | None  # where the replay began
@@ -80,11 +87,12 @@ class ReplayResult:
 
 
 class Plausibility:
-    """Decides which records are trusted when the chunk's checksum does not cover their headers.
+    """Decides which records to trust in a chunk whose checksum does not match.
 
-    Their types must be known, their times must not decrease, and their segments must have been
-    opened. If earlier chunks are lost, `index` is not complete and any segment may have been
-    opened. Records before `start` are in `index` already and are always accepted.
+    A record's own checksum covers only its payload, so its header is checked: the type must be
+    known, the time must not be earlier than the previous record's, and the segment must have been
+    opened. If earlier chunks are lost (`is_complete` is False), any segment may have been opened.
+    Records before `start` are already in `index` and are always trusted.
     """
 
     def __init__(
@@ -117,8 +125,10 @@ class Plausibility:
 
 
 def replay(reader: ManifestReader, until: Moment | None = None) -> ReplayResult:
-    """Returns the state at that moment; raises `UnknownVersion` if a newer version wrote the
-    log."""
+    """Replays the manifest log up to that moment, by default to its end.
+
+    Raises `UnknownVersion` if a newer version wrote one of its files.
+    """
     until = until or Moment()
     problems: list[str] = []
     ids = reader.snapshot_ids()
@@ -168,7 +178,7 @@ def _best_snapshot(
 def _check_gaps(
     reader: ManifestReader, indexes: list[int], start: Position, result: ReplayResult
 ) -> None:
-    """Adds a damage for each gap in the chunk numbers."""
+    """Adds a `Damage` to `result` for each gap in the numbers of the chunks."""
     expected = start.chunk_index
     if not indexes and start.offset > RECORDS_START:
         indexes = [expected + 1]
@@ -189,7 +199,10 @@ def _fold_chunk(
     until: Moment,
     result: ReplayResult,
 ) -> bool:
-    """Folds in one chunk; returns whether the replay continues after it."""
+    """Applies the records of one chunk to the result.
+
+    Returns False if the replay stops in this chunk, because it reached the moment `until`.
+    """
     result.last = inspected
     if inspected.verdict is not Verdict.WHOLE:
         result.crc_error_count += 1
@@ -230,7 +243,7 @@ def _fold_chunk(
 def _check_ordinal(
     reader: ManifestReader, inspected: InspectedChunk, start: Position, result: ReplayResult
 ) -> None:
-    """Checks that the chunk's first record number follows the last one of the chunk before."""
+    """Adds a problem to `result` if the chunk's header gives a wrong number of earlier records."""
     assert inspected.header is not None
     base_record = inspected.header.base_record
     is_expected = inspected.chunk_index > start.chunk_index and not result.damages

@@ -1,14 +1,15 @@
-"""The commit barrier's sink of a manifest log: writes records into chunks, and seals them.
+"""Writes the records of a group commit into the chunks of a manifest log, and seals chunks.
 
 Invariants:
 
-- a file named `*.mlog` has at least one committed record; until then it is `*.mlog.tmp`;
-- bytes and the header that counts them are synced together, so a header may reach the device
-  without its bytes: its checksum then fails, and the committed records are found by walking;
-- a chunk is sealed by a separate sync after all its bytes are durable, so a sealed chunk whose
-  checksum fails is damaged. The next chunk is created after that sync;
-- items that could not be written for lack of space or file descriptors stay in the backlog and go
-  first next time.
+- a file is named `*.mlog.tmp` until its first record is committed, and `*.mlog` afterwards;
+- records and the chunk's header that counts them are written together and then synced once. A crash
+  may leave a new header without its records: the chunk's checksum then does not match, and the
+  committed records are found by checking one after the other;
+- a chunk is sealed by a separate write and sync after all its records are durable. So a sealed
+  chunk whose checksum does not match is damaged. The next chunk is created after that sync;
+- items that could not be written because the disk is full or no file descriptor is free stay in the
+  backlog, and the next commit writes them first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from lakebed.kernels import crc64nvme
 
 
 class Write(NamedTuple):
-    """A record to be written at its position."""
+    """An item of a commit: an encoded record to write at its position."""
 
     position: Position
     ordinal: int  # the number of records before it
@@ -36,13 +37,13 @@ class Write(NamedTuple):
 
 
 class Seal(NamedTuple):
-    """Seals the chunk, so that it takes no more records."""
+    """An item of a commit: seal the chunk, so that no more records are added to it."""
 
     chunk_index: int
 
 
 class Nothing(NamedTuple):
-    """Makes the sink write its backlog."""
+    """An empty item of a commit, submitted to make the sink write its backlog."""
 
 
 Item = Write | Seal | Nothing
@@ -50,7 +51,7 @@ Item = Write | Seal | Nothing
 
 @dataclass
 class OpenChunk:
-    """The chunk that is being written."""
+    """The chunk to which records are added."""
 
     index: int
     base_record: int
@@ -69,7 +70,7 @@ class OpenChunk:
 
 
 class ChunkSink:
-    """Writes for one manifest log. Only the barrier's leader calls it, one thread at a time."""
+    """The sink of one manifest log's commit barrier, which calls it from one thread at a time."""
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class ChunkSink:
         on_sealed: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
-        """`tail` is the chunk to continue.
+        """`tail` is the unsealed chunk to continue with, if there is one.
 
-        `on_committed` gets the number of newly durable bytes.
+        `on_committed` is called with the number of bytes that have just become durable.
         """
         self._disk = disk
         self._paths = paths
@@ -119,10 +120,9 @@ class ChunkSink:
             self._file = None
 
     def _commit_some(self) -> int:
-        """Commits the first item of the backlog, together with the following writes to the same
-        chunk.
+        """Commits the first item of the backlog, and all writes to the same chunk that follow it.
 
-        Returns how many items it committed.
+        Returns the number of items that it committed.
         """
         first = self._backlog[0]
         match first:
@@ -160,7 +160,7 @@ class ChunkSink:
                 self._disk.sync_folder(self._paths.folder)
                 chunk.is_named = True
         except BaseException:
-            chunk.end, chunk.crc64 = before  # not acknowledged: it is written again, or never
+            chunk.end, chunk.crc64 = before  # the records are not acknowledged
             raise
         self._on_committed(len(data))
 
@@ -176,7 +176,7 @@ class ChunkSink:
         self._on_sealed()
 
     def _opened(self, first: Write) -> tuple[OpenChunk, File]:
-        """Returns the record's chunk, starting a new one if the last was sealed."""
+        """Returns the chunk of that record and its file; starts a new chunk if none is open."""
         if self._chunk is None:
             self._chunk = OpenChunk(first.position.chunk_index, base_record=first.ordinal)
         assert self._chunk.index == first.position.chunk_index, "the chunk before is not sealed"
@@ -200,7 +200,10 @@ class ChunkSink:
         return self._file
 
     def _grow(self, file: File, end: int) -> None:
-        """Grows the file, which only a record larger than an empty chunk requires."""
+        """Makes the file at least `end` bytes long.
+
+        This is necessary only for a record that is larger than an empty chunk.
+        """
         if end > self._size:
             steps = -(-(end - self._size) // self._growth_bytes)
             size = self._size + steps * self._growth_bytes

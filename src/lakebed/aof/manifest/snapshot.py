@@ -1,16 +1,16 @@
-"""Encodes and decodes a snapshot: the index, and the position up to which it was folded.
+"""Encodes and decodes a snapshot: the state of all segments at a position in the manifest log.
 
     bytes = encode_snapshot(Snapshot(7, Position(12, 4096), index))
-    index = decode_snapshot(bytes).index     # the fold of all records before that position
+    index = decode_snapshot(bytes).index     # the state after all records before that position
 
-Continuing from a snapshot gives the same result as a replay from the first record: segments,
-deletes, watermark, record count and last marker. Only the anomaly counts start again.
+A replay that starts from a snapshot gives the same result as one from the first record: segments,
+deletes, watermark, record count and last marker. Only the counts of anomalies start at 0 again.
 
-Decoding distinguishes three errors: `Torn` if the file is shorter than its header states or was
-never written, `UnknownVersion` if it is newer, and `Corrupt` otherwise. The version is trusted only
-if the checksum matches or the sizes do not add up as in this version, so that one flipped bit does
-not look like a newer version. Memory for a count is allocated only after the file's length confirms
-it.
+Decoding raises `Torn` if the file is shorter than its header states or was never written,
+`UnknownVersion` if a newer version wrote it, and `Corrupt` if it is damaged. The version field is
+trusted only if the checksum matches or the sizes are impossible in this version, so that one
+flipped bit does not look like a newer version. The counts in the file are compared with the file's
+length before memory is allocated for them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ assert SnapshotEntry._fields[_SPANS.stop : _RESERVED] == SegmentState._fields[_S
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An index, and the position of the first record that is not in it."""
+    """The state of all segments, and the position of the first record that it does not include."""
 
     snapshot_id: int
     position: Position
@@ -62,7 +62,7 @@ class Snapshot:
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """Returns the content of the snapshot file."""
+    """Returns the bytes of a snapshot file."""
     index = snapshot.index
     heap = _HeapWriter()
     entries = [SNAPSHOT_ENTRY.pack(_entry(state, heap)) for state in index.segments()]
@@ -98,7 +98,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: Buffer, *, path: PathLike | None = None) -> Snapshot:
-    """Returns the snapshot in a file's bytes."""
+    """Decodes the bytes of a snapshot file; raises a `DataError` if they are not valid."""
     view = memoryview(data)
     header = _verified_header(view, path)
     try:
@@ -110,7 +110,7 @@ def decode_snapshot(data: Buffer, *, path: PathLike | None = None) -> Snapshot:
 
 
 class _HeapWriter:
-    """Collects the strings of a snapshot."""
+    """Collects the strings that are stored at the end of a snapshot, its heap."""
 
     def __init__(self) -> None:
         self.strings: list[bytes] = []
@@ -128,9 +128,9 @@ class _HeapWriter:
 
 
 class _HeapReader:
-    """Returns the strings in the order in which they were added.
+    """Reads the strings of a snapshot's heap, in the order in which they were added.
 
-    No byte of the heap may be used twice or left unused.
+    Raises `Corrupt` if a byte of the heap belongs to two strings or to none.
     """
 
     def __init__(self, heap: Buffer) -> None:
@@ -141,7 +141,8 @@ class _HeapReader:
         end = offset + length
         if offset != self._end or end > len(self._heap) or length > U16_MAX:
             raise Corrupt(
-                "a string's span in the heap is wrong", found=f"{length} bytes at {offset}"
+                "the snapshot gives a wrong place for a string in its heap",
+                found=f"{length} bytes at {offset}",
             )
         if not length:
             return ""
@@ -150,7 +151,11 @@ class _HeapReader:
 
     def finish(self) -> None:
         if self._end != len(self._heap):
-            raise Corrupt("the heap has unused bytes", expected=self._end, found=len(self._heap))
+            raise Corrupt(
+                "the snapshot's heap of strings has a wrong size in bytes",
+                expected=self._end,
+                found=len(self._heap),
+            )
 
 
 def _entry(state: SegmentState, heap: _HeapWriter) -> SnapshotEntry:
@@ -167,7 +172,7 @@ def _entry(state: SegmentState, heap: _HeapWriter) -> SnapshotEntry:
 
 
 def _verified_header(view: memoryview, path: PathLike | None) -> SnapshotHeader:
-    """Runs the checks of the whole file, in the order in which their results can be trusted."""
+    """Checks the size, checksum and version of the whole file, and returns its header."""
     if len(view) < SNAPSHOT_HEADER.size:
         raise Torn(
             "the file is too short", path=path, expected=SNAPSHOT_HEADER.size, found=len(view)
@@ -178,7 +183,10 @@ def _verified_header(view: memoryview, path: PathLike | None) -> SnapshotHeader:
     header = SNAPSHOT_HEADER.unpack(view)
     if header.magic != SNAPSHOT_MAGIC:
         raise Corrupt(
-            "the magic is wrong", path=path, expected=hex(SNAPSHOT_MAGIC), found=hex(header.magic)
+            "the snapshot begins with a wrong magic number",
+            path=path,
+            expected=hex(SNAPSHOT_MAGIC),
+            found=hex(header.magic),
         )
     size = _size(header, view)
     is_intact = len(view) == size and _crc64(header, view) == header.crc64
@@ -192,17 +200,17 @@ def _verified_header(view: memoryview, path: PathLike | None) -> SnapshotHeader:
     if len(view) > size:
         raise Corrupt("the file is too long", path=path, expected=f"{size} bytes", found=len(view))
     if not is_intact:
-        raise Corrupt("the checksum is wrong", path=path, found=hex(header.crc64))
+        raise Corrupt("the snapshot's checksum is wrong", path=path, found=hex(header.crc64))
     if header.header_len != SNAPSHOT_HEADER.size:
-        raise Corrupt("the header's length is wrong", path=path, expected=SNAPSHOT_HEADER.size,
-                      found=header.header_len)  # fmt: skip
+        raise Corrupt("the snapshot's header gives a wrong length for itself", path=path,
+                      expected=SNAPSHOT_HEADER.size, found=header.header_len)  # fmt: skip
     return header
 
 
 def _size(header: SnapshotHeader, view: memoryview) -> int:
-    """Returns the length that the file must have according to its counts.
+    """Returns the length that the file must have according to the counts in it.
 
-    If the file ends before those counts, returns a lower bound.
+    If the file is too short to contain all counts, returns a length that it must at least have.
     """
     deletes_at = _deletes_at(header)
     size = deletes_at + DELETE_COUNT.size + SNAPSHOT_TOTALS.size + header.heap_bytes
@@ -221,7 +229,10 @@ def _crc64(header: SnapshotHeader, view: memoryview) -> int:
 
 
 def _decode_body(header: SnapshotHeader, view: memoryview) -> Snapshot:
-    """Decodes what follows the header of an intact file; an error here is a bug in the writer."""
+    """Decodes the bytes after the header.
+
+    The file's checksum was verified, so an error here means that the writer has a bug.
+    """
     deletes_at = _deletes_at(header)
     spans_at = deletes_at + DELETE_COUNT.size
     delete_count = DELETE_COUNT.unpack(view, deletes_at).delete_count
@@ -232,7 +243,7 @@ def _decode_body(header: SnapshotHeader, view: memoryview) -> Snapshot:
     keys = [heap.take(*span) for span in SPAN.iter_unpack(view[spans_at:totals_at])]
     heap.finish()
     if len(set(keys)) < delete_count:
-        raise Corrupt("a pending delete is listed twice")
+        raise Corrupt("the snapshot lists the key of a pending delete twice")
     index = ManifestIndex.restored(
         states,
         keys,
@@ -249,12 +260,16 @@ def _states(entries: memoryview, heap: _HeapReader) -> Iterator[SegmentState]:
     for entry in SNAPSHOT_ENTRY.iter_unpack(entries):
         if not last_id < entry.segment_id < MANIFEST_ITSELF:
             raise Corrupt(
-                "the segment entries are out of order",
+                "the segment ids in the snapshot are not in ascending order",
                 expected=f"> {last_id}",
                 found=entry.segment_id,
             )
         if entry.reserved:
-            raise Corrupt("reserved bits are set", expected=0, found=entry.reserved)
+            raise Corrupt(
+                "the reserved field of a segment in the snapshot is not zero",
+                expected=0,
+                found=entry.reserved,
+            )
         last_id = entry.segment_id
         yield SegmentState._make(
             (

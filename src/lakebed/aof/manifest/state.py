@@ -1,8 +1,8 @@
-"""The state of one segment according to the manifest log, and its mutable draft.
+"""The state of one segment according to the manifest log, and a mutable version of it, the draft.
 
-The fields are those of `SnapshotEntry`, in its order, with strings in place of their spans. Flags
-are stored as plain integers, which fold several times faster; the enums are views of them:
-`Residency(state.residency)`. Unknown bits are kept.
+The fields are those of `SnapshotEntry`, in the same order, with the strings themselves instead of
+their offsets and lengths. Flags are stored as plain integers, because replays are then several
+times faster; to get an enum, write `Residency(state.residency)`. Unknown bits are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Residency(IntFlag):
-    """The tiers that have the segment."""
+    """The tiers that have a copy of the segment."""
 
     TIER0 = 1  # the segment file
     TIER1 = 2  # the warm file
@@ -23,7 +23,7 @@ class Residency(IntFlag):
 
 
 class Pending(IntFlag):
-    """Work that was started or queued and has not ended, as far as is recorded."""
+    """Kinds of work on a segment that were started or queued and are not recorded as ended."""
 
     COMPRESSION = 1
     UPLOAD = 2
@@ -32,7 +32,7 @@ class Pending(IntFlag):
 
 
 class Condition(IntFlag):
-    """Facts about the segment itself."""
+    """Flags for facts about a segment that do not depend on a tier."""
 
     OPENED = 1  # not set if its `SegmentOpened` record is missing
     SEALED = 2
@@ -41,9 +41,9 @@ class Condition(IntFlag):
 
 
 class Failures(IntFlag):
-    """Kinds of work whose last attempt failed.
+    """Kinds of work on a segment whose last attempt failed.
 
-    Only a success clears the flag, not a new attempt.
+    The start of a new attempt does not clear the flag; a success does.
     """
 
     COMPRESSION = 1
@@ -52,7 +52,7 @@ class Failures(IntFlag):
 
 
 class SegmentState(NamedTuple):
-    """The state of one segment. Its times are those of the records."""
+    """The state of one segment. Its times are those of the records that changed it."""
 
     segment_id: int
     base_offset: int
@@ -94,24 +94,24 @@ class SegmentState(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether a tier holds the segment; an object whose delete is queued does not count."""
+        """Whether a tier has the segment, not counting an object whose delete is queued."""
         is_deleting = self.pending & Pending.DELETE.value
         return bool(self.residency & ~Residency.TIER2.value if is_deleting else self.residency)
 
     @property
     def is_cold(self) -> bool:
-        """Whether the segment is part of the log but has no file in Tier 0."""
+        """Whether the segment is part of the log but only in colder tiers than Tier 0."""
         is_part = self.is_sealed and self.is_opened and self.is_held
         return is_part and not self.residency & Residency.TIER0.value
 
     def owns_object(self, key: str) -> bool:
-        """Returns whether that is the segment's object in Tier 2."""
+        """Returns whether `key` is the key of the segment's object in Tier 2."""
         return self.key == key and bool(self.residency & Residency.TIER2.value)
 
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """A state that is being changed. It has the same fields, all empty at first."""
+    """The mutable version of a `SegmentState`, with the same fields; by default all are empty."""
 
     segment_id: int
     base_offset: int = 0
@@ -148,7 +148,7 @@ def frozen(draft: Draft) -> SegmentState:
 
 
 class ReconciliationKind(Enum):
-    """Why a segment or an object must be checked."""
+    """Why a segment's files or object must be checked after a restart."""
 
     NOT_OPENED = "not opened"
     NEEDS_REPAIR = "needs repair"
@@ -160,15 +160,15 @@ class ReconciliationKind(Enum):
 
 
 class Reconciliation(NamedTuple):
-    """A segment or an object to check."""
+    """A segment or an object that must be checked after a restart, and why."""
 
-    segment_id: int  # MANIFEST_ITSELF for an orphan
+    segment_id: int  # MANIFEST_ITSELF for an object that belongs to no segment
     kind: ReconciliationKind
     key: str = ""  # of the object to upload or delete
 
 
 def open_questions(state: SegmentState) -> Iterator[Reconciliation]:
-    """Yields what the records about a segment leave open."""
+    """Yields what must be checked about a segment, because its records leave it uncertain."""
     if state.is_opened and not state.pending and not state.needs_repair:
         return
     kinds = ReconciliationKind

@@ -1,19 +1,19 @@
-"""How each type of record changes the state of its segment: small functions in one table.
+"""How each type of manifest record changes the state of its segment: one function for each type.
 
-A transition changes only the draft of its segment's state. It returns True if the entry must be
-removed. No transition fails: whatever a record contains, later records may explain it.
+A transition changes only the draft of its segment's state. It returns True if the segment's entry
+must be removed. A transition never fails, whatever the record contains.
 
-- A record that reports a file, an object or running work creates the segment's entry if there is
-  none: a placeholder without `OPENED`, unless the record is `SegmentOpened`. A record that only
-  reports a removal or a failure creates nothing.
-- `LocalEvicted` removes the segment from the hottest local tier that it is in: Tier 0, otherwise
-  Tier 1. No other record reports that a warm file is gone.
-- When an eviction or a delete leaves no tier that holds the segment, its entry is removed, whatever
-  else was pending.
-- While a warm file is being made again, the old one does not count.
-- `NEEDS_REPAIR` because of a missing object is cleared by its upload. A hydration always clears it:
-  the copy is new, so its compression may be retried too. A compression also clears it, because it
-  has read the whole segment, unless a hydration failed.
+- A record about a file, an object or running work creates the segment's entry if there is none; the
+  flag `OPENED` is set only by `SegmentOpened`. A record about a failed compression or hydration, an
+  eviction or a delete creates no entry.
+- `LocalEvicted` removes the segment from Tier 0, or from Tier 1 if it is not in Tier 0. No other
+  record reports that a warm file was removed.
+- When no tier has the segment after an eviction or a delete, its entry is removed, even if work on
+  it was pending.
+- While a warm file is being created again, the old one does not count.
+- The flag `NEEDS_REPAIR` is cleared by an upload if it was set because of a missing object; always
+  by a hydration, because the copy in Tier 0 is new and can be compressed again; and by a
+  compression unless a hydration failed, because a compression reads the whole segment.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _upload_started(draft: Draft, payload: UploadStarted, timestamp_ms: int) -> 
 
 def _upload_done(draft: Draft, payload: UploadDone, timestamp_ms: int) -> None:
     if draft.key != payload.key:
-        draft.pending &= ~DELETING  # that delete was of the object before
+        draft.pending &= ~DELETING  # the queued delete was of the previous object
     draft.key, draft.etag = payload
     draft.upload_key = ""
     draft.residency |= TIER2
@@ -191,14 +191,14 @@ def _evicted(draft: Draft, _: LocalEvicted, timestamp_ms: int) -> bool:
 
 
 def _discount_warm_file(draft: Draft) -> None:
-    """Stops counting a warm file while it is being made again from the Tier 0 file."""
+    """Clears Tier 1 while the warm file is being created again from the Tier 0 file."""
     if draft.pending & COMPRESSING and draft.residency & TIER1 and draft.residency & TIER0:
         draft.residency &= ~TIER1
         _forget_warm_file(draft)
 
 
 def _forget_warm_file(draft: Draft) -> None:
-    """Clears the facts about the warm file unless it, or the object made from it, exists."""
+    """Clears the fields about the warm file if the segment is neither in Tier 1 nor in Tier 2."""
     if not draft.residency & (TIER1 | TIER2):
         draft.compressed_bytes = draft.dictionary_id = 0
         if not draft.pending & COMPRESSING:
@@ -206,8 +206,10 @@ def _forget_warm_file(draft: Draft) -> None:
 
 
 def _is_let_go(draft: Draft) -> bool:
-    """Returns whether no tier holds the segment; an object whose delete is queued does not
-    count."""
+    """Returns whether no tier has the segment, not counting an object whose delete is queued.
+
+    Also clears the fields about the warm file if they no longer apply.
+    """
     _forget_warm_file(draft)
     return not (draft.residency & ~TIER2 if draft.pending & DELETING else draft.residency)
 

@@ -1,12 +1,12 @@
 """Admits new segments to Tier 0 and acknowledges rollovers.
 
-- A segment is admitted to Tier 0 if there is room for it, both in the log's budget and in the
-  budget of all logs. Otherwise appends raise `WouldBlock` of kind admission until segments are
-  evicted.
-- A rollover is acknowledged once the record that the segment will be compressed is durable.
+- A new segment is admitted to Tier 0 if it fits, both in the log's budget and in the budget of all
+  logs together. Otherwise appends raise `WouldBlock` of kind admission until segments are evicted.
+- A rollover is acknowledged once the manifest log has durably recorded that the full segment will
+  be compressed.
 
-Usage counts sealed segments as of the last measurement of the manifest log, and unsealed segments
-as they are now.
+The bytes of sealed segments are counted when `measure` is called; those of unsealed segments are
+always current.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Decides on admission for one log with tiering on. Thread-safe."""
+    """Admits the segments of one log, with tiering on, to Tier 0. Thread-safe."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Admission:
         metrics: TierMetrics,
         wake: Callable[[], None],
     ) -> None:
-        """`wake` makes the coordinator look for segments to evict."""
+        """`wake` is called to make the coordinator look for segments to evict."""
         self._state = context.state
         self._clock = context.clock
         self._notifier = context.notifier
@@ -68,7 +68,10 @@ class Admission:
         self._retry_at_ns = 0
 
     def may_admit(self) -> bool:
-        """Returns whether Tier 0 has room for another segment. Called with the log's mutex held."""
+        """Returns whether Tier 0 has room for another segment; if not, wakes the coordinator.
+
+        The caller must hold the log's mutex.
+        """
         is_room = self._is_room()
         if not is_room:
             self._is_refused = True
@@ -77,7 +80,7 @@ class Admission:
         return is_room
 
     def announce(self) -> None:
-        """Wakes appends that wait for admission if there is room now."""
+        """Wakes the appends that wait for admission, if Tier 0 now has room."""
         with self._state.mutex:
             is_admitted = self._is_refused and self._is_room()
             if is_admitted:
@@ -86,11 +89,11 @@ class Admission:
             self._notifier.notify()
 
     def acknowledge(self) -> int | None:
-        """Takes a requested rollover, records it, and acknowledges it once the record is durable.
+        """Records a requested rollover durably and acknowledges it; does nothing without a request.
 
-        Raises a `RetryError` if that failed and must be retried. A call a while later then wakes
-        the appends that wait for the rollover, so that they request it again; until then it
-        returns the ns that are left.
+        Raises a `RetryError` if it cannot be recorded now. After a short delay, a later call then
+        wakes the appends that wait for the rollover, so that they request it again; a call before
+        that returns the nanoseconds that remain. Otherwise returns None.
         """
         chain, journal = self._state.chain, self._recorder.journal
         if self._is_rollover_failed:
@@ -148,10 +151,10 @@ class Admission:
         self._budget.report(self._state.name, used)
 
     def tier0_excess(self, *, is_pause: bool, more_bytes: int = 0) -> int:
-        """Returns how many bytes must leave Tier 0, if `more_bytes` were added.
+        """Returns how many bytes must be evicted from Tier 0 before `more_bytes` can be added.
 
-        Normally this keeps room for the next segment, freed while the active one fills, so that no
-        append waits for it. In a pause, it keeps room for a burst of appends.
+        A result of 0 or less means none. Space is always kept for the active and the next segment,
+        so that no append waits for an eviction. In a pause, space for a burst of appends is kept.
         """
         with self._state.mutex:
             active, used = self._state.chain.active, self._used()
@@ -167,36 +170,37 @@ class Admission:
         return max(excesses)
 
     def tier1_excess(self) -> int:
-        """Returns how many bytes must leave Tier 1."""
+        """Returns by how many bytes Tier 1 exceeds its budget; 0 or less if it does not."""
         return self._budget.tier1_excess()
 
     def fills(self) -> tuple[Fill, ...]:
-        """Returns how much of Tier 0 is held, in this log's budget and in that of all logs."""
+        """Returns how much of Tier 0 cannot be evicted yet: for this log, and for all logs."""
         with self._state.mutex:
             held = self._used().held_bytes
         return (Fill(held, self._config.tier0_bytes_max), self._budget.fill())
 
     @property
     def is_refused(self) -> bool:
-        """Whether an append waits for admission."""
+        """Whether an append waits because Tier 0 has no room for another segment."""
         with self._state.mutex:
             return self._is_refused
 
     def close(self) -> None:
         self._budget.forget(self._state.name)
 
-    # Called with the log's mutex held.
+    # The caller of these methods must hold the log's mutex.
 
     def _is_room(self) -> bool:
-        """Returns whether there is room for another segment."""
+        """Returns whether another segment fits in both budgets of Tier 0."""
         needed = self._segment_bytes
         is_own_room = self._used().tier0_bytes + needed <= self._config.tier0_bytes_max
         return is_own_room and self._budget.tier0_excess(needed_bytes=needed) <= 0
 
     def _used(self) -> Usage:
-        """Returns the usage including unsealed segments.
+        """Returns the log's usage of each tier, including unsealed segments.
 
-        Only the used part of those counts: many idle logs must not exhaust the budget of all logs.
+        Only the written part of an unsealed segment counts, so that many idle logs do not exhaust
+        the budget of all logs.
         """
         chain, usage = self._state.chain, self._usage
         unsealed = sum(segment.end for segment in (*chain.to_seal, chain.active))

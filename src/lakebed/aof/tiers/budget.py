@@ -1,4 +1,4 @@
-"""Tracks how much of Tier 0 and Tier 1 each log, and all logs of a root together, use."""
+"""Tracks how many bytes each log uses in each tier, and compares the sums with the limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakebed.base.runner import Mutex
 
 
 class Usage(NamedTuple):
-    """The usage of one log."""
+    """The number of bytes that one log, or all logs together, use in each tier."""
 
     tier0_bytes: int = 0  # the used part of every segment
     held_bytes: int = 0  # the part of tier0_bytes that no colder tier has yet
@@ -18,7 +18,7 @@ class Usage(NamedTuple):
 
 
 class TierBudget:
-    """The usage that the logs report, compared with the limits. Thread-safe."""
+    """The limits of Tier 0 and Tier 1 for all logs of a root together. Thread-safe."""
 
     def __init__(self, *, tier0_bytes_max: int, tier1_bytes_max: int, mutex: Mutex) -> None:
         self.tier0_bytes_max = tier0_bytes_max
@@ -40,7 +40,10 @@ class TierBudget:
         return Usage(*(sum(column) for column in zip(*usages, strict=True))) if usages else Usage()
 
     def tier0_excess(self, *, needed_bytes: int = 0) -> int:
-        """Returns how many bytes exceed the budget, if `needed_bytes` were added."""
+        """Returns by how many bytes Tier 0 would exceed its limit if `needed_bytes` were added.
+
+        The result is 0 or less if the bytes fit.
+        """
         return self.total().tier0_bytes + needed_bytes - self.tier0_bytes_max
 
     def fill(self) -> Fill:

@@ -1,8 +1,7 @@
-"""Finds the segments of a log that are only in colder tiers, for readers outside the writer's
-process.
+"""Finds the segments of a log that are only in colder tiers, for readers in other processes.
 
-They come from the manifest log. It is replayed only if the segments in the folder are not the
-complete log, and again only after records were added.
+The manifest log lists them. It is replayed only if segments are missing from the local folder, and
+replayed again only after records were added to it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ _Stamp = tuple[object, ...]
 
 
 class ColdCatalogue:
-    """The cold segments of one log. Used by one thread at a time."""
+    """Lists the segments of one log that are only in colder tiers.
+
+    Only one thread may use it at a time.
+    """
 
     def __init__(self, disk: Disk, paths: LogPaths, services: TierServices) -> None:
         self._disk = disk
@@ -39,7 +41,7 @@ class ColdCatalogue:
         self.cold: ColdSegments | None = None
 
     def completed(self, local: Sequence[SegmentInfo]) -> tuple[SegmentInfo, ...]:
-        """Returns all segments: those in the folder, and those only in colder tiers."""
+        """Returns the `local` segments and those that are only in colder tiers, ordered by id."""
         if _is_whole(local) or not self._open():
             return tuple(local)
         local_ids = {info.segment_id for info in local}
@@ -47,7 +49,10 @@ class ColdCatalogue:
         return tuple(sorted([*local, *cold], key=lambda info: info.segment_id))
 
     def _open(self) -> bool:
-        """Returns whether the log has a manifest log, opening it on the first call."""
+        """Opens the manifest log on the first call; returns False if the log's id is not known.
+
+        Without the id, the folder of the manifest log cannot be found.
+        """
         if self._reader is None:
             try:
                 identity = find_identity(self._disk, self._paths, tier2=self._services.address)
@@ -82,7 +87,7 @@ class ColdCatalogue:
 
 
 def _is_whole(local: Sequence[SegmentInfo]) -> bool:
-    """Returns whether no segment is missing from the log's first one to the active one."""
+    """Returns whether the list has every segment from the log's first one to the active one."""
     if not local or local[0].base_offset or local[-1].is_sealed:
         return False
     return all(info.segment_id + 1 == following.segment_id for info, following in pairwise(local))

@@ -1,8 +1,8 @@
 """Uploads the chunks of a manifest log to Tier 2, and removes local ones that are no longer needed.
 
-A sealed chunk is uploaded under its file's name. The upload is recorded in the manifest log and
-marked in the chunk's header. The local chunk is removed once it is older than every kept snapshot;
-the two newest sealed chunks always stay.
+Each sealed chunk is uploaded with its file name as the end of its key. The upload is recorded in
+the manifest log and marked in the chunk's header. The local chunk is removed once no kept snapshot
+needs it for a replay; the two newest sealed chunks always stay.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SEALED_KEPT = 2
 
 
 class ChunkArchive:
-    """The archive of one manifest log. Used by one thread at a time: the coordinator's upkeep."""
+    """Archives the chunks of one manifest log. Only the coordinator's upkeep task may use it."""
 
     def __init__(
         self, reader: ManifestReader, *, disk: Disk, store: ObjectStore, prefix: str
     ) -> None:
-        """`disk` holds the chunks. `prefix` is that of the manifest log's keys, and ends in "/"."""
+        """`disk` has the chunk files. `prefix` begins the keys of all chunks, and ends in "/"."""
         self._reader = reader
         self._disk = disk
         self._store = store
@@ -41,7 +41,7 @@ class ChunkArchive:
         self._uploaded: set[int] = set()  # known to be uploaded, so that they are not read again
 
     def step(self, journal: Journal) -> None:
-        """Uploads the sealed chunks, then removes those that are no longer needed."""
+        """Uploads the sealed chunks, then removes local chunks that are no longer needed."""
         indexes = self._reader.chunk_indexes()
         sealed = [index for index in indexes if index < journal.end.chunk_index]
         for index in sealed:
@@ -50,7 +50,7 @@ class ChunkArchive:
         self._retain(sealed)
 
     def reconcile(self, journal: Journal) -> None:
-        """Verifies that uploaded chunks are in Tier 2, and uploads them again if they are not."""
+        """Uploads again each local chunk that is marked as uploaded but is not in Tier 2."""
         for index in self._reader.chunk_indexes():
             chunk = self._reader.chunk(index)
             if _is_complete(chunk) and _header(chunk).flags & FLAG_UPLOADED:
@@ -69,7 +69,7 @@ class ChunkArchive:
         self._uploaded.add(index)
 
     def _put(self, journal: Journal, chunk: InspectedChunk) -> None:
-        """Uploads the chunk unless Tier 2 already has the same bytes, without the uploaded flag."""
+        """Uploads the chunk, with its uploaded flag cleared, unless Tier 2 has the same bytes."""
         key, header = self.key(chunk.chunk_index), _header(chunk)
         start = _encoded_header(chunk, flags=header.flags & ~FLAG_UPLOADED)
         data = start + bytes(chunk.data[len(start) : chunk.end])
@@ -101,7 +101,10 @@ class ChunkArchive:
         journal.append(payload, segment_id=MANIFEST_ITSELF, logical_offset=0)
 
     def _mark(self, chunk: InspectedChunk) -> None:
-        """Sets the uploaded flag in the header, which is one sector and so written atomically."""
+        """Durably sets the uploaded flag in the header of the local chunk.
+
+        The header fits in one sector, so it is written as a whole or not at all.
+        """
         marked = _encoded_header(chunk, flags=_header(chunk).flags | FLAG_UPLOADED)
         path = self._reader.paths.chunk(chunk.chunk_index)
         with self._disk.open(path, writable=True) as file:

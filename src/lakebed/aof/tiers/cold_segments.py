@@ -1,7 +1,7 @@
-"""Reads the segments that are not in Tier 0: finds their tier and returns their bytes.
+"""Reads the segments that are not in Tier 0, directly from their warm files or objects.
 
-A segment is read from where it is. A read restores nothing to Tier 0: reading one record costs the
-frames that contain it.
+A read does not restore the segment to Tier 0: it fetches and decompresses only the frames that it
+needs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _log = logging.getLogger(__name__)
 
 
 class ColdBytes:
-    """A segment's bytes, from its warm file or object; see `base.files.windows.ByteSource`.
+    """The decompressed bytes of a segment, read from its warm file or its object in Tier 2.
 
-    If the warm file fails, the object is read instead. An object that arrives damaged is fetched
-    again, because damage in transit looks the same.
+    If the warm file is missing or damaged, the object is read instead. An object that arrives
+    damaged is fetched again, because it may have been damaged in transit. This class implements
+    `base.files.windows.ByteSource`.
     """
 
     def __init__(self, cold: ColdSegments, info: SegmentInfo) -> None:
@@ -56,7 +57,10 @@ class ColdBytes:
         self._resources.close()
 
     def _open_next(self, error: LakebedError | None) -> SeekableReader:
-        """Opens the next source that works; raises the last source's error if none does."""
+        """Opens the next copy of the segment that can be opened.
+
+        If there is none, raises the error of the last copy, or else `error`.
+        """
         for info in self._sources:
             if error is not None and self._info.tier == 1:
                 self._cold.on_failure(info.segment_id)
@@ -69,7 +73,7 @@ class ColdBytes:
 
 
 class ColdSegments:
-    """The warm files and objects of one log. Thread-safe."""
+    """Opens the warm files and objects of one log. Thread-safe."""
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class ColdSegments:
         open_store: Callable[[], ObjectStore],
         new_mutex: Callable[[], Mutex],
     ) -> None:
-        """`open_store` is called when an object is first needed."""
+        """`open_store` opens the log's Tier 2; it is called when the first object is needed."""
         self._disk = disk
         self._warm_folder = warm_folder
         self._open_store = open_store
@@ -109,9 +113,9 @@ class ColdSegments:
 
     @contextlib.contextmanager
     def opened(self, info: SegmentInfo) -> Iterator[RangeSource]:
-        """Opens the compressed bytes of a segment.
+        """Opens the warm file or object of a segment; it is closed when the context ends.
 
-        Raises `NotFound` if they are no longer where they were.
+        Raises `NotFound` if it no longer exists.
         """
         if info.tier == 1:
             with self._disk.open(info.path) as file:
@@ -125,7 +129,10 @@ class ColdSegments:
             yield SeekableReader(source, mutex=self._new_mutex(), counters=self.counters)
 
     def sources(self, info: SegmentInfo) -> list[SegmentInfo]:
-        """Returns where to read a segment, in the order in which to try."""
+        """Returns the copies of a segment from which to read, in the order in which to try them.
+
+        An object is listed several times, because its bytes may arrive damaged.
+        """
         if info.tier == 2:
             return [info] * ANSWERS_MAX
         state = self.look_up(info.segment_id)
@@ -134,14 +141,14 @@ class ColdSegments:
         return [info, *self.sources(_info(state, tier=2, path=state.key))]
 
     def bytes_of(self, info: SegmentInfo) -> ColdBytes:
-        """Returns the segment's bytes, decompressed as they are read."""
+        """Opens a segment for reading; its bytes are decompressed as they are read."""
         return ColdBytes(self, info)
 
     def record_count_after(self, info: SegmentInfo) -> int:
-        """Returns how many records the log has up to the end of that segment; 0 if its copies are
-        lost.
+        """Returns the number of records in the log up to the end of that segment.
 
-        Other errors are raised, because the segment may be readable later.
+        Returns 0 if all copies of the segment are missing or damaged. Raises other errors, because
+        the segment may be readable later.
         """
         try:
             content = self.bytes_of(info)
@@ -157,7 +164,7 @@ class ColdSegments:
         return 0 if footer is None else footer.base_record_count + footer.record_count
 
     def infos(self, states: Iterator[SegmentState]) -> list[SegmentInfo]:
-        """Returns the sealed segments that are only in a colder tier, in the given order."""
+        """Returns those of the segments that are sealed and only in colder tiers, in that order."""
         warm = self.warm_names()
         infos = (place(state, self._warm_folder, warm) for state in states)
         return [info for info in infos if info is not None]
@@ -166,7 +173,10 @@ class ColdSegments:
 def place(
     state: SegmentState, warm_folder: str, warm: Mapping[int, WarmName]
 ) -> SegmentInfo | None:
-    """Returns where a segment that is not in Tier 0 is read: in the warmest tier that has it."""
+    """Returns the copy from which to read a segment that is only in colder tiers.
+
+    That is its warm file, or else its object. Returns None for any other segment.
+    """
     if not state.is_cold:
         return None
     name = warm.get(state.segment_id)

@@ -1,4 +1,7 @@
-"""The settings of the tiers: `[aof_tiers]` for each log, `[aof_tier2]` shared by all logs."""
+"""The settings of the tiers.
+
+Section `[aof_tiers]` applies to each log separately; section `[aof_tier2]` to all logs together.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,18 @@ SEGMENTS_IN_TIER0_MIN = 4
 
 @dataclass(frozen=True, kw_only=True)
 class TierConfig:
-    """Configures the tiers of one log. Without tiering, segments move only on request."""
+    """The settings for the tiers of one log."""
 
     tiering_enabled: bool = False
-    """Move segments between tiers automatically."""
+    """Move segments between tiers automatically; otherwise they are moved only on request."""
     tier0_bytes_max: int = bounded(512 * MIB, minimum=256 * KIB, maximum=TIB)
-    """Maximum size of Tier 0 of one log, at least four segments."""
+    """Maximum bytes of one log in Tier 0, at least four segments."""
     pause_ms: int = bounded(250, minimum=0, maximum=60_000)
-    """Compress and upload segments when nothing was flushed for this time; 0: at once."""
+    """Compress and upload segments once the log was not flushed for this many milliseconds."""
     wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
-    """Compress and upload segments that have waited this long for a pause."""
+    """Compress and upload a segment without a pause after it waited this many milliseconds."""
     burst_percent: int = bounded(50, minimum=0, maximum=100)
-    """Share of Tier 0 that is freed during pauses, for bursts of appends."""
+    """Percentage of Tier 0 that is freed during pauses, to have room for bursts of appends."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -42,7 +45,7 @@ class TierConfig:
         )
 
     def check_segments(self, segment_bytes: int) -> None:
-        """Raises `BadConfig` if a segment takes more than a quarter of the log's Tier 0."""
+        """Raises `BadConfig` if a segment is larger than a quarter of `tier0_bytes_max`."""
         limit = self.tier0_bytes_max // SEGMENTS_IN_TIER0_MIN
         if self.tiering_enabled and segment_bytes > limit:
             raise BadConfig(
@@ -53,28 +56,28 @@ class TierConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTierConfig:
-    """Configures what the logs of a root share: budgets, workers, and the location of Tier 2."""
+    """The settings that all logs of a store share: budgets, workers, and the address of Tier 2."""
 
     tier0_bytes_max: int = bounded(2 * GIB, minimum=256 * KIB, maximum=64 * TIB)
-    """Maximum size of Tier 0 of all logs together."""
+    """Maximum bytes of all logs together in Tier 0."""
     tier1_bytes_max: int = bounded(8 * GIB, minimum=0, maximum=64 * TIB)
-    """Maximum size of the warm files of all logs together."""
+    """Maximum bytes of the warm files (Tier 1) of all logs together."""
     compression_level: int = bounded(3, minimum=1, maximum=19)
-    """Compression level of zstd."""
+    """Zstd compression level of warm files."""
     compression_workers: int = bounded(2, minimum=1, maximum=64)
-    """Number of segments compressed at the same time."""
+    """Maximum number of segments compressed at the same time."""
     uploads: int = bounded(2, minimum=1, maximum=64)
-    """Number of segments uploaded at the same time."""
+    """Maximum number of segments uploaded at the same time."""
     downloads: int = bounded(2, minimum=1, maximum=64)
-    """Number of segments downloaded at the same time."""
+    """Maximum number of segments restored to Tier 0 at the same time."""
     retry_count: int = bounded(3, minimum=0, maximum=100)
-    """Number of retries after a temporary failure of Tier 2."""
+    """Number of retries after a temporary failure of a request to Tier 2."""
     retry_ms_first: int = bounded(100, minimum=0, maximum=60_000)
-    """Delay before the first retry; it doubles each time."""
+    """Delay in milliseconds before the first retry; it doubles with each retry, up to 5 s."""
     url: str = ""
-    """Location of Tier 2 for new logs: `s3://bucket/prefix` or a folder; empty: the store's own."""
+    """Address of Tier 2 for new logs: `s3://bucket/prefix` or a folder; empty: within the store."""
     prefix: str = "aof2"
-    """Prefix of keys in Tier 2."""
+    """Prefix of the keys of all objects in Tier 2."""
     endpoint: str = ""
     """Endpoint of an S3 store other than AWS; empty: `AWS_ENDPOINT_URL`."""
     region: str = ""
@@ -82,9 +85,9 @@ class SharedTierConfig:
     access_key_id: str = ""
     """Access key for the S3 store; empty: `AWS_ACCESS_KEY_ID`."""
     secret_access_key: str = field(default="", repr=False)
-    """Secret of the access key, never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
+    """Secret access key, which is never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
     allow_http: bool = False
-    """Allow unencrypted connections to other machines."""
+    """Allow unencrypted HTTP connections to an S3 store on another machine."""
 
     def __post_init__(self) -> None:
         check(self)

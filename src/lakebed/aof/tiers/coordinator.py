@@ -1,8 +1,8 @@
-"""Drives the tiers of all logs of a root with workers that compress, upload, hydrate and evict.
+"""Runs the background tasks that compress, upload, hydrate and evict the segments of all logs.
 
-Each worker is a task of the runner whose step runs one job of one log. Without a job, it rests
-until it is woken or until a failed job may be retried. An unexpected error in one log's tiers is
-logged, reported by `failures` and retried later; work on other logs continues.
+Each worker is a background task that runs one job of one log at a time. Without a job, it sleeps
+until it is woken or until a failed job is due for a retry. An unexpected error in one log's tiers
+is logged, reported by `failures` and retried later; work on other logs continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class Coordinator:
-    """Owns the tasks.
+    """Owns the background tasks that work on the tiers of all logs of a root.
 
     `logs` returns the schedulers of the open logs with tiering on; `upkeeps` returns the upkeep of
     all open logs.
@@ -55,7 +55,7 @@ class Coordinator:
         self.is_stopping = False
 
     def start(self) -> None:
-        """Starts the tasks, for the first log with tiering on. Idempotent."""
+        """Starts the tasks. Must be called when a log with tiering on is opened. Idempotent."""
         with self._mutex:
             if self._tasks or self.is_stopping:
                 return
@@ -75,14 +75,14 @@ class Coordinator:
             self._tasks.append(self._watcher)
 
     def keep(self) -> None:
-        """Starts and wakes the upkeep task: a log has pending work on its tiers."""
+        """Starts the upkeep task if necessary, and wakes it, because a log has work for it."""
         with self._mutex:
             if not self.is_stopping:
                 self._start_keeper()
         self.wake_keeper()
 
     def wake(self) -> None:
-        """Wakes all workers: there may be work."""
+        """Wakes all workers and the upkeep task, because there may be work for them."""
         self._wake_workers()
         self.wake_keeper()
 
@@ -91,21 +91,25 @@ class Coordinator:
             self._keeper.wake()
 
     def watch(self) -> None:
-        """Wakes the task that watches for a pause.
+        """Wakes the task that waits for pauses between appends.
 
-        There is work that must wait for a pause; the other tasks rest meanwhile.
+        Must be called when there is work that may run only in a pause. The workers sleep until that
+        task wakes them.
         """
         if self._watcher is not None:
             self._watcher.wake()
 
     def failures(self) -> dict[str, Exception]:
-        """Returns the logs whose tiers currently fail, and why. They are retried."""
+        """Returns the error of each log for which work on its tiers currently fails, by name.
+
+        The failed work is retried.
+        """
         with self._mutex:
             tasks = list(self._isolated.values())
         return {name: error for task in tasks for name, error in task.failures().items()}
 
     def stop(self) -> None:
-        """Stops all tasks and interrupts running jobs; none runs after this returns. Idempotent."""
+        """Stops all tasks, interrupts running jobs and waits until they have ended. Idempotent."""
         with self._mutex:
             self.is_stopping = True
             tasks, self._tasks = self._tasks, []
@@ -115,7 +119,7 @@ class Coordinator:
             task.stop()
 
     def _start_keeper(self) -> None:
-        """Called with the mutex held."""
+        """Starts the upkeep task if it is not running. The caller must hold the mutex."""
         if self._keeper is None:
             isolated = self._isolation("aof tiers")
             self._keeper = self._runner.spawn("aof tiers", partial(self._upkeep, isolated))
@@ -140,13 +144,14 @@ class Coordinator:
         return min((delay for delay in (*times, *rooms, retry_ns) if delay), default=None)
 
     def _isolation(self, task: str) -> _Isolated:
-        """Called with the mutex held."""
+        """Returns a task's `_Isolated`, created if necessary. The caller must hold the mutex."""
         return self._isolated.setdefault(task, _Isolated(task, self._runner))
 
     def _step_of(self, task: str, job: Job, number: int) -> Callable[[], int | None]:
-        """Returns the step of one worker. Called with the mutex held.
+        """Returns the function that a worker task calls repeatedly; it runs at most one job.
 
-        Each worker begins with another log, so that none is always last.
+        Each worker looks for a job first at a different log, so that no log is always last. The
+        caller must hold the mutex.
         """
         isolated = self._isolation(task)
 
@@ -177,9 +182,9 @@ class Coordinator:
 
 
 class _Isolated:
-    """Runs the work of one task separately for each log, in that task's thread.
+    """Runs one task's work for each log in such a way that a failure affects only that log.
 
-    `failures` may be called from any thread.
+    Only the task's thread may use it, but any thread may call `failures`.
     """
 
     def __init__(self, task: str, runner: Runner) -> None:
@@ -193,7 +198,10 @@ class _Isolated:
     def run(
         self, owner: TierScheduler | LogUpkeep, work: Callable[[], Result], *, failed: Result
     ) -> Result:
-        """Returns the result of `work`, or `failed` if it raises or raised a short while ago."""
+        """Runs `work` for a log and returns its result, or `failed` if it raises an exception.
+
+        After a failure, returns `failed` without running `work` until a retry is due.
+        """
         if self._retry_at_ns.get(owner, 0) > self._clock.monotonic_ns():
             return failed
         try:
@@ -208,7 +216,7 @@ class _Isolated:
         return result
 
     def due_ns(self, owners: Iterable[TierScheduler | LogUpkeep]) -> int | None:
-        """Returns the nanoseconds until the first failed owner is retried, or None."""
+        """Returns the nanoseconds until the next retry of failed work is due, or None."""
         now_ns = self._clock.monotonic_ns()
         times_ns = (self._retry_at_ns.get(owner, 0) for owner in owners)
         return _earliest([time_ns - now_ns for time_ns in times_ns if time_ns > now_ns])

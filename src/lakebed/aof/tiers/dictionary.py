@@ -1,4 +1,4 @@
-"""A zstd dictionary, prepared once for all the frames that use it."""
+"""A zstd dictionary, loaded once and used for many frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 class Dictionary:
-    """A loaded dictionary. Thread-safe. Frames and the manifest store its id; 0 means none."""
+    """A loaded zstd dictionary. Thread-safe.
+
+    Frames and the manifest log store the id of the dictionary they need; 0 means none.
+    """
 
     def __init__(self, content: bytes) -> None:
         from pyzstd import ZstdDict
@@ -24,10 +27,10 @@ class Dictionary:
 
     @property
     def loaded(self) -> ZstdDict:
-        """The dictionary for decompression."""
+        """The dictionary in the form for decompression."""
         return self._loaded
 
     @property
     def digested(self) -> tuple[ZstdDict, int]:
-        """The dictionary for compression, with tables built once instead of for each frame."""
+        """The dictionary in the form for compression, with tables that are built only once."""
         return self._loaded.as_digested_dict

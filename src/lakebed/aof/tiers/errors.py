@@ -5,8 +5,8 @@
     ├── Unauthorised       2, an InputError: credentials or permissions; an operator must act
     ├── Unavailable        3, a RetryError: no network, no bucket, or the server failed
     └── Missing            4, a NotFound: the object does not exist
-    Cancelled              a RetryError: stopped on request, with nothing left over
-    MissingDictionary      a DataError: compressed with a dictionary that was not given
+    Cancelled              a RetryError: stopped on request; no partial result is left
+    MissingDictionary      a DataError: the dictionary used for compression was not given
 
 A failed `put` or `delete` may have succeeded in the store, because the response can be lost. Both
 may be repeated under the same key. Damaged bytes are `Corrupt`, as everywhere; in compression that
@@ -32,20 +32,20 @@ class Transient(Tier2Error, RetryError):
 
 
 class Unauthorised(Tier2Error, InputError):
-    """The store refuses these credentials."""
+    """The object store of Tier 2 refused the credentials, or they lack a permission."""
 
     reason_code = ReasonCode.UNAUTHORISED
     exit_code = 77
 
 
 class Unavailable(Tier2Error, RetryError):
-    """The store or its bucket does not exist or cannot be reached."""
+    """The object store cannot be reached, its server failed, or its bucket does not exist."""
 
     reason_code = ReasonCode.UNAVAILABLE
 
 
 class Missing(Tier2Error, NotFound):
-    """The store has no such object."""
+    """The object does not exist in Tier 2."""
 
     reason_code = ReasonCode.MISSING
 
@@ -55,4 +55,4 @@ class Cancelled(RetryError):
 
 
 class MissingDictionary(DataError):
-    """A frame was compressed with a dictionary that was not given."""
+    """A frame of a warm file was compressed with a dictionary that the reader does not have."""

@@ -28,7 +28,7 @@ TRAILER_BYTES_MAX = SKIPPABLE.size + _JSON_BYTES_MAX + TRAILER.size
 
 
 class FolderObject(NamedTuple):
-    """The content of the trailer."""
+    """The size, checksum and metadata of an object in a folder, as its trailer stores them."""
 
     size: int
     crc64: int
@@ -56,17 +56,17 @@ def encode_trailer(stored: FolderObject) -> bytes:
 
 
 def decode_trailer(end: bytes, *, path: str, file_bytes: int) -> FolderObject:
-    """Decodes the trailer from the last bytes of a file: `TRAILER_BYTES_MAX` bytes, or the whole
-    file.
+    """Decodes the trailer at the end of an object's file.
 
-    Raises `Corrupt` if there is no valid trailer.
+    `end` must be the last `TRAILER_BYTES_MAX` bytes of the file, or the whole file if it is
+    shorter. Raises `Corrupt` if there is no valid trailer.
     """
     if len(end) < SKIPPABLE.size + TRAILER.size:
-        raise Corrupt("the file is not an object of a Tier 2 folder", path=path)
+        raise Corrupt("the file is too short for an object in a Tier 2 folder", path=path)
     trailer = TRAILER.unpack(end, len(end) - TRAILER.size)
     if trailer.magic != TRAILER_MAGIC:
         raise Corrupt(
-            "the file is not an object of a Tier 2 folder",
+            "the file does not end with the magic number of an object in a Tier 2 folder",
             path=path,
             found=hex(trailer.magic),
         )
@@ -85,7 +85,10 @@ def decode_trailer(end: bytes, *, path: str, file_bytes: int) -> FolderObject:
     body_bytes = file_bytes - (len(end) - metadata_start) - SKIPPABLE.size
     if trailer.size != body_bytes:
         raise Corrupt(
-            "the object's size is wrong", path=path, expected=trailer.size, found=body_bytes
+            "the object has another size than its trailer states",
+            path=path,
+            expected=trailer.size,
+            found=body_bytes,
         )
     return FolderObject(trailer.size, trailer.crc64, json.loads(metadata))
 

@@ -1,11 +1,12 @@
-"""A Tier 2 store in a folder: each object is one file, on the disk that is passed in.
+"""A Tier 2 store in a folder on disk: each object is one file.
 
-A key is a path below the folder. A file is written under a temporary name, synced and renamed, and
-the folder is synced, before `put` returns. `delete` is also durable when it returns. What a crash
-leaves of an unfinished `put` ends in `.tmp`, is never listed, and is removed by `remove_leftovers`.
+An object's key is its file's path below the folder. `put` writes the file under a temporary name,
+syncs and renames it, and syncs the folder. `delete` is also durable when it returns. If a crash
+interrupts a `put`, a file that ends in `.tmp` remains; it is never listed, and `remove_leftovers`
+removes it.
 
-A process that is killed between rename and sync leaves an object that a power loss may still
-remove. So a folder is synced before the first time that any object in it is reported.
+If a process is killed between the rename and the sync of the folder, a power loss may still remove
+the object. So `head` and `list` sync a folder before they first report an object in it.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class FolderStore:
-    """An `ObjectStore` in a folder, which the first `put` creates. Thread-safe."""
+    """An `ObjectStore` in a folder on disk; the first `put` creates the folder. Thread-safe."""
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
         self._folder = folder
         # Two threads may add the same folder twice without harm.
         self._durable_folders: set[str] = set()
-        self._settled: set[str] = set()  # folders whose entries are durable, except running puts
+        self._settled: set[str] = set()  # folders that were synced: see the module's docstring
 
     def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:
         check_key(key)
@@ -104,7 +105,7 @@ class FolderStore:
                 self._disk.sync_folder(os.path.dirname(path))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Yields the objects. A damaged one is left out and logged; `head` raises for it."""
+        """Yields the objects below `prefix`. Damaged objects are logged and left out."""
         check_prefix(prefix)
         with _translating("list", prefix):
             for key in self._keys(prefix):
@@ -116,7 +117,10 @@ class FolderStore:
                     event(_log, "tier2_object_damaged", level=logging.ERROR, key=key, error=error)
 
     def remove_leftovers(self) -> Sequence[str]:
-        """Removes the files of interrupted puts. No put may be running meanwhile."""
+        """Removes the files that interrupted puts left, and returns their names.
+
+        No `put` may run at the same time.
+        """
         with _translating("clean", self._folder):
             return [
                 name
@@ -134,7 +138,7 @@ class FolderStore:
                     yield key
 
     def _folders(self, top: str) -> Iterator[str]:
-        """Yields the folder and all folders below it."""
+        """Yields the folder `top` and all folders below it; nothing if it does not exist."""
         if not self._disk.is_folder(top):
             return
         yield top
@@ -162,7 +166,7 @@ class FolderStore:
     def _open(self, key: str) -> File:
         path = self._path(key)
         if self._disk.is_folder(path):
-            raise NotFound(f"{path}: this is a folder, not an object")
+            raise NotFound(f"{path}: the path is a folder, not an object")
         return self._disk.open(path)
 
     def _path(self, key: str) -> str:
@@ -170,8 +174,10 @@ class FolderStore:
 
 
 class _TrackedSource:
-    """A source that remembers its own failure, to distinguish it from a failure of the target
-    disk."""
+    """Wraps a source and stores its last error.
+
+    So the caller can distinguish an error of the source from one of the target disk.
+    """
 
     def __init__(self, source: RangeSource) -> None:
         self._source = source

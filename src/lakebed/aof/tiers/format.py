@@ -4,15 +4,15 @@
     table  := SKIPPABLE SEEK_ENTRY* SEEK_FOOTER    an entry for each frame
     object := body SKIPPABLE metadata TRAILER      an object of Tier 2 kept in a folder
 
-A frame is a zstd frame with a content checksum. Together the frames decompress to a whole sealed
-runtime segment, so offsets in the decompressed data are offsets in the segment's file: record ids
-stay valid, and any zstd tool restores the file. Records are in frames of one size, the zeros after
-them in frames of `GAP_FRAME_BYTES`, and the footer alone in the last frame, right before the table.
+A frame is a zstd frame with a content checksum. Together the frames decompress to the whole file of
+a sealed runtime segment. So record ids stay valid, and any zstd tool can restore the file. The
+header and records are in frames of one size, the zeros after them in frames of `GAP_FRAME_BYTES`,
+and the footer is alone in the last frame, right before the table.
 
-The compression library writes the table. It is parsed here so that only the needed frames are
-fetched.
+The compression library writes the table, and `seek_table` parses it, so that only the needed frames
+are fetched.
 
-`metadata` is a JSON object of strings. To zstd tools it is a skippable frame, like the table.
+`metadata` is a JSON object of strings. Like the table, it is in a frame that zstd tools skip.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from lakebed.base.units import KIB, MIB
 
 
 class SkippableHeader(NamedTuple):
-    """The start of bytes that zstd decoders skip."""
+    """The header of a skippable frame, whose bytes zstd decoders ignore."""
 
     magic: u32  # 0x184D2A5E of a seek table, 0x184D2A5A of an object's trailer
     length: u32  # the number of bytes that follow
 
 
 class SeekEntry(NamedTuple):
-    """One frame of a warm file."""
+    """The entry of one frame in the seek table of a warm file."""
 
     compressed_bytes: u32
     inflated_bytes: u32
 
 
 class SeekFooter(NamedTuple):
-    """The last bytes of a warm file."""
+    """The last bytes of a warm file, at the end of its seek table."""
 
     frame_count: u32
     descriptor: u8  # 0; bit 7: the entries have checksums, which is not supported
@@ -46,7 +46,7 @@ class SeekFooter(NamedTuple):
 
 
 class ObjectTrailer(NamedTuple):
-    """The last bytes of an object in a folder."""
+    """The last bytes of the file of an object in a folder store."""
 
     size: u64  # size of the body
     crc64: u64  # crc64-nvme of the body

@@ -1,8 +1,8 @@
 """Fetches and decompresses the frames of a warm file.
 
-Opening a file fetches its last bytes in one request: the seek table, except of very large segments,
-and the frame with the footer. Later, adjacent frames are fetched in one request. Every frame is
-checked against its own checksum and its entry in the table.
+When a file is opened, its last bytes are fetched in one request. Unless the segment is very large,
+they contain the whole seek table and the frame with the footer. After that, adjacent frames are
+fetched in one request. Every frame is checked against its own checksum and its entry in the table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WINDOW_LOG_MAX = (FRAME_BYTES_MAX - 1).bit_length()
 
 
 class ReadCounters:
-    """Counts what reading costs; may be shared by many readers."""
+    """Counts the requests, fetched bytes and decompressed bytes of one or more readers."""
 
     def __init__(self) -> None:
         self.requests = Counter()
@@ -37,7 +37,7 @@ class ReadCounters:
 
 
 class TailSource:
-    """A source that keeps its last bytes in memory and counts what it fetches."""
+    """Wraps a source, keeps its last bytes in memory, and counts requests and fetched bytes."""
 
     def __init__(self, source: RangeSource, counters: ReadCounters) -> None:
         self._source = source
@@ -71,7 +71,10 @@ class TailSource:
 
 
 class Frames:
-    """The frames of one warm file. Thread-safe; only the file's tail is cached."""
+    """Fetches and decompresses the frames of one warm file. Thread-safe.
+
+    Only the last bytes of the file are cached.
+    """
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class Frames:
         dictionary: Dictionary | None = None,
         counters: ReadCounters | None = None,
     ) -> None:
-        """Fetches the table; raises a `DataError` if the source is not a warm file."""
+        """Fetches the seek table; raises a `DataError` if the source is not a warm file."""
         self._counters = counters or ReadCounters()
         self._source = TailSource(source, self._counters)
         self._dictionary = dictionary
@@ -89,11 +92,11 @@ class Frames:
 
     @property
     def size(self) -> int:
-        """The size of all frames decompressed."""
+        """The total decompressed size of all frames, which is the size of the segment's file."""
         return self.table.inflated_bytes
 
     def inflate(self, frames: range) -> Iterator[bytes]:
-        """Yields the decompressed content of each frame."""
+        """Yields the decompressed content of each of these frames, in order."""
         for run in self.table.runs(frames, bytes_max=REQUEST_BYTES_MAX):
             start = self.table.compressed(run.start).start
             end = self.table.compressed(run.stop - 1).stop
@@ -140,7 +143,7 @@ class Frames:
         loaded_id = self._dictionary.dictionary_id if self._dictionary else 0
         if required_id not in (0, loaded_id):
             return MissingDictionary(
-                "the file was compressed with a dictionary that was not given",
+                "the file was compressed with a zstd dictionary that is not loaded",
                 path=self.name,
                 expected=required_id,
                 found=loaded_id or "none",

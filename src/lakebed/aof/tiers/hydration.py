@@ -11,7 +11,7 @@ from lakebed.base.runner import Mutex
 
 
 class Priority(IntEnum):
-    """Why a segment is requested; a smaller number comes first."""
+    """Why a segment is to be restored; smaller numbers are more urgent."""
 
     READ_MISS = 0  # a reader reads it now
     FOLLOWER = 1  # a follower begins in it
@@ -20,7 +20,7 @@ class Priority(IntEnum):
 
 
 class HydrationRequest(NamedTuple):
-    """A segment to restore."""
+    """A request to restore a segment to Tier 0."""
 
     segment_id: int
     priority: Priority
@@ -28,9 +28,9 @@ class HydrationRequest(NamedTuple):
 
 
 class HydrationQueue:
-    """The requested segments. Thread-safe.
+    """The queue of requests to restore segments to Tier 0. Thread-safe.
 
-    Requesting a segment again can only make it more urgent.
+    A second request for a queued segment has an effect only if it is more urgent.
     """
 
     def __init__(self, mutex: Mutex) -> None:
@@ -54,7 +54,7 @@ class HydrationQueue:
                 heapq.heappush(self._heap, (priority, next(self._order), segment_id))
 
     def take(self) -> HydrationRequest | None:
-        """Removes and returns the most urgent request, or None."""
+        """Removes and returns the most urgent request; None if the queue is empty."""
         with self._mutex:
             while self._heap:
                 priority, _, segment_id = heapq.heappop(self._heap)

@@ -1,10 +1,10 @@
-"""The API for the tiers of one log, for its users and for tools.
+"""The API that shows in which tiers the segments of a log are, and that moves them.
 
     log.tiers.upload()            uploads every sealed segment, compressing it first
     log.tiers.evict(warm=True)    removes local copies of segments that Tier 2 has
     log.tiers.hydrate([3])        restores segment 3 to Tier 0
 
-Nothing here decides when to move a segment: the coordinator or a person does.
+Segments are moved here only on request; automatic moves are decided by `tier_scheduler`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakebed.base.errors import BadConfig, Busy, NotFound
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Residence:
-    """The tiers of one segment."""
+    """The tiers that a segment is in, and the state of work on it."""
 
     segment_id: int
     tiers: tuple[int, ...]  # the tiers that have it, hottest first
@@ -42,15 +42,15 @@ class Residence:
 
     @property
     def is_in_log(self) -> bool:
-        """Whether the segment is sealed and part of the log.
+        """Whether the segment is sealed and not being deleted.
 
-        A segment that retention removed is listed until its object is deleted.
+        A segment that retention removed from the log is listed until its object is deleted.
         """
         return self.is_sealed and "delete" not in self.pending
 
 
 class Repaired(NamedTuple):
-    """The outcome for an object that was missing or damaged."""
+    """The outcome of a repair for a segment whose object was missing or damaged."""
 
     segment_id: int
     key: str
@@ -58,7 +58,7 @@ class Repaired(NamedTuple):
 
 
 class LogTiers:
-    """Moves and shows the segments of one log. Thread-safe.
+    """Moves the segments of one log between tiers, and shows where they are. Thread-safe.
 
     Every method that moves a segment raises `BadConfig` while the manifest log is off.
     """
@@ -94,9 +94,10 @@ class LogTiers:
         )
 
     def upload(self, segment_ids: Iterable[int] | None = None) -> list[int]:
-        """Uploads these segments, or all sealed ones, unless Tier 2 already has them.
+        """Uploads the given segments, by default all sealed ones, that Tier 2 does not have yet.
 
-        Returns the ids of those that it uploaded, once Tier 2 has confirmed them.
+        Compresses them first if necessary. Returns the ids of the uploaded segments, after Tier 2
+        has confirmed them.
         """
         done = []
         for segment_id in self._chosen(segment_ids):
@@ -107,11 +108,10 @@ class LogTiers:
         return done
 
     def evict(self, segment_ids: Iterable[int] | None = None, *, warm: bool = False) -> list[int]:
-        """Removes these segments, or all that Tier 2 has, from Tier 0, and with `warm` also from
-        Tier 1.
+        """Removes the given segments from Tier 0, by default all that Tier 2 has.
 
-        Returns the ids of those that it removed. A pinned segment stays; raises `Busy` if it was
-        given by its id.
+        With `warm`, also removes them from Tier 1. Returns the ids of the removed segments. By
+        default, pinned segments are left out; if a given segment is pinned, raises `Busy`.
         """
         done = []
         for segment_id in self._chosen(segment_ids):
@@ -123,7 +123,10 @@ class LogTiers:
         return done
 
     def hydrate(self, segment_ids: Iterable[int] | None = None) -> list[int]:
-        """Restores these segments, or all, to Tier 0; returns the ids of those that it restored."""
+        """Restores the given segments, by default all sealed ones, to Tier 0.
+
+        Returns the ids of the segments that were not in Tier 0 before.
+        """
         done = []
         for segment_id in self._chosen(segment_ids):
             with self.moves.claim(segment_id):
@@ -133,17 +136,21 @@ class LogTiers:
         return done
 
     def retry_uploads(self, segment_ids: Iterable[int] | None = None) -> list[int]:
-        """Uploads these segments, or all whose upload failed, again, after the cause was fixed."""
+        """Uploads the given segments, by default all whose last upload failed.
+
+        Call it after the cause of the failures was fixed. Returns the ids of the uploaded segments.
+        """
         if segment_ids is None:
             failed = [place for place in self.residency() if "upload" in place.failures]
             segment_ids = [place.segment_id for place in failed if 2 not in place.tiers]
         return self.upload(segment_ids)
 
     def repair(self) -> list[Repaired]:
-        """Checks every object that should be in Tier 2, and repairs what it can.
+        """Checks every object that should be in Tier 2, and uploads missing or damaged ones again.
 
-        A missing object is created again if there is a local copy. Without one, the segment becomes
-        good if the object has come back, and otherwise stays in need of repair.
+        Returns the outcome for each object that was not in order. If a missing object has no local
+        copy, its segment is marked as needing repair; the mark is removed by a later repair that
+        finds the object again.
         """
         places = [place for place in self.residency() if place.is_in_log and place.key]
         outcomes = []
@@ -155,7 +162,10 @@ class LogTiers:
         return outcomes
 
     def doubtful(self, states: Iterable[SegmentState]) -> list[SegmentState]:
-        """Returns the segments whose object is not listed in Tier 2 as it was stored."""
+        """Returns the segments whose object Tier 2 does not list with the recorded size and ETag.
+
+        A listing may be outdated, so the caller must check each object.
+        """
         prefix = segments_prefix(self._prefix, self._stream_id)
         listed = {info.key: info for info in self.cold.store.list(prefix)}
         return doubtful(states, listed=listed)
@@ -172,11 +182,11 @@ class LogTiers:
         return self._chunks
 
     def residency(self) -> list[Residence]:
-        """Returns where every segment is, oldest first."""
+        """Returns the tiers of every segment, oldest first."""
         return [residence(state) for state in self.states()]
 
     def states(self) -> list[SegmentState]:
-        """Returns the recorded states of all segments; none while the manifest log is off."""
+        """Returns the states of all segments from the manifest log; empty while that is off."""
         journal = self._recorder.journal
         return [] if journal is None else list(journal.index().segments())
 
@@ -193,11 +203,12 @@ class LogTiers:
     def _known_state(self, segment_id: int) -> SegmentState:
         if self._recorder.journal is None:
             raise BadConfig(
-                f"{self._state.name}: segments cannot be moved while the manifest log is off"
+                f"{self._state.name}: segments cannot be moved between tiers while the manifest "
+                "log is off: set manifest_log_enabled"
             )
         state = self._recorder.journal.state(segment_id)
         if state is None or not state.is_sealed:
-            raise NotFound(f"{self._state.name}: sealed segment {segment_id} does not exist")
+            raise NotFound(f"{self._state.name}: the log has no sealed segment {segment_id}")
         return state
 
     def _may_evict(self, segment_id: int, *, is_requested: bool) -> bool:

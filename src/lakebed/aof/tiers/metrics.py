@@ -1,4 +1,4 @@
-"""The metrics of a log's tiers, and a snapshot of them."""
+"""The metrics of a log's tiers, and an object that holds their values at one moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TierMetrics:
         self._bytes = [counters.gauge(f"tier{tier}_bytes") for tier in range(3)]
 
     def measured(self, states: Sequence[SegmentState], *, queue_depth: int) -> None:
-        """Sets the gauges: where the segments are, and how many wait to be restored."""
+        """Sets the gauges: segments and bytes in each tier, and segments waiting to be restored."""
         self.activation_queue_depth.set(queue_depth)
         for tier, flag in enumerate(Residency):
             in_tier = [state for state in states if state.residency & flag]
@@ -47,7 +47,7 @@ class TieredObservabilitySnapshot:
 
 
 def observe(log: Counters, shared: Counters) -> TieredObservabilitySnapshot:
-    """Takes a snapshot from the log's counters and the counters shared by its root."""
+    """Returns the current values from a log's counters and the counters that all logs share."""
     own, root = log.snapshot(), shared.snapshot()
     latency = own.histograms["tier1_hydration_latency_ns"]
     gauges = own.gauges

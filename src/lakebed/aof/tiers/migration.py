@@ -1,21 +1,22 @@
-"""Moves a log's Tier 2 to another address. The address changes in no other way.
+"""Moves a log's Tier 2 to another address. This is the only way to change a log's address.
 
 1. Every object of the log is copied: its segments, its manifest log's chunks, and anything else
-   under its prefixes. A copy is read back, and counts only if size and checksum match.
-2. `log.json` is replaced: from then on the log uses the new address. The old one is kept there as
-   `tier2_before`.
-3. On request, now or in a later call, the objects at the old address are deleted, each only if the
-   new address has it. Then the old address is removed from `log.json`.
+   under its prefixes. Each copy is read back, and counts only if its size and checksum match.
+2. `log.json` is replaced: from then on the log uses the new address. The file keeps the old address
+   as `tier2_before`.
+3. On request, in the same call or a later one, the objects at the old address are deleted. An
+   object that the log needs is deleted only if the new address has it. If none is missing, the old
+   address is then removed from `log.json`.
 
 Invariants:
 
-- whenever a crash happens, the address in `log.json` has all objects. Running the migration again
-  continues: objects that are already copied are only read back;
-- the log is closed meanwhile, so nothing is added at the old address during the copy;
-- two names of the same place are detected before anything is copied or deleted.
+- at any moment, the address in `log.json` has all objects. After a crash, running the migration
+  again continues it: objects that are already copied are only read back;
+- the log is closed during the migration, so no objects are added at the old address;
+- if both addresses are names of the same store, this is detected before anything is copied or
+  deleted.
 
-If the manifest log names an object that the old address does not have, it is reported as missing
-and stays lost.
+If the manifest log names an object that the old address does not have, it is reported as missing.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class MigrationReport:
     after: str
     copied_count: int = 0
     copied_bytes: int = 0
-    present_count: int = 0  # objects that were there already, and verified
+    present_count: int = 0  # objects that the new address already had, and that were verified
     deleted_count: int = 0
     missing: list[str] = field(default_factory=list)  # keys that should exist but do not
     left_at: str = ""  # the address where unused objects remain
@@ -66,14 +67,14 @@ class MigrationReport:
 
 @dataclass(frozen=True)
 class _KnownKeys:
-    """The keys that a log's own files name."""
+    """The keys of a log's objects, according to its manifest log."""
 
     segments: frozenset[str]  # keys of the segments that Tier 2 must have
     others: frozenset[str]  # keys that may exist: chunks and unfinished uploads
 
 
 class Migration:
-    """Migrates one log that is not open. The caller holds the root's lock."""
+    """Migrates the Tier 2 of one log. The log must be closed; the caller holds the root's lock."""
 
     def __init__(
         self,
@@ -84,7 +85,8 @@ class Migration:
         prefix: str,
         random: Random,
     ) -> None:
-        """`open_store` returns the store at an address; `prefix` begins all keys."""
+        """`open_store` opens the store at an address; the keys of all objects begin with
+        `prefix`."""
         self._disk = disk
         self._paths = paths
         self._open_store = open_store
@@ -94,7 +96,7 @@ class Migration:
     def run(
         self, address: str, *, delete: bool = False, progress: Progress = no_progress
     ) -> MigrationReport:
-        """Moves the log's Tier 2 to `address`; `delete` removes what is left at the old address."""
+        """Moves the log's Tier 2 to `address`; `delete` removes the objects at the old address."""
         check_address(address)
         identity = load_identity(self._disk, self._paths)
         report = MigrationReport(identity.tier2, address)
@@ -131,9 +133,9 @@ class Migration:
     def _copy_object(
         self, old: ObjectStore, new: ObjectStore, info: ObjectInfo, report: MigrationReport
     ) -> None:
-        """Copies one object unless it is there already, and verifies the copy.
+        """Copies one object, unless the new store already has it, and verifies the copy.
 
-        A damaged copy is sent again, because damage in transit looks like damage of the object.
+        If the copy is damaged, it is sent again, because it may have been damaged in transit.
         """
         source = ObjectSource(old, info.key, size=info.size)
         metadata = info.metadata or {}
@@ -165,8 +167,11 @@ class Migration:
     # Deleting.
 
     def _delete(self, identity: LogIdentity, report: MigrationReport, progress: Progress) -> None:
-        """Deletes the objects at the old address, except those that the new one should have and
-        does not."""
+        """Deletes the objects at the old address.
+
+        Objects that the log needs and that the new address does not have are kept and reported as
+        missing.
+        """
         old, new = self._open_store(identity.tier2_before), self._open_store(identity.tier2)
         self._check_apart(old, new, identity, identity.tier2_before)
         known_keys = self._known_keys(identity)
@@ -185,7 +190,10 @@ class Migration:
     # Finding the objects.
 
     def _listed(self, store: ObjectStore, identity: LogIdentity) -> set[str]:
-        """Lists the log's keys. A listing may be outdated, so callers add the known keys."""
+        """Returns the keys of the log's objects that the store lists.
+
+        A listing may be outdated, so callers add the keys that the manifest log names.
+        """
         stream_id = identity.stream_id
         prefixes = (
             segments_prefix(self._prefix, stream_id),
@@ -214,9 +222,9 @@ class Migration:
     def _check_apart(
         self, old: ObjectStore, new: ObjectStore, identity: LogIdentity, address: str
     ) -> None:
-        """Raises `InputError` if both stores are the same place under different names.
+        """Raises `InputError` if both stores are the same store under different addresses.
 
-        Puts a probe object at the new address, which must not appear at the old one.
+        To find out, writes an object to the new store and looks for it in the old one.
         """
         key, drawn = self._probe_key(identity), f"{self._random.getrandbits(64):016x}"
         new.put(key, BytesSource(drawn.encode(), name=key), metadata={_DRAWN: drawn})
@@ -227,7 +235,8 @@ class Migration:
         new.delete(key)
         if is_same:
             raise InputError(
-                f"{shown(address)}: this is another name of the place where the objects are"
+                f"{shown(address)}: this address is another name of the store that already has "
+                "the log's objects"
             )
 
     def _probe_key(self, identity: LogIdentity) -> str:
@@ -235,16 +244,19 @@ class Migration:
 
 
 def check_address(address: str) -> None:
-    """Raises `BadConfig` if objects cannot be kept permanently at that address."""
+    """Raises `BadConfig` if the address cannot be the permanent address of a log's Tier 2."""
     if address.startswith("memory:"):
-        raise BadConfig(f"{shown(address)}: a memory store keeps nothing after the process ends")
+        raise BadConfig(
+            f"{shown(address)}: a memory store cannot be used: its objects are lost when the "
+            "process ends"
+        )
     is_folder = "://" not in address and address != OWN_FOLDER
     if is_folder and not address.startswith("/"):
         raise BadConfig(f"{shown(address)}: a folder must be given as an absolute path")
 
 
 def _find(store: ObjectStore, info: ObjectInfo) -> ObjectInfo | None:
-    """Returns the object with that key if its size and metadata are the same, otherwise None."""
+    """Returns the store's object with the same key, size and metadata, or None."""
     try:
         stored = store.head(info.key)
     except Missing:

@@ -1,7 +1,7 @@
 """The names of a segment's copies: of its warm file, and of its object in Tier 2.
 
-Both contain the sealing time, so that a segment that was lost and written again does not get the
-name of a copy of the lost one.
+Both contain the sealing time. So if a segment is lost and another one is written with the same id,
+their copies have different names.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ _U64_MAX = (1 << 64) - 1
 
 
 class WarmName(NamedTuple):
-    """`{segment_id}_{base_offset}_{sealed_at}.zst`, 20 digits each: the name of a file in
-    `warm/`."""
+    """The name of a warm file in `warm/`: `{segment_id}_{base_offset}_{sealed_at}.zst`.
+
+    Each number has 20 digits.
+    """
 
     segment_id: int
     base_offset: int
@@ -36,15 +38,17 @@ class WarmName(NamedTuple):
 
 
 class SegmentKey(NamedTuple):
-    """`{prefix}/{stream_id}/segment-{segment_id}-{sealed_at}.zst`, the key of a segment's
-    object."""
+    """The key of a segment's object in Tier 2.
+
+    Its form is `{prefix}/{stream_id}/segment-{segment_id}-{sealed_at}.zst`.
+    """
 
     stream_id: int
     segment_id: int
     sealed_at: int
 
     def below(self, prefix: str) -> str:
-        """Returns the object's key below that prefix."""
+        """Returns the object's key, which begins with that prefix."""
         stream = stream_name(self.stream_id)
         return f"{prefix}/{stream}/segment-{self.segment_id:020}-{self.sealed_at}{WARM_SUFFIX}"
 
@@ -60,10 +64,10 @@ class SegmentKey(NamedTuple):
 
 
 def segments_prefix(prefix: str, stream_id: int) -> str:
-    """Returns the prefix of the keys of a log's segments."""
+    """Returns the prefix of the keys of all segments of a log."""
     return f"{prefix}/{stream_name(stream_id)}/"
 
 
 def manifest_prefix(prefix: str, stream_id: int) -> str:
-    """Returns the prefix of a log's manifest chunks, whose keys end in their file names."""
+    """Returns the prefix of the keys of a log's manifest chunks; a chunk's file name follows it."""
     return f"{prefix}/manifest/{stream_name(stream_id)}/"

@@ -2,13 +2,13 @@
 
 - An object appears whole or not at all. `put` replaces an object with the same key; `delete` of a
   missing object succeeds. So both may be repeated after a failure whose outcome is unknown.
-- What was acknowledged is durable.
+- When `put` or `delete` returns, its effect is durable.
 - A listing may be outdated: it may omit new objects and still show deleted ones. `head` and
   `get_range` are always current.
-- Every failure is a `Tier2Error`, except an error of the source of a `put`, which is raised
-  unchanged. A failed `put` must be repeated even if the object exists afterwards.
+- Every failure of a store is a `Tier2Error`. An error of the source of a `put` is raised unchanged.
+  A failed `put` must be repeated even if the object exists afterwards.
 
-Keys and metadata are restricted to what works in every store.
+Keys and metadata may have only characters that every store supports.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ METADATA_BYTES_MAX = 2048  # counted as S3 does: names and values
 RETRY = RetryPolicy(attempts=4, delay_ms_first=100.0, delay_ms_max=5_000.0)
 """The default retry policy of Tier 2: three retries. The stores themselves retry nothing."""
 ANSWERS_MAX = 3
-"""How often bytes are requested that arrive truncated or damaged."""
+"""The maximum number of requests for the same bytes, if they arrive truncated or damaged."""
 
 _KEY_PART = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9._=-]{0,199}", re.ASCII)
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
@@ -38,13 +38,13 @@ _TAKEN = re.compile(r"(content|cache|storage|amz)-.*", re.ASCII)
 
 
 class PutResult(NamedTuple):
-    """The result of storing an object."""
+    """The result of `put`."""
 
     etag: str  # from the store; it changes when the object does
 
 
 class ObjectInfo(NamedTuple):
-    """An object in the store."""
+    """The description of an object in a store, as `head` and `list` return it."""
 
     key: str
     size: int
@@ -53,26 +53,34 @@ class ObjectInfo(NamedTuple):
 
 
 class ObjectStore(Protocol):
-    """A place that keeps objects. Thread-safe; calls block until the store responds."""
+    """The interface of an object store. Thread-safe; calls block until the store responds."""
 
     def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:
-        """Stores all of `source`, which is read once, in order, and never held whole in memory."""
+        """Stores the bytes of `source` as an object, replacing one with the same key.
+
+        Large sources are read piece by piece, so they are never wholly in memory.
+        """
 
     def get_range(self, key: str, *, offset: int, length: int) -> bytes:
-        """Returns the object's bytes at `offset`; fewer than `length` only at its end."""
+        """Returns `length` bytes of the object from `offset` on, or fewer at the object's end."""
 
     def head(self, key: str) -> ObjectInfo:
-        """Raises `Missing` if there is no such object."""
+        """Returns the description of an object; raises `Missing` if there is no such object."""
 
     def delete(self, key: str) -> None: ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Yields all objects below `prefix`, which is empty or ends in "/", in no particular
-        order."""
+        """Yields the objects whose keys begin with `prefix`, in no particular order.
+
+        `prefix` must be empty or end in "/".
+        """
 
 
 class ObjectSource:
-    """An object of Tier 2, with the size that `head` or a listing reported."""
+    """Reads an object of Tier 2; implements `ranges.RangeSource`.
+
+    `size` must be the object's size, as `head` or a listing reported it.
+    """
 
     def __init__(self, store: ObjectStore, key: str, *, size: int) -> None:
         self._store = store
@@ -80,23 +88,26 @@ class ObjectSource:
         self.size = size
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Requests a truncated response again; only this method knows the expected length."""
+        """Returns `length` bytes from `offset` on; repeats the request if fewer bytes arrive.
+
+        Raises `Transient` if the bytes are still too few after `ANSWERS_MAX` requests.
+        """
         received_bytes = 0
         for _ in range(ANSWERS_MAX):
             data = self._store.get_range(self.name, offset=offset, length=length)
             if len(data) == length:
                 return data
             received_bytes = len(data)
-        raise Transient(f"{self.name}: the store returned {received_bytes} of {length} bytes")
+        raise Transient(f"{self.name}: the store returned only {received_bytes} of {length} bytes")
 
     def close(self) -> None:
-        """Does nothing: there is nothing to close."""
+        """Does nothing, because a store needs no open file or connection per object."""
 
 
 def check_key(key: str) -> None:
-    """Raises `BadName` unless the key is a path that cannot leave its folder.
+    """Raises `BadName` if the key cannot be used in every store.
 
-    Its parts are letters, digits and `._=-`, joined by "/".
+    A key is a relative path without `..`: parts of letters, digits and `._=-`, joined by "/".
     """
     parts = key.split("/")
     if len(key) > KEY_BYTES_MAX or not all(map(_KEY_PART.fullmatch, parts)):
@@ -106,7 +117,8 @@ def check_key(key: str) -> None:
         )
     if any(part.endswith(TEMPORARY_SUFFIX) for part in parts):
         raise BadName(
-            f"{shown(key)}: the suffix {TEMPORARY_SUFFIX} is reserved for unfinished files"
+            f"{shown(key)} is not a valid object key: the suffix {TEMPORARY_SUFFIX} is reserved "
+            "for unfinished files"
         )
 
 
@@ -121,20 +133,29 @@ def is_key(key: str) -> bool:
 def check_prefix(prefix: str) -> None:
     if prefix:
         if not prefix.endswith("/"):
-            raise BadName(f"{shown(prefix)}: a prefix must end in '/'")
+            raise BadName(f"{shown(prefix)} is not a valid prefix of keys: it must end in '/'")
         check_key(prefix[:-1])
 
 
 def check_metadata(metadata: Mapping[str, str]) -> None:
-    """Raises unless names are lower-case with hyphens, values printable ASCII, and all at most 2
-    KiB."""
+    """Raises an `InputError` if the metadata cannot be used in every store.
+
+    Names must have only lower-case letters, digits and hyphens, and values only printable ASCII.
+    Names and values together may have at most 2 KiB.
+    """
     for name, value in metadata.items():
         if not _NAME.fullmatch(name) or _TAKEN.fullmatch(name):
-            raise BadName(f"{shown(name)} is not a valid name for an object's metadata")
+            raise BadName(
+                f"{shown(name)} is not a valid name in an object's metadata: use lower-case "
+                "letters, digits and hyphens, and no prefix that S3 reserves, such as content-"
+            )
         if not _VALUE.fullmatch(value):
             raise InputError(
-                f"{name}: {shown(value)} is not a valid value for an object's metadata"
+                f"{shown(value)} is not a valid value of {name} in an object's metadata: use "
+                "printable ASCII without spaces at the ends"
             )
     size = sum(len(name) + len(value) for name, value in metadata.items())
     if size > METADATA_BYTES_MAX:
-        raise TooLarge("the size of an object's metadata", size=size, limit=METADATA_BYTES_MAX)
+        raise TooLarge(
+            "the size in bytes of an object's metadata", size=size, limit=METADATA_BYTES_MAX
+        )

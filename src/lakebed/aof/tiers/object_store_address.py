@@ -1,11 +1,11 @@
-"""Opens the object store that an address names.
+"""Opens the object store at an address. An address has one of these forms:
 
     s3://bucket[/prefix]        S3 or a compatible store, see `S3Options`
-    file:///folder, a path      a folder on the disk that is passed in
-    memory://                   memory only, empty each time it is opened
+    file:///folder, or a path   a folder on the local disk
+    memory://                   a store in memory, empty each time it is opened
 
-The addresses within the root itself, its folder `tier2` and its object store
-(`identity.OWN_FOLDER`, `OWN_STORE`), are resolved by `services`.
+Two more addresses, `identity.OWN_FOLDER` and `identity.OWN_STORE`, mean a folder or an object store
+within the root itself; `services` opens those.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
 
 def open_object_store(url: str, *, disk: Disk, options: S3Options | None = None) -> ObjectStore:
-    """Opens the store without creating or connecting; raises `BadConfig` for a bad address."""
+    """Opens the store at an address; raises `BadConfig` if the address is not valid.
+
+    Does not connect to the store or create a folder.
+    """
     scheme, separator, path = url.partition("://")
     if not separator:
         return FolderStore(disk, _folder(url, url=url))
@@ -37,12 +40,15 @@ def open_object_store(url: str, *, disk: Disk, options: S3Options | None = None)
         if not _BUCKET.fullmatch(bucket):
             raise BadConfig(f"{shown(url)}: {shown(bucket)} is not a valid bucket name")
         return open_s3(bucket, _checked(prefix.rstrip("/"), url=url), options or S3Options())
-    raise BadConfig(f"{shown(url)}: use s3://bucket/prefix, file:///folder or a folder's path")
+    raise BadConfig(
+        f"{shown(url)} is not the address of an object store: use s3://bucket/prefix, "
+        "file:///folder or a folder's path"
+    )
 
 
 def _folder(path: str, *, url: str) -> str:
     if not path.strip("/") or "\0" in path:
-        raise BadConfig(f"{shown(url)}: the address does not name a folder")
+        raise BadConfig(f"{shown(url)}: the address must name a folder other than /")
     if url.startswith("file:") and not path.startswith("/"):
         raise BadConfig(f"{shown(url)}: a file address needs three slashes, as in file:///folder")
     return path

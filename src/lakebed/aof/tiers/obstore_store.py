@@ -1,11 +1,12 @@
-"""Object stores reached through `obstore`: S3 and compatible stores, and one in memory for tests.
+"""Object stores that use the library `obstore`: S3 and compatible stores, and one in memory.
 
-The library retries nothing and gives up after the timeouts below. Retries are decided in one place,
-by the user of the store (`retrying_store`).
+The library is configured not to retry, and to fail after the timeouts in `S3Options`. Only
+`retrying_store` retries.
 
-An object of up to `part_bytes` is sent in one request, a larger one in parts, with two in flight
-and three in memory. A crash in the middle of such an upload leaves its parts in the bucket,
-invisible: a bucket should have a lifecycle rule that removes unfinished uploads.
+An object of up to `part_bytes` is sent in one request. A larger one is sent in parts, of which two
+are being sent and three are in memory at a time. If a crash interrupts such an upload, its parts
+stay in the bucket and are not listed: a bucket should have a lifecycle rule that removes unfinished
+uploads.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, kw_only=True)
 class S3Options:
-    """How to reach an S3 store. Empty fields are taken from the `AWS_…` environment."""
+    """The settings of a connection to an S3 store.
+
+    Empty fields are taken from the `AWS_…` environment variables.
+    """
 
     endpoint: str = ""
     region: str = ""
@@ -57,7 +61,8 @@ class S3Options:
         check(self)
         if self.endpoint.startswith("http://") and not self.may_use_http:
             raise BadConfig(
-                f"endpoint {self.endpoint} is not encrypted: use https, or set allow_http"
+                f"connections to endpoint {self.endpoint} are not encrypted: use https, or set "
+                "allow_http"
             )
 
     @property
@@ -67,7 +72,7 @@ class S3Options:
 
 
 class ObstoreStore:
-    """An `ObjectStore` over one of the library's stores. Thread-safe."""
+    """An `ObjectStore` that calls a store of the library `obstore`. Thread-safe."""
 
     def __init__(self, store: S3Store | MemoryStore, *, part_bytes: int) -> None:
         self._store = store
@@ -142,7 +147,7 @@ class ObstoreStore:
 
 
 def open_s3(bucket: str, prefix: str, options: S3Options) -> ObstoreStore:
-    """Opens the store of everything below `prefix` in a bucket, without connecting yet."""
+    """Opens the part of a bucket below `prefix` as a store, without connecting yet."""
     from datetime import timedelta
 
     from obstore.exceptions import BaseError

@@ -1,7 +1,7 @@
-"""Bytes that can be read in ranges, from a local file, memory or an object of Tier 2.
+"""Sources of bytes that are read in ranges: local files, memory, and objects of Tier 2.
 
-Code that reads warm files or uploads takes one of these sources. The source for objects is
-`object_store.ObjectSource`.
+Warm files are read from a source, and objects are uploaded from a source. The source for objects
+is `object_store.ObjectSource`.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ _PIECE_BYTES = MIB
 
 
 class RangeSource(Protocol):
-    """Bytes that do not change while they are read. Thread-safe."""
+    """The interface of a source. Its bytes do not change while they are read. Thread-safe."""
 
     @property
     def name(self) -> str:
-        """A path or a key, for error messages."""
+        """The path or key of the source, for error messages."""
 
     @property
     def size(self) -> int: ...
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Returns all of `[offset, offset + length)`, which must be within the source.
+        """Returns `length` bytes from `offset` on; the range must be within the source.
 
-        Raises if fewer bytes can be read.
+        Raises an error if fewer bytes can be read.
         """
 
     def close(self) -> None:
-        """Closes the underlying file. Idempotent."""
+        """Closes the file, if the source has one. Idempotent."""
 
 
 class FileSource:
-    """A complete file."""
+    """A source that reads a file."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -49,7 +49,7 @@ class FileSource:
         data = self._file.pread(offset, length)
         if len(data) != length:
             raise Corrupt(
-                "the file ended early: it was truncated while it was being read",
+                "the file was truncated while it was being read",
                 path=self.name,
                 offset=offset,
                 expected=f"{length} bytes",
@@ -62,7 +62,7 @@ class FileSource:
 
 
 class BytesSource:
-    """Bytes in memory."""
+    """A source that reads bytes in memory."""
 
     def __init__(self, data: bytes, *, name: str = "memory") -> None:
         self._data = data
@@ -73,17 +73,17 @@ class BytesSource:
         return self._data[offset : offset + length]
 
     def close(self) -> None:
-        """Does nothing: there is nothing to close."""
+        """Does nothing: bytes in memory need not be closed."""
 
 
 def pieces(source: RangeSource, *, bytes_max: int = _PIECE_BYTES) -> Iterator[bytes]:
-    """Yields all of the source in order, in pieces of `bytes_max`."""
+    """Yields all bytes of the source in order, in pieces of at most `bytes_max` bytes."""
     for offset in range(0, source.size, bytes_max):
         yield source.read_range(offset, min(bytes_max, source.size - offset))
 
 
 def crc64_of(source: RangeSource) -> int:
-    """Returns the crc64-nvme of the whole source."""
+    """Returns the crc64-nvme checksum of all bytes of the source."""
     crc = 0
     for piece in pieces(source):
         crc = crc64nvme(piece, crc)

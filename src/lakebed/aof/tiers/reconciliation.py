@@ -1,10 +1,10 @@
-"""Compares what the manifest log records about the colder tiers with what exists, after a restart.
+"""Compares the manifest log with the copies that really exist in Tiers 1 and 2, after a restart.
 
-Local copies are checked when a log is opened: this gives the records that correct the manifest log,
-and the files that belong to no segment. Tier 2 is checked in the background, because it may be slow
-or unreachable. Each object that should be there is confirmed, or created again from a local copy,
-or its segment is marked as needing repair. The same holds for the manifest log's chunks that are
-still local. Objects that the manifest log does not know are left alone.
+When a log is opened, its warm files are checked: records that correct the manifest log are added,
+and warm files that belong to no segment are deleted. Tier 2 is checked later in the background,
+because it may be slow or unreachable: a missing object is uploaded again from a local copy or, if
+there is none, its segment is marked as needing repair. Missing objects of the manifest log's chunks
+are uploaded again too. Objects that the manifest log does not list are not touched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ class Correction(NamedTuple):
 
 
 def corrections(states: Iterable[SegmentState], *, warm: Collection[int]) -> Iterator[Correction]:
-    """Yields the records that a crash kept from being written, given the existing warm files."""
+    """Yields the records that make the manifest log agree with the existing warm files.
+
+    `warm` has the ids of the segments with a warm file. Also ends hydrations that a crash
+    interrupted, and queues the deletion of objects whose segment is no longer in the log.
+    """
     for state in states:
         for payload in _corrections(state, has_warm=state.segment_id in warm):
             yield Correction(payload, state.segment_id, state.base_offset)
@@ -54,7 +58,7 @@ def _corrections(state: SegmentState, *, has_warm: bool) -> Iterator[Payload]:
 
 
 def orphans(states: Iterable[SegmentState], *, warm: Iterable[int]) -> set[int]:
-    """Returns the segments with a warm file that the manifest log does not have in Tier 1."""
+    """Returns the ids of the segments with a warm file that are not recorded as in Tier 1."""
     recorded = {state.segment_id for state in states if state.residency & Residency.TIER1}
     return set(warm) - recorded
 

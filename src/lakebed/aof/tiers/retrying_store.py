@@ -1,7 +1,7 @@
-"""An object store that retries temporary failures; this is the only place where that is done.
+"""An object store that retries temporary failures. No other code retries requests to a store.
 
-Only errors that a wait can resolve are retried: no network, a failing server, throttling. Refused
-credentials, missing objects and cancelled operations are raised at once.
+Only errors that may pass are retried: no network, a failing server, throttling. Errors for refused
+credentials, missing objects and cancelled operations are raised immediately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ OnRetry = Callable[[str, Exception], None]
 
 
 class RetryingStore:
-    """Wraps an `ObjectStore`. As thread-safe as that store and `random` are."""
+    """Wraps an `ObjectStore` and retries its temporary failures.
+
+    Thread-safe if the wrapped store and `random` are.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,10 @@ class RetryingStore:
         self._retry("delete", lambda: self._store.delete(key))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Lists everything before yielding the first object: a failed listing starts again."""
+        """Yields the objects below `prefix`, after the whole listing has succeeded.
+
+        If the listing fails part of the way, it is repeated from the start.
+        """
         return iter(self._retry("list", lambda: list(self._store.list(prefix))))
 
     def _retry(self, operation: str, call: Callable[[], Result]) -> Result:

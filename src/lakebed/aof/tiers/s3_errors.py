@@ -1,8 +1,8 @@
-"""Translates the errors of the S3 client library.
+"""Translates the errors of the S3 client library to `Tier2Error`.
 
-The library's error text contains the HTTP status and the server's response. The S3 code in the
-response is the most exact, then the status, then the type of the error. Without any of them there
-was no response: a network failure.
+The library's error text contains the HTTP status and the server's response. The error is classified
+by the S3 error code in the response or, if there is none, by the status and the library's type of
+error. If the text has no status either, the server did not respond, and the network has failed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _MEANINGS: dict[str, type[Tier2Error]] = {
 
 
 def translated(error: Exception, *, operation: str, key: str) -> Tier2Error:
-    """Returns the error to raise instead; its text is one line."""
+    """Returns the `Tier2Error` to raise instead of `error`, with a text of one line."""
     full = str(error)
     text = " ".join(full.partition("\n\nDebug source")[0].split())[:_TEXT_MAX]
     return _meaning(error, full)(f"{operation} {key}: {text or type(error).__name__}")
 
 
 def status_of(error: Exception) -> int | None:
-    """Returns the HTTP status, or None if there was no response."""
+    """Returns the HTTP status in the error's text, or None if there was no response."""
     match = _STATUS.search(str(error))
     return int(match[1]) if match else None
 

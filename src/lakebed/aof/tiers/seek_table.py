@@ -1,8 +1,8 @@
 """The seek table of a warm file: where each frame is, and how many bytes it decompresses to.
 
-A loaded table is always consistent, whatever the bytes are: its frames fill the file up to the
-table, none is empty or larger than `FRAME_BYTES_MAX`, and there are no more than a segment can
-have. Whether the frames really decompress to their sizes is checked when they are decompressed.
+A table is checked when it is loaded: its frames must fill the file up to the table, no frame may be
+empty or larger than `FRAME_BYTES_MAX`, and there may be no more frames than a segment can have.
+Whether a frame really decompresses to its size is checked when it is decompressed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from lakebed.base.errors import Corrupt, UnknownVersion
 
 
 class SeekTable:
-    """The frames by number. Offsets are in the warm file, or in the decompressed segment."""
+    """The places of all frames, in the warm file and in the decompressed segment.
+
+    Frames are numbered from 0.
+    """
 
     def __init__(self, entries: Iterable[SeekEntry]) -> None:
         self._compressed_ends = array("q", [0])
@@ -49,12 +52,14 @@ class SeekTable:
 
     @property
     def compressed_bytes(self) -> int:
-        """The size of all frames, without the table."""
+        """The total size of all frames in the warm file, without the table."""
         return self._compressed_ends[-1]
 
     def covering(self, start: int, end: int) -> range:
-        """Returns the frames with a byte of `[start, end)`, which is within the segment and not
-        empty."""
+        """Returns the numbers of the frames that contain the segment's bytes `[start, end)`.
+
+        The range must be within the segment and must not be empty.
+        """
         first = bisect_right(self._inflated_ends, start) - 1
         last = bisect_right(self._inflated_ends, end - 1) - 1
         return range(first, last + 1)
@@ -68,7 +73,10 @@ class SeekTable:
         return range(self._compressed_ends[frame], self._compressed_ends[frame + 1])
 
     def runs(self, frames: range, *, bytes_max: int) -> Iterator[range]:
-        """Yields adjacent frames to fetch together: about `bytes_max`, but at least one frame."""
+        """Divides `frames` into ranges to fetch with one request each, and yields them.
+
+        A range has at most `bytes_max` compressed bytes, unless it is a single larger frame.
+        """
         first = frames.start
         for frame in frames:
             if self._compressed_ends[frame + 1] - self._compressed_ends[first] > bytes_max:
@@ -91,9 +99,9 @@ def load_seek_table(source: RangeSource) -> SeekTable:
         raise _wrong(source, "header", found=hex(header.magic))
     table = SeekTable(_checked(source, data[SKIPPABLE.size : -SEEK_FOOTER.size]))
     if table.compressed_bytes != source.size - table_bytes:
-        raise _wrong(source, "sum of frames", found=table.compressed_bytes)
+        raise _wrong(source, "total size of frames", found=table.compressed_bytes)
     if table.inflated_bytes > SEGMENT_BYTES_MAX:
-        raise _wrong(source, "inflated size", found=table.inflated_bytes)
+        raise _wrong(source, "total decompressed size", found=table.inflated_bytes)
     return table
 
 
@@ -105,7 +113,7 @@ def _load_footer(source: RangeSource) -> SeekFooter:
     data = source.read_range(source.size - SEEK_FOOTER.size, SEEK_FOOTER.size)
     footer = SEEK_FOOTER.unpack(data)
     if footer.magic != SEEK_FOOTER_MAGIC:
-        raise _wrong(source, "magic", found=hex(footer.magic))
+        raise _wrong(source, "magic number", found=hex(footer.magic))
     if footer.descriptor == SEEK_CHECKSUMS:
         raise UnknownVersion("seek tables with checksums are not supported", path=source.name)
     if footer.descriptor:
@@ -119,7 +127,7 @@ def _checked(source: RangeSource, entries: memoryview) -> Iterator[SeekEntry]:
             0 < entry.compressed_bytes <= COMPRESSED_FRAME_BYTES_MAX
             and 0 < entry.inflated_bytes <= FRAME_BYTES_MAX
         ):
-            raise _wrong(source, f"frame {number}", found=tuple(entry))
+            raise _wrong(source, f"size of frame {number}", found=tuple(entry))
         yield entry
 
 

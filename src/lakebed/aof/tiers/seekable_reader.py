@@ -1,7 +1,8 @@
-"""Random reads in a warm file, at the cost of the frames they touch.
+"""Reads any part of a warm file's segment, decompressing only the frames that contain it.
 
-Invariant: at most `cache_bytes_max` of decompressed frames are kept, but always at least one; the
-least recently used are dropped first. Bytes are checked when they are decompressed, never later.
+Decompressed frames are cached, up to `cache_bytes_max` bytes but at least one frame; the least
+recently used frames are dropped first. Checksums are verified when a frame is decompressed, and not
+again when it is read from the cache.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class SeekableReader:
 
     @property
     def size(self) -> int:
-        """The size of the segment's file."""
+        """The size in bytes of the decompressed segment's file."""
         return self._frames.size
 
     def read(self, offset: int, length: int) -> bytes:
-        """Returns the segment's bytes at `offset`; fewer than `length` only at its end."""
+        """Returns `length` bytes of the segment from `offset` on, or fewer at the segment's end."""
         start, end = max(offset, 0), min(offset + length, self.size)
         if start >= end:
             return b""

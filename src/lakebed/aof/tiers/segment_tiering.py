@@ -2,7 +2,7 @@
 
     compress   Tier 0 → Tier 1   creates the warm file from the segment
     upload     Tier 1 → Tier 2   creates the object from the warm file
-    evict      removes the copy in Tier 0 or Tier 1, if Tier 2 has confirmed its own
+    evict      removes the copy in Tier 0 or Tier 1, if Tier 2 is confirmed to have one
     hydrate    Tier 1 or 2 → Tier 0
     archive    Tier 1 or 2 → `archive/`, before retention removes the segment
     delete     removes the object from Tier 2
@@ -14,9 +14,9 @@ Invariants:
   exists, unless the file system lost it;
 - a segment's object has one key, which depends only on the segment: an upload may be repeated after
   any failure and never creates a second object;
-- nothing leaves Tier 0 before the record of its object is durable.
+- no segment is evicted from Tier 0 before the record of its object is durable.
 
-One thread at a time moves a segment: the callers of these methods hold its `claim`.
+Only one thread at a time may move a segment: it must hold the segment's `claim`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _log = logging.getLogger(__name__)
 
 
 class RepairOutcome(Enum):
-    """The outcome of checking and repairing a segment's object."""
+    """The outcome of checking and repairing a segment's object in Tier 2."""
 
     WHOLE = "whole"
     UPLOADED = "uploaded again"
@@ -104,7 +104,10 @@ class RepairOutcome(Enum):
 
 
 class SegmentTiering:
-    """Moves the segments of one log. Different segments may be moved at the same time."""
+    """Moves the segments of one log between tiers.
+
+    Different segments may be moved at the same time.
+    """
 
     def __init__(
         self,
@@ -134,15 +137,19 @@ class SegmentTiering:
 
     @contextlib.contextmanager
     def claim(self, segment_id: int, *, is_worker: bool = False) -> Iterator[None]:
-        """Reserves the segment for a move; raises `Busy` if another thread is moving it.
+        """Reserves the segment for a move, until the context ends.
 
-        Workers set `is_worker`, so that their own releases do not wake them.
+        Raises `Busy` if another thread is moving the segment. Background workers set `is_worker`,
+        so that they are not woken when they release a segment themselves.
         """
         with self._state.mutex:
             if self._state.is_closed:
                 raise Closed(f"{self._state.name}: the log is closed")
             if segment_id in self._claimed:
-                raise Busy(f"{self._state.name}: segment {segment_id} is being moved")
+                raise Busy(
+                    f"{self._state.name}: segment {segment_id} is being moved between tiers; try "
+                    "again later"
+                )
             self._claimed.add(segment_id)
         try:
             yield
@@ -154,7 +161,7 @@ class SegmentTiering:
                 self.on_released()
 
     def close(self) -> None:
-        """Waits for running moves, which stop early. No move begins in a closed log."""
+        """Waits until all running moves have ended. They stop early, because the log is closed."""
         while (
             self._generation == fork_guard.generation()
         ):  # after a fork, moves continue only in the parent
@@ -164,28 +171,41 @@ class SegmentTiering:
             released.wait()
 
     def claimed(self) -> frozenset[int]:
-        """Returns the ids of the segments being moved."""
+        """Returns the ids of the segments that are being moved."""
         with self._state.mutex:
             return frozenset(self._claimed)
 
     def owner(self, key: str) -> int:
-        """Returns the id of the segment whose object has that key."""
+        """Returns the id of the segment whose object has that key.
+
+        Returns `MANIFEST_ITSELF` if it is not the key of a segment.
+        """
         parsed = SegmentKey.parse(key, prefix=self._prefix)
         return MANIFEST_ITSELF if parsed is None else parsed.segment_id
 
     def compress(self, segment_id: int, *, give_way: Callable[[], None] | None = None) -> WarmName:
-        """Creates the warm file if there is none. `give_way` is called before each frame."""
+        """Creates the segment's warm file if there is none, and returns its name.
+
+        `give_way` is called before each frame, so that it can delay the compression.
+        """
         info, state = self._find(segment_id)
         if state.residency & Residency.TIER1:
             name = self._cold.warm_names().get(segment_id)
             if name is not None:
                 return name
         if info.tier:
-            raise InputError(f"{self._state.name}: segment {segment_id} is not in Tier 0")
+            raise InputError(
+                f"{self._state.name}: segment {segment_id} cannot be compressed, because it is "
+                "not in Tier 0"
+            )
         return self._compress(info, state, give_way)
 
     def upload(self, segment_id: int) -> None:
-        """Creates the object from the warm file; returns once that is confirmed and recorded."""
+        """Uploads the segment's warm file to Tier 2, unless Tier 2 already has the segment.
+
+        Creates the warm file first if necessary. When this returns, the store has confirmed the
+        object and its record is durable.
+        """
         info, state = self._find(segment_id)
         if state.residency & Residency.TIER2:
             return
@@ -203,7 +223,10 @@ class SegmentTiering:
         self._log_event("tier2_upload_done", segment_id, key=key)
 
     def evict(self, segment_id: int) -> int:
-        """Removes a segment that Tier 2 has from Tier 0; returns the number of bytes freed."""
+        """Removes the segment from Tier 0, and returns the number of bytes freed.
+
+        Raises `InputError` if Tier 2 does not safely have the segment.
+        """
         info, state = self._find(segment_id)
         if info.tier:
             return 0
@@ -214,9 +237,9 @@ class SegmentTiering:
         return state.durable_bytes
 
     def evict_warm(self, segment_id: int) -> int:
-        """Removes a segment that is not in Tier 0 from Tier 1 as well; Tier 2 must have it.
+        """Removes the segment from Tier 1 if it is not in Tier 0; returns the bytes freed.
 
-        Returns the number of bytes freed.
+        Raises `InputError` if Tier 2 does not safely have the segment.
         """
         info, state = self._find(segment_id)
         if info.tier != 1:
@@ -227,7 +250,10 @@ class SegmentTiering:
         return state.compressed_bytes
 
     def hydrate(self, segment_id: int) -> None:
-        """Restores a segment to Tier 0. If its warm file fails, the object is used instead."""
+        """Restores the segment to Tier 0.
+
+        If its warm file is missing or damaged, restores it from the object in Tier 2.
+        """
         info, state = self._find(segment_id)
         if not info.tier:
             return None
@@ -251,7 +277,7 @@ class SegmentTiering:
         return None
 
     def repair(self, segment_id: int) -> RepairOutcome:
-        """Checks that the segment's object exists, and creates it again if possible."""
+        """Checks that Tier 2 has the segment's object, and uploads it again if it can."""
         info, state = self._find(segment_id)
         if not state.residency & Residency.TIER2:
             return RepairOutcome.WHOLE
@@ -268,10 +294,10 @@ class SegmentTiering:
         return RepairOutcome.UPLOADED
 
     def archive(self, segment_id: int) -> ArchivedName:
-        """Restores a segment from a colder tier into the archive, if it is not there yet.
+        """Restores a segment from Tier 1 or 2 into the archive, unless the archive has it.
 
-        The segment stays in the log. If a copy fails, the next one is tried; if all fail, the last
-        error is raised.
+        The segment also stays in the log. If a copy is missing or damaged, the next one is tried;
+        if there is no other, the last error is raised. Returns the name of the archived file.
         """
         _, state = self._find(segment_id)
         existing = self._archived(state)
@@ -281,7 +307,7 @@ class SegmentTiering:
             iter([state._replace(residency=state.residency & ~Residency.TIER0)])
         )
         failure: LakebedError = NotFound(
-            f"{self._state.name}: segment {segment_id} has no copy in a colder tier"
+            f"{self._state.name}: segment {segment_id} has no copy in Tier 1 or 2"
         )
         for source in (source for place in places for source in self._cold.sources(place)):
             try:
@@ -297,8 +323,8 @@ class SegmentTiering:
     def delete(self, key: str, *, segment_id: int = MANIFEST_ITSELF) -> None:
         """Deletes an object that is queued for deletion.
 
-        `segment_id` is the segment that the object belongs to; leave it out if that segment was
-        removed.
+        `segment_id` is the segment whose object it is; omit it if the segment was removed from the
+        log.
         """
         self._journal.commit()  # the record of the delete must be durable first
         self._cold.store.delete(key)
@@ -347,7 +373,7 @@ class SegmentTiering:
         return name
 
     def _warm_name(self, info: SegmentInfo) -> WarmName:
-        """Returns the warm file's name, with the sealing time from the footer."""
+        """Returns the name of the segment's warm file, which contains the time of its sealing."""
         name = SegmentName(info.segment_id, info.base_offset, info.created_at)
         with self._disk.open(info.path) as file:
             footer = read_footer(file, info.path, name)
@@ -394,14 +420,16 @@ class SegmentTiering:
         return self._confirmed(key, facts)
 
     def _confirmed(self, key: str, facts: WarmFacts) -> str:
-        """Returns the ETag if the object is the one that was to be stored.
+        """Returns the ETag of the object, after checking that it is a copy of the warm file.
 
-        Raises `Missing` if there is no object, or another one.
+        Raises `Missing` if there is no such object, or if its size or checksum differ.
         """
         stored = self._cold.store.head(key)
         crc64 = (stored.metadata or {}).get(CRC64)
         if (stored.size, crc64) != (facts.compressed_bytes, crc64_text(facts.crc64)):
-            raise Missing(f"{key}: another object is stored under this key")
+            raise Missing(
+                f"{key}: the object with this key has another size or checksum than the warm file"
+            )
         return stored.etag
 
     def _check_evictable(self, state: SegmentState) -> None:
@@ -409,12 +437,15 @@ class SegmentTiering:
         is_doubtful = state.pending & Pending.DELETE or state.needs_repair
         if not state.residency & Residency.TIER2 or is_doubtful:
             raise InputError(
-                f"{name}: segment {segment_id} is not safely in Tier 2; upload or repair it"
+                f"{name}: segment {segment_id} cannot be evicted, because Tier 2 does not safely "
+                "have it; upload or repair it first"
             )
 
     def _leave_tier(self, info: SegmentInfo, state: SegmentState, size: int) -> None:
-        """Records the eviction, switches reads to the next colder copy, and removes the local
-        one."""
+        """Removes the local copy of a segment after recording the eviction durably.
+
+        From then on, the segment is read from its next colder copy.
+        """
         self._journal.commit()
         residency = state.residency & ~(Residency.TIER0 if info.tier == 0 else Residency.TIER1)
         colder = self._cold.infos(iter([state._replace(residency=residency)]))
@@ -424,9 +455,10 @@ class SegmentTiering:
         self._remove(info.path)
 
     def _restore(self, info: SegmentInfo) -> SegmentInfo:
-        """Restores the segment.
+        """Restores the segment's file in Tier 0, and returns its entry for the log.
 
-        A damaged object is fetched again: damage in transit looks the same.
+        If the bytes of an object are damaged, fetches them again, because they may have been
+        damaged in transit.
         """
         for _ in range(ANSWERS_MAX - 1 if info.tier == 2 else 0):
             with contextlib.suppress(DataError):
@@ -444,9 +476,9 @@ class SegmentTiering:
         )
 
     def _archived(self, state: SegmentState) -> ArchivedName | None:
-        """Returns the segment's file in the archive, if a good one exists.
+        """Returns the name of the segment's file in the archive, if it exists and is undamaged.
 
-        It exists if a crash came before the segment was retired.
+        It exists if a crash happened after the segment was archived and before it was removed.
         """
         for name in filter(None, map(ArchivedName.parse, self._disk.names(self._paths.archive))):
             if name.segment_id == state.segment_id:
@@ -466,7 +498,10 @@ class SegmentTiering:
         return name
 
     def _etag_of(self, state: SegmentState) -> str:
-        """Returns the ETag of the segment's object; empty if there is no object, or another one."""
+        """Returns the ETag of the segment's object; empty if it is missing.
+
+        An object with another size or checksum than the segment's counts as missing.
+        """
         try:
             stored = self._cold.store.head(state.key)
         except Missing:
@@ -482,31 +517,37 @@ class SegmentTiering:
         journal = self._recorder.journal
         if journal is None:
             raise BadConfig(
-                f"{self._state.name}: segments cannot be moved while the manifest log is off"
+                f"{self._state.name}: segments cannot be moved between tiers while the manifest "
+                "log is off: set manifest_log_enabled"
             )
         return journal
 
     def _find(self, segment_id: int) -> tuple[SegmentInfo, SegmentState]:
-        """Returns a sealed segment and its recorded state."""
+        """Returns a sealed segment's entry in the log, and its state in the manifest log.
+
+        Raises `NotFound` if the log has no such sealed segment.
+        """
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
         state = self._journal.state(segment_id)
         if info is None or state is None:
-            raise NotFound(f"{self._state.name}: sealed segment {segment_id} does not exist")
+            raise NotFound(f"{self._state.name}: the log has no sealed segment {segment_id}")
         return info, state
 
     def _record(self, payload: Payload, info: SegmentInfo) -> None:
         self._change(payload, info, place=None)
 
     def _change(self, payload: Payload, info: SegmentInfo, *, place: SegmentInfo | None) -> None:
-        """Records the change and, with `place`, where the segment is read from now on.
+        """Records a change of the segment; with `place`, also replaces its entry in the log.
 
-        Raises `NotFound`, and records nothing, if the segment has left the log: a record would
-        bring it back.
+        Raises `NotFound` and records nothing if retention has removed the segment from the log,
+        because the record would add it to the manifest log again.
         """
         with self._state.mutex:
             if self._state.chain.find(info.segment_id) is None:
-                raise NotFound(f"{self._state.name}: segment {info.segment_id} has left the log")
+                raise NotFound(
+                    f"{self._state.name}: segment {info.segment_id} was removed from the log"
+                )
             self._recorder.record(payload, info)
             if place is not None:
                 self._state.chain.place(place)
@@ -523,12 +564,15 @@ class SegmentTiering:
 
 
 def _check_identity(footer: SegmentFooter, state: SegmentState, *, path: str) -> None:
-    """Raises `Corrupt` unless the footer is that of the segment recorded as sealed."""
+    """Raises `Corrupt` if the footer is not that of the segment in the manifest log."""
     actual = (footer.segment_index, footer.payload_checksum)
     expected = (state.segment_id, state.segment_crc64)
     if actual != expected:
         raise Corrupt(
-            "the bytes belong to another segment", path=path, expected=expected, found=actual
+            "the copy belongs to another segment: its number or checksum differs",
+            path=path,
+            expected=expected,
+            found=actual,
         )
 
 

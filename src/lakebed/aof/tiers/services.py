@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class TierServices:
-    """The shared services of one open root."""
+    """Opens the object stores of Tier 2 for all logs of one root."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class TierServices:
         store: ObjectStore | None = None,
         own_store: ObjectStore | None = None,
     ) -> None:
-        """`store` replaces the store of every address.
+        """`store`, if given, is used for every address.
 
-        `own_store` is a store in the root's own object store, if that is available. New logs then
-        have their Tier 2 there, unless the settings name another address.
+        `own_store` is the root's own object store, if that is open. The Tier 2 of new logs is then
+        in that store, unless the settings name another address.
         """
         self.config = config or SharedTierConfig()
         self.counters = Counters()
@@ -64,17 +64,18 @@ class TierServices:
         return self.config.url or (OWN_FOLDER if self._own_store is None else OWN_STORE)
 
     def check_address(self, address: str) -> None:
-        """Raises `BadConfig` if that address cannot be reached from here."""
+        """Raises `BadConfig` if the address is the root's own object store and that is not open."""
         if address == OWN_STORE and self._own_store is None and self._store_override is None:
             raise BadConfig(
-                f"{address}: this log's Tier 2 is in the object store of its own root: "
-                "open the log through lakebed.Store"
+                f"{address}: the log's Tier 2 is in the object store of its own root, which is "
+                "not open: open the log through lakebed.Store"
             )
 
     def store(self, address: str, *, is_writer: bool = False) -> ObjectStore:
-        """Opens the store at an address that a log has recorded. Temporary failures are retried.
+        """Opens the store at the address of a log's Tier 2. Temporary failures are retried.
 
-        For its first writer the root's own folder is cleaned: that writer holds the root's lock.
+        With `is_writer`, the caller must hold the root's lock; leftovers of interrupted uploads in
+        the root's own Tier 2 folder are then removed once.
         """
         self.check_address(address)
         if self._store_override is not None:
@@ -95,15 +96,15 @@ class TierServices:
         )
 
     def stop(self) -> None:
-        """Ends all retries: threads that wait for one get `Cancelled`."""
+        """Ends all retries: calls that wait to retry a request raise `Cancelled`."""
         self._stopped.set()
 
     def _sleep_ns(self, duration_ns: int) -> None:
         if self._stopped.wait(duration_ns / NS_PER_S):
-            raise Cancelled("Tier 2: the retry was stopped on request")
+            raise Cancelled("the retry of a request to Tier 2 was stopped on request")
 
     def _clean(self, store: ObjectStore) -> None:
-        """Removes leftovers once, before anything is put."""
+        """Removes the files of interrupted uploads from a folder store, on the first call only."""
         with self._mutex:
             is_clean, self._is_clean = self._is_clean, True
         if not is_clean and isinstance(store, FolderStore):
@@ -115,7 +116,7 @@ class TierServices:
         event(_log, "tier2_retry", level=logging.WARNING, operation=operation, error=error)
 
     def cold(self, paths: LogPaths, address: str, *, is_writer: bool = False) -> ColdSegments:
-        """Returns the colder copies of a log's segments."""
+        """Returns the object that opens a log's warm files, and its objects at that address."""
         return ColdSegments(
             self._disk,
             paths.warm,

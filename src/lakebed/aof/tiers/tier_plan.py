@@ -1,10 +1,10 @@
-"""Decides what to do next with the tiers, without I/O.
+"""Decides which segment to compress, upload or evict next, without I/O.
 
-- Every sealed segment is compressed and then uploaded, oldest first. What failed waits for its
-  retry; what was refused for lack of permission waits for an operator.
-- Tier 0 keeps what fits its budget with room for the next segment. Beyond that, the least recently
-  used segments leave, if Tier 2 has them and they are not pinned.
-- Tier 1 is the same, except for the warm files of segments that are also in Tier 0.
+- Every sealed segment is compressed and then uploaded, oldest first. A segment whose move failed
+  waits for its retry. An upload that Tier 2 refused for lack of permission waits for an operator.
+- If Tier 0 exceeds its budget, the least recently used segments are evicted, if Tier 2 has them and
+  they are not pinned.
+- The same holds for Tier 1, but warm files of segments that are also in Tier 0 are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakebed.aof.manifest.state import Failures, Pending, Residency, SegmentStat
 
 
 class Circumstances(NamedTuple):
-    """Facts about a log's segments in addition to their states."""
+    """What the decisions need to know in addition to the segments' states."""
 
     claimed: Collection[int]  # segments being moved
     retry_at_ns: Mapping[int, int]  # when a failed segment may be retried
@@ -29,19 +29,19 @@ class Circumstances(NamedTuple):
 def next_compression(
     states: Iterable[SegmentState], circumstances: Circumstances
 ) -> SegmentState | None:
-    """Returns the oldest segment that no colder tier has, or None."""
+    """Returns the oldest segment to compress now: one that is only in Tier 0, or None."""
     return _first(states, circumstances, _wants_compression)
 
 
 def next_upload(
     states: Iterable[SegmentState], circumstances: Circumstances
 ) -> SegmentState | None:
-    """Returns the oldest segment that has a warm file but no object, or None."""
+    """Returns the oldest segment to upload now: one with a warm file but no object, or None."""
     return _first(states, circumstances, _wants_upload)
 
 
 def next_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) -> int | None:
-    """Returns how long until a failed segment may be retried; None if there is none."""
+    """Returns the nanoseconds until the next retry of a failed compression or upload, or None."""
     delays = [
         circumstances.retry_at_ns[state.segment_id] - circumstances.now_ns
         for state in states
@@ -52,7 +52,7 @@ def next_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) ->
 
 
 def eviction_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) -> int | None:
-    """Returns how long until an eviction that failed may be retried; None if there is none."""
+    """Returns the nanoseconds until the next retry of a failed eviction, or None."""
     delays = [
         circumstances.retry_at_ns.get(state.segment_id, 0) - circumstances.now_ns
         for state in states
@@ -62,14 +62,17 @@ def eviction_due_ns(states: Iterable[SegmentState], circumstances: Circumstances
 
 
 def waiting(states: Iterable[SegmentState]) -> set[int]:
-    """Returns the segments that must be compressed or uploaded."""
+    """Returns the ids of the segments that must be compressed or uploaded."""
     return {
         state.segment_id for state in states if _wants_compression(state) or _wants_upload(state)
     }
 
 
 def held_bytes(states: Iterable[SegmentState]) -> int:
-    """Returns the bytes in Tier 0 that no colder tier has yet. Pins are not considered."""
+    """Returns the number of bytes in Tier 0 that cannot be evicted, because Tier 2 lacks them.
+
+    Pins are not considered.
+    """
     return sum(
         state.durable_bytes
         for state in states
@@ -80,7 +83,10 @@ def held_bytes(states: Iterable[SegmentState]) -> int:
 def tier0_evictions(
     states: Iterable[SegmentState], circumstances: Circumstances, *, excess_bytes: int
 ) -> Iterator[SegmentState]:
-    """Yields segments to remove from Tier 0 until `excess_bytes` are freed, or none is left."""
+    """Yields the segments to evict from Tier 0, so that at least `excess_bytes` are freed.
+
+    Yields fewer if no other segment can be evicted.
+    """
     evictable = [
         state
         for state in states
@@ -96,7 +102,10 @@ def tier0_evictions(
 def tier1_evictions(
     states: Iterable[SegmentState], circumstances: Circumstances, *, excess_bytes: int
 ) -> Iterator[SegmentState]:
-    """Yields segments to remove from Tier 1, in the same way, that are not in Tier 0."""
+    """Yields the segments to evict from Tier 1, so that at least `excess_bytes` are freed.
+
+    Yields fewer if no other segment can be evicted. Segments that are also in Tier 0 stay.
+    """
     evictable = [
         state
         for state in states
@@ -145,8 +154,11 @@ def _first(
 
 
 def _is_stored(state: SegmentState, circumstances: Circumstances) -> bool:
-    """Returns whether a local copy may be removed: Tier 2 has the segment, it is not in use, and
-    its removal did not fail a short while ago."""
+    """Returns whether a local copy of the segment may be evicted now.
+
+    Tier 2 must have the segment, it must be neither pinned nor being moved, and a failed move of it
+    must be due for a retry.
+    """
     return (
         _is_kept(state)
         and state.segment_id not in circumstances.claimed

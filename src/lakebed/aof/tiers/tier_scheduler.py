@@ -1,12 +1,11 @@
-"""Schedules the tiering of one log: the workers' jobs, and when they are due.
+"""Schedules the moves of one log's segments between tiers: which job is next, and when it is due.
 
-`tier_plan` decides what is next, `segment_tiering` does it, and the manager's coordinator calls
-this module. A log with tiering off has no scheduler: its segments move only on request.
+The coordinator's workers call this module. `tier_plan` chooses the segment, and `segment_tiering`
+moves it. A log with tiering off has no scheduler: its segments are moved only on request.
 
-- Compression and uploads wait until `tiering_policy` allows them. Hydration, eviction and explicit
-  requests do not wait.
-- A failed job is retried with growing delays. One that is refused for lack of permission waits for
-  an operator.
+- Compression and uploads wait until `tiering_policy` allows them.
+- A failed job is retried with growing delays. If Tier 2 refused an upload for lack of permission,
+  it is not retried until an operator requests it.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ from lakebed.base.retry import Backoff
 
 _log = logging.getLogger(__name__)
 IN_USE_NS = 60 * NS_PER_S
-"""How long after a read a segment is not evicted to make room for another one."""
+"""The time after a read in which a segment is not evicted to make room for another one."""
 NOTED_NS = NS_PER_S
-"""How long after a noted read further reads of the segment are not noted."""
+"""The time of a segment's last read is updated at most once in this period."""
 
 Pick = Callable[..., SegmentState | None]
 
 
 class TierScheduler:
-    """Schedules the tiering of one log. Thread-safe."""
+    """Schedules the moves of one log's segments between tiers. Thread-safe."""
 
     def __init__(
         self,
@@ -69,7 +68,8 @@ class TierScheduler:
         wake: Callable[[], None],
         watch: Callable[[], None],
     ) -> None:
-        """`wake` makes the coordinator look for work; `watch` makes it watch for a pause."""
+        """`wake` makes the coordinator look for work now; `watch` makes it do so in the next
+        pause between appends."""
         self.name = context.state.name
         self._state = context.state
         self._clock = context.clock
@@ -99,7 +99,7 @@ class TierScheduler:
     # Changes of the log.
 
     def on_sealed(self) -> None:
-        """Starts the work for a sealed segment, at the latest in the next pause."""
+        """Has a segment that was just sealed compressed: now if that is allowed, or in a pause."""
         self.measure()
         if 0 in self.times_due_ns():
             self._wake()
@@ -109,11 +109,14 @@ class TierScheduler:
     # Reads.
 
     def on_used(self, info: SegmentInfo) -> None:
-        """Notes that a reader reads the segment, and requests it if it is not in Tier 0."""
+        """Records the time of a read of the segment; if it is not in Tier 0, has it restored.
+
+        In that case the next segment is restored too, if there is room.
+        """
         now_ns = self._clock.monotonic_ns()
         last_ns = self._used_at_ns.get(
             info.segment_id
-        )  # read without the mutex, because every read comes here
+        )  # read without the mutex, because this method is called for every read
         is_noted = last_ns is not None and now_ns - last_ns < NOTED_NS
         if is_noted and (not info.tier or info.segment_id in self._hydrations):
             return
@@ -126,14 +129,14 @@ class TierScheduler:
                 self.request(following.segment_id, Priority.PREFETCH)
 
     def on_followed(self, segment_id: int) -> None:
-        """Requests the segment where a follower begins, if it is not in Tier 0."""
+        """Has the segment in which a follower begins restored to Tier 0, if it is not there."""
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
         if info is not None and info.tier:
             self.request(info.segment_id, Priority.FOLLOWER)
 
     def request(self, segment_id: int, priority: Priority) -> None:
-        """Requests that a segment is restored to Tier 0; it waits until there is room."""
+        """Queues a segment to be restored to Tier 0 when there is room."""
         self._hydrations.add(segment_id, priority, now_ns=self._clock.monotonic_ns())
         self._wake()
         self._watch()
@@ -143,7 +146,7 @@ class TierScheduler:
 
     @property
     def queue_depth(self) -> int:
-        """The number of segments waiting to be restored."""
+        """The number of segments that wait to be restored to Tier 0."""
         return len(self._hydrations)
 
     # Jobs: each moves one segment, and returns whether there was one to move.
@@ -174,10 +177,11 @@ class TierScheduler:
         return True
 
     def _may_hydrate(self, size: int, request: HydrationRequest) -> bool:
-        """Returns whether Tier 0 has room for the segment.
+        """Returns whether a segment of that size may be restored to Tier 0 now.
 
-        In a pause it also may be restored if unused segments can leave for it. Until they have
-        left, it takes room that is kept for bursts.
+        It may if there is free space besides that kept for bursts of appends. In a pause it may
+        also use the space for bursts, if segments that were not read recently can be evicted for
+        it afterwards.
         """
         excess = self.admission.tier0_excess(is_pause=True, more_bytes=size)
         if excess <= 0:
@@ -198,10 +202,10 @@ class TierScheduler:
         return sum(state.durable_bytes for state in leaving) >= excess
 
     def upkeep(self) -> int | None:
-        """Checks Tier 2 once, evicts what exceeds the budgets, and archives the manifest log's
-        chunks.
+        """Evicts segments that exceed the budgets, and uploads the manifest log's sealed chunks.
 
-        Returns the nanoseconds until failed work is retried, or None.
+        The first call also checks that Tier 2 has all its objects. Returns the nanoseconds until
+        failed work must be retried, or None.
         """
         jobs = (self._reconcile, self._evict, self._archive_chunks)
         failures = [error for job in jobs if (error := _failure(job)) is not None]
@@ -219,32 +223,35 @@ class TierScheduler:
         return self._upkeep_backoff.next_ns()
 
     def times_due_ns(self) -> list[int]:
-        """Returns how long until the next compression, upload and hydration may be due.
+        """Returns the nanoseconds until the next compression, upload and hydration may be due.
 
-        0 means that it is due now.
+        0 means that one is due now. Kinds without a waiting segment are left out.
         """
         hydration = [self._pace.pause_due_ns()] if len(self._hydrations) else []
         return [*self._times_due_ns(self._states(), self._circumstances()), *hydration]
 
     def room_due_ns(self) -> int | None:
-        """Returns how long until a segment may have to leave Tier 0, or None if none can.
+        """Returns the nanoseconds until a segment must be evicted from Tier 0.
 
-        0 means that one has to leave now.
+        Returns 0 if one must be evicted now, and None if none must or can be evicted.
         """
         if self._evictions(is_pause=False):
             return 0
         return self._pace.pause_due_ns() if self._evictions(is_pause=True) else None
 
     def due_ns(self) -> int | None:
-        """Returns how long until there may be a job: a retry, or one that waits for its time."""
+        """Returns the nanoseconds until the next compression, upload or retry may be due, or None.
+
+        Jobs that are due now are not considered.
+        """
         states, circumstances = self._states(), self._circumstances()
         delays = (*self._times_due_ns(states, circumstances), next_due_ns(states, circumstances))
         return min(
             (delay for delay in delays if delay), default=None
-        )  # a job that is due now is another worker's
+        )  # a job that is due now is for another kind of worker
 
     def measure(self) -> None:
-        """Measures how much each tier holds, and reports it to the budget."""
+        """Updates the log's usage of each tier, its metrics, and the list of waiting segments."""
         journal = self._recorder.journal
         if journal is not None:
             states = list(journal.index().segments())
@@ -259,7 +266,10 @@ class TierScheduler:
     # Helpers.
 
     def _states(self) -> list[SegmentState]:
-        """None once the log is being closed: every move would be refused."""
+        """Returns the states of all segments from the manifest log.
+
+        Returns an empty list if the log is closed, because no segment can be moved then.
+        """
         journal = self._recorder.journal
         if journal is None or self._state.is_closed:
             return []
@@ -284,10 +294,7 @@ class TierScheduler:
         return True
 
     def _do(self, segment_id: int, move: Callable[[int], object]) -> bool:
-        """Moves one segment and returns whether that succeeded.
-
-        A failed move is put off.
-        """
+        """Moves one segment, and returns whether that succeeded. Schedules a retry if it failed."""
         try:
             error = self._try(segment_id, move)
         except (Busy, Closed):  # another thread moves it, or the log was closed
@@ -311,7 +318,7 @@ class TierScheduler:
             return _failure(lambda: move(segment_id))
 
     def _has_left(self, segment_id: int) -> bool:
-        """Returns whether retention has removed the segment."""
+        """Returns whether retention has removed the segment from the log."""
         with self._state.mutex:
             return self._state.chain.find(segment_id) is None
 
@@ -343,9 +350,9 @@ class TierScheduler:
         return list(tier0_evictions(self._states(), self._circumstances(), excess_bytes=excess))
 
     def _reconcile(self) -> None:
-        """Confirms, once after opening, that every object that should be in Tier 2 is there.
+        """Checks, once after the log is opened, that Tier 2 has all objects that it should have.
 
-        A missing object is created again if possible.
+        A missing object is uploaded again if there is a local copy.
         """
         journal = self._recorder.journal
         if self._is_reconciled or journal is None:

@@ -1,7 +1,7 @@
-"""Measures a log's load and asks `tiering_policy` when its segments may be compressed and uploaded.
+"""Measures the load of a log, for `tiering_policy` to decide when segments may be compressed.
 
-Appends are noticed by the flushes that they cause. A segment's wait begins when it is first known
-to be ready; after a restart it begins again.
+A pause is measured from the log's last flush. A segment's waiting time begins when it first needs
+to be compressed or uploaded, and begins again after a restart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GIVE_WAY_NS_MAX = 1_000_000_000  # in total for one job
 
 
 class TieringThrottle:
-    """Throttles the tiering of one log. Thread-safe."""
+    """Delays the compression and upload of one log's segments during appends. Thread-safe."""
 
     def __init__(self, context: LogContext, admission: Admission, pacing: TieringPolicy) -> None:
         self._clock = context.clock
@@ -38,7 +38,7 @@ class TieringThrottle:
         self._ready_at_ns: dict[int, int] = {}  # by segment id
 
     def note(self, ready: Collection[int]) -> None:
-        """Sets the segments that must be compressed or uploaded."""
+        """Sets which segments wait to be compressed or uploaded."""
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
             before = self._ready_at_ns
@@ -56,14 +56,14 @@ class TieringThrottle:
         return is_time(self._load(), self._pacing, waiting_since_ns=self._ready_at(segment_id))
 
     def time_due_ns(self, segment_id: int) -> int:
-        """Returns how long until the segment may be compressed or uploaded; 0 if now."""
+        """Returns the nanoseconds until the segment may be compressed or uploaded; 0 means now."""
         return time_due_ns(self._load(), self._pacing, waiting_since_ns=self._ready_at(segment_id))
 
     def give_way(self, segment_id: int, should_stop: Callable[[], bool]) -> Callable[[], None]:
-        """Returns a function that a job calls regularly to let a burst of appends go first, for a
-        while.
+        """Returns a function that a compression job calls regularly; it waits during a burst.
 
-        It does not wait for the end of the burst, because other logs need the worker too.
+        It waits `GIVE_WAY_NS_MAX` in total at most, even if the burst has not ended, because other
+        logs need the worker too.
         """
         left_ns = GIVE_WAY_NS_MAX
 

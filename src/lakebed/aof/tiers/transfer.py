@@ -1,7 +1,7 @@
-"""Transfers files to Tier 2 and back, verified.
+"""Copies files to Tier 2 and back, and verifies their checksums.
 
-Every object that is a copy of a file carries the file's checksum as metadata (`CRC64`, 16 hex
-digits). A file is verified before it is sent, and a download before it gets its name.
+Every object that is a copy of a file has the file's checksum in its metadata (`CRC64`, 16 hex
+digits). A file is verified before it is uploaded, and a download before it gets its final name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DOWNLOAD_BYTES = 8 * MIB
 
 
 def segment_metadata(facts: WarmFacts) -> dict[str, str]:
-    """Returns the metadata of a segment's object."""
+    """Returns the metadata for the object of a segment, from the facts about its warm file."""
     footer = facts.footer
     return {
         CRC64: crc64_text(facts.crc64),
@@ -52,7 +52,7 @@ def upload_file(
     metadata: Mapping[str, str],
     should_stop: ShouldStop = lambda: False,
 ) -> PutResult:
-    """Stores a file. Raises `Corrupt`, and sends nothing, if it does not have that checksum.
+    """Uploads a file. Raises `Corrupt`, and sends nothing, if its checksum is not `crc64`.
 
     `should_stop` is called before each read; if it returns True, `Cancelled` is raised and the file
     is not stored.
@@ -64,7 +64,7 @@ def upload_file(
 
 
 class StoppableSource:
-    """Wraps a source and raises `Cancelled` once `should_stop` returns True."""
+    """Wraps a source; its reads raise `Cancelled` once `should_stop` returns True."""
 
     def __init__(self, source: RangeSource, should_stop: ShouldStop) -> None:
         self._source = source
@@ -89,10 +89,10 @@ def download_to(
     *,
     should_stop: ShouldStop = lambda: False,
 ) -> ObjectInfo:
-    """Writes the object to `path`, durably. If this raises, `path` is unchanged.
+    """Downloads an object to the file `path`, durably. If this raises, `path` is unchanged.
 
-    Raises `Corrupt` if the bytes do not match the object's checksum, or if it has none. A retry may
-    help, because damage in transit looks the same.
+    Raises `Corrupt` if the bytes do not match the checksum in the object's metadata, or if there is
+    none. A retry may help, because the bytes may have been damaged in transit.
     """
     info = store.head(key)
     source = ObjectSource(store, key, size=info.size)
@@ -114,4 +114,9 @@ def download_to(
 
 def _check(expected: str, crc: int, *, path: str) -> None:
     if expected != crc64_text(crc):
-        raise Corrupt("the checksum is wrong", path=path, expected=expected, found=crc64_text(crc))
+        raise Corrupt(
+            "the checksum of the copied bytes is wrong",
+            path=path,
+            expected=expected,
+            found=crc64_text(crc),
+        )

@@ -1,7 +1,7 @@
-"""Runs the tier work of a log that is due whether tiering is on or off: deletes and archiving.
+"""Deletes objects and archives segments that retention removes from a log.
 
-Retention causes this work but does not run it, because the maintenance of all logs must not wait
-for Tier 2.
+This is necessary whether tiering is on or off. Retention itself does not do it, because retention
+runs in the maintenance task of all logs, which must not wait for Tier 2.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lakebed.base.retry import Backoff, RetryPolicy
 
 _log = logging.getLogger(__name__)
 RETRY = RetryPolicy(delay_ms_first=1_000.0, delay_ms_max=60_000.0)
-"""The delays between attempts. The object store's own retries come first."""
+"""The delays between attempts. Each attempt includes the retries of `retrying_store`."""
 
 
 class LogUpkeep:
-    """The tier upkeep of one log. Only the coordinator's upkeep task calls `step`."""
+    """Runs pending deletes and archiving of one log, in the coordinator's upkeep task."""
 
     def __init__(
         self,
@@ -45,11 +45,15 @@ class LogUpkeep:
 
     @property
     def is_owed(self) -> bool:
-        """Whether there is pending work."""
+        """Whether segments wait to be archived or objects to be deleted."""
         return self._archiver.is_owed or bool(self._owed_deletes())
 
     def step(self) -> int | None:
-        """Runs the pending work. Returns the nanoseconds until failed work is retried, or None."""
+        """Archives the requested segments and deletes the queued objects.
+
+        Returns the nanoseconds until failed work must be retried, or None. Only the coordinator's
+        upkeep task may call it.
+        """
         failures: list[LakebedError] = []
         for job in (self._archiver.step, self.delete):
             try:
@@ -66,7 +70,7 @@ class LogUpkeep:
         return self._backoff.next_ns()
 
     def delete(self) -> None:
-        """Deletes the objects whose delete is queued."""
+        """Deletes the objects that are queued for deletion in the manifest log."""
         moves = self._moves
         for key, segment_id in self._owed_deletes():
             # The claim raises `Busy` while the object is still being uploaded.

@@ -54,10 +54,10 @@ ShouldStop = Callable[[], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Compression:
-    """How segments are compressed.
+    """The settings for the compression of segments.
 
-    Smaller frames make a single read cheaper but the file larger: by half a percent at 128 KiB
-    compared with 512 KiB, and by three percent at 32 KiB.
+    Smaller frames make a single read cheaper but the file larger: compared with frames of 512 KiB,
+    frames of 128 KiB make it half a percent larger, and frames of 32 KiB three percent.
     """
 
     level: int = bounded(3, minimum=1, maximum=22)
@@ -70,7 +70,7 @@ class Compression:
 
 
 class WarmFacts(NamedTuple):
-    """The facts about a warm file."""
+    """The sizes, checksum and other properties of a warm file."""
 
     compressed_bytes: int
     original_bytes: int
@@ -91,7 +91,7 @@ def compress_segment(
 ) -> WarmFacts:
     """Creates the warm file of a sealed segment, durably. If this raises, there is no warm file.
 
-    Raises a `DataError` if the segment is not sealed or damaged: a retry does not help.
+    Raises a `DataError` if the segment is damaged or not sealed; a retry does not help then.
     `should_stop` is called before each frame; if it returns True, `Cancelled` is raised.
     """
     facts: list[WarmFacts] = []
@@ -128,10 +128,10 @@ def decompress_to(
     counters: ReadCounters | None = None,
     should_stop: ShouldStop = lambda: False,
 ) -> SegmentFooter:
-    """Restores the segment's file, durably. If this raises, `target_path` is unchanged.
+    """Restores a segment's file from a warm file, durably, and returns the segment's footer.
 
-    Raises a `DataError` if the bytes are not those of a whole segment, and `Cancelled` if
-    `should_stop`, called before each frame, returns True.
+    If this raises, `target_path` is unchanged. Raises a `DataError` if the source is damaged.
+    `should_stop` is called before each frame; if it returns True, `Cancelled` is raised.
     """
     frames = Frames(source, dictionary=dictionary, counters=counters)
     read = _reading(frames)
@@ -155,7 +155,7 @@ def decompress_to(
 
 
 def warm_facts(disk: Disk, path: str, *, dictionary: Dictionary | None = None) -> WarmFacts:
-    """Returns the facts about an existing warm file."""
+    """Reads an existing warm file and returns its sizes, checksum and other properties."""
     with disk.open(path) as file:
         source = FileSource(file)
         frames = Frames(source, dictionary=dictionary)
@@ -166,7 +166,7 @@ def warm_facts(disk: Disk, path: str, *, dictionary: Dictionary | None = None) -
 
 
 def check_segment_file(disk: Disk, path: str) -> SegmentFooter:
-    """Reads the file of a sealed segment to its end and returns the footer.
+    """Reads the whole file of a sealed segment, verifies its checksum and returns its footer.
 
     Raises a `DataError` if the file is damaged.
     """
@@ -179,13 +179,13 @@ def check_segment_file(disk: Disk, path: str) -> SegmentFooter:
 
 
 def segment_footer(source: RangeSource, *, dictionary: Dictionary | None = None) -> SegmentFooter:
-    """Returns the footer of the segment from which a warm file was made."""
+    """Reads the segment's footer from its warm file."""
     frames = Frames(source, dictionary=dictionary)
     return _check_envelope(_reading(frames), path=source.name, size=frames.size)
 
 
 def segment_header(source: RangeSource, *, dictionary: Dictionary | None = None) -> SegmentHeader:
-    """Returns the header of the segment from which a warm file was made."""
+    """Reads the segment's header from its warm file."""
     frames = Frames(source, dictionary=dictionary)
     read = _reading(frames)
     _check_envelope(read, path=source.name, size=frames.size)
@@ -193,7 +193,10 @@ def segment_header(source: RangeSource, *, dictionary: Dictionary | None = None)
 
 
 class _Sink:
-    """The file object to which the library writes: buffers, counts and computes the checksum."""
+    """The file object to which the zstd library writes a warm file.
+
+    It buffers writes, counts the bytes and computes their checksum.
+    """
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -213,7 +216,9 @@ class _Sink:
         return len(data)
 
     def abandon(self) -> None:
-        """Discards all further writes, because closing the library's writer always writes."""
+        """Discards all later writes. Used after an error, because closing the library's writer
+        writes.
+        """
         self._is_abandoned = True
 
     def finish(self) -> None:
@@ -249,7 +254,10 @@ def _archive(
 
 
 def _records(source: RangeSource, footer: SegmentFooter, frame_bytes: int) -> Iterator[memoryview]:
-    """Yields header and records in frames, and compares the checksum after the last one."""
+    """Yields the segment's header and records in pieces of `frame_bytes`.
+
+    After the last piece, raises `Corrupt` if the checksum in the footer does not match.
+    """
     crc = 0
     read_bytes = max(frame_bytes, _READ_BYTES // frame_bytes * frame_bytes)
     for offset in range(0, footer.durable_bytes, read_bytes):
@@ -285,8 +293,7 @@ def _reading(frames: Frames) -> Callable[[int, int], bytes]:
 
 
 def _check_envelope(read: Callable[[int, int], bytes], *, path: str, size: int) -> SegmentFooter:
-    """Checks that header and footer belong to one sealed segment of that size; returns the
-    footer."""
+    """Checks the header and footer of a sealed segment of that size, and returns the footer."""
     if size < RECORDS_START + FOOTER_BYTES:
         raise Corrupt("the file is too short for a segment", path=path, found=f"{size} bytes")
     header_slot = read(0, RECORDS_START)

@@ -1,25 +1,24 @@
 """Group commit: many callers, one write and one sync.
 
-- `barrier`: the queue, the leader and the completions, whatever is committed (`batch`);
+- `barrier`: the queue of items and the leader that commits them in batches (`batch`);
 - `tail`: the sink that appends bytes to a file;
 - `space`: the reserve of free disk space below which writes are refused;
 - `linger`: how long items without a waiting caller are held back so that a batch can form;
-- `config`: the ceilings.
+- `config`: the limits.
 
     with Barrier(FileTail(file, end=0), config=CommitConfig(), runner=runner) as barrier:
         offset = barrier.commit(b"...", size=3)      # durable when it returns
-        ticket = barrier.submit(b"...", size=3)      # or: durable when ticket.wait() does
+        ticket = barrier.submit(b"...", size=3)      # or: durable when ticket.wait() returns
 
-On its way to the disk a write has these names, and no others:
+These names are used for a write on its way to the disk:
 
-- the *item* is what its engine commits, and the engine's own class: a `Change` of the object
-  store, an `Append` (or another `Change` of one partition's writer) of a topic, a chunk of records
-  of a log, an event of a journal;
-- the `Barrier` queues items and has them committed, in order;
-- a `Batch` is the items that one commit covers: they succeed, fail and are woken together;
-- a `Ticket` is the promise of one item's result. It is waited for in a thread (`wait`), or in an
-  event loop (`lakebed.edge.worker`, which wakes the loop once for all tickets of a batch);
-- an `AppendFuture` is the ticket of a topic's append, for programs that embed the store.
+- an *item* is what an engine commits: a `Change` of the object store, an `Append` (or another
+  `Change`) of a topic partition, a chunk of records of a log, an event of a journal;
+- the `Barrier` queues items and commits them in order;
+- a `Batch` is the items of one commit, which complete together;
+- a `Ticket` is the promise of one item's result. A thread waits for it with `wait`; an event loop
+  uses `lakebed.edge.worker`, which wakes the loop once for all tickets of a batch;
+- an `AppendFuture` is the ticket of an append to a topic, for programs that embed the store.
 """
 
 from lakebed.base.commit.barrier import Barrier, Recover, Sink

@@ -2,23 +2,22 @@
 
 Callers submit items and wait, or take a ticket. A caller that waits while no commit is running
 becomes the *leader*: in its own thread it commits the queued items (up to the batch limits) in one
-call of the sink, wakes the callers it covered, and passes the lead to the first caller that waits
-for a later batch. So a lone caller pays for no thread switch, and under load batches form while the
-previous sync runs. Items that no caller waits for are committed by `step`, which a runner drives:
-at most `delay_ms_max` after they were submitted, or at once when a batch is full or queue space is
-needed. *Awaited* items, whose callers wait without a thread (in an event loop), are also committed
-by `step`: at once, or after the commit in progress.
+call of the sink, wakes the callers that wait for them, and passes the lead to the first caller that
+waits for a later batch. So a single caller needs no thread switch, and under load batches form
+while the previous sync runs. Items that no caller waits for are committed by `step`, which a runner
+calls: at most `delay_ms_max` after they were submitted, or immediately when a batch is full or
+queue space is needed. *Awaited* items, whose callers wait in an event loop, are also committed by
+`step`: immediately, or after the commit in progress.
 
 Invariants:
 - items are committed in the order they were queued, one batch at a time;
 - a ticket is fulfilled only after the sink's `commit` that contained its item has returned;
-- a commit that fails fails exactly the tickets it contained, and nothing is repeated. A
-  `DiskError` also ends the sink: items still queued go to the sink that `recover` provides, or
-  are refused with `Poisoned`, as are all later items;
-- at most `queue_*_max` is queued or in the sink; beyond that callers wait or get `Busy`.
+- if a commit fails, exactly the tickets of its items fail, and the commit is not repeated. After a
+  `DiskError` the sink is not used again: queued and later items go to the sink that `recover`
+  returns, or are refused with `Poisoned`;
+- at most `queue_*_max` is queued or in the sink; callers that would exceed it wait or get `Busy`.
 
-What may be lost: every item without a fulfilled ticket. Such an item may also turn out to be
-durable after a crash.
+After a crash, every item whose ticket was not fulfilled may be lost, or may be durable.
 """
 
 from __future__ import annotations
@@ -41,22 +40,22 @@ ResultOut = TypeVar("ResultOut", covariant=True)
 
 
 class Sink(Protocol[ItemIn, ResultOut]):
-    """The destination of batches. Only one `commit` runs at a time."""
+    """Makes batches of items durable. Only one `commit` runs at a time."""
 
     def commit(self, items: Sequence[ItemIn]) -> Sequence[ResultOut | LakebedError]:
         """Makes all items durable and returns their results in order, or raises for all of them.
 
-        An error in place of a result fails that item alone. A raised `DiskError` means that this
-        sink can make nothing durable any more; any other `LakebedError` leaves it usable.
+        An error in place of a result means that only this item failed. After raising a `DiskError`
+        the sink is not used again; after any other `LakebedError` it is.
         """
 
 
 Recover = Callable[[LakebedError], Sink[Item, Result]]
-"""Provides the sink that takes over from one that failed, or raises to refuse all writes."""
+"""Returns a sink that replaces a failed one, or raises, which makes all later writes fail."""
 
 
 class Barrier(Generic[Item, Result]):
-    """Commits the items of many threads. All methods are thread-safe."""
+    """Commits items of many threads in batches, in the order they were queued. Thread-safe."""
 
     def __init__(
         self,
@@ -72,10 +71,11 @@ class Barrier(Generic[Item, Result]):
         counters: Counters | None = None,
         on_room: Callable[[], None] = lambda: None,
     ) -> None:
-        """`name` appears in errors. `wake` makes the runner call `step` soon. `linger` decides
-        how long items without a waiting caller may wait, by default `delay_ms_max`. `on_room`
-        is called when there is queue space again after a caller that would not wait got
-        `Busy`.
+        """Creates a barrier in front of `sink`.
+
+        `name` appears in errors. `wake` must make the runner call `step` soon. `linger` decides how
+        long items without a waiting caller are held back, by default for `delay_ms_max`. `on_room`
+        is called when there is queue space again after a call with `timeout` 0 raised `Busy`.
         """
         self._sink = sink
         self._name = name
@@ -92,22 +92,22 @@ class Barrier(Generic[Item, Result]):
         self._bytes = counters.counter("commit_bytes")
         self._failures = counters.counter("commit_failures")
         self._duration_ns = counters.histogram("commit_duration_ns")
-        # The mutex guards everything below and the batches that are not done. It is never held
-        # during I/O. Only the leader touches the sink, and sets the poison.
+        # The mutex guards all fields below and the batches that are not done. It is never held
+        # during I/O. Only the leader uses the sink and sets `_poison`.
         self._mutex = runner.mutex()
         self._queue: deque[Batch[Item, Result]] = deque()
         self._is_led = False
-        self._is_timed = False  # `step` asked to be called again within `delay_ms_max`
+        self._is_timed = False  # `step` will be called again within `delay_ms_max`
         self._pending_bytes = 0
         self._pending_count = 0
-        self._is_room_wanted = False  # a caller that would not wait was refused
+        self._is_room_wanted = False  # a call with `timeout` 0 was refused
         self._passed: Event | None = None  # set for waiting callers when the lead is passed on
         self._poison: LakebedError | None = None
         self._is_closed = False
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why every item is refused from now on, or None."""
+        """The error because of which all later items are refused, or None."""
         return self._poison
 
     def commit(
@@ -115,7 +115,7 @@ class Barrier(Generic[Item, Result]):
     ) -> Result:
         """Submits an item of `size` bytes and waits until it is durable.
 
-        `count` is its contribution to the batch's count, for items that hold many records.
+        `count` is the number of records in the item, which counts towards `batch_count_max`.
         """
         self._check_size(size)
         with self._mutex:
@@ -138,35 +138,37 @@ class Barrier(Generic[Item, Result]):
         timeout: float | None = None,
         is_awaited: bool = False,
     ) -> Ticket[Result]:
-        """Queues an item. It is committed whether or not its ticket is waited for.
+        """Queues an item and returns its ticket. The item is committed even if no caller waits.
 
-        Waits only for queue space; with `timeout` 0 it never waits but raises `Busy`. With
-        `is_awaited` a caller waits through `when_done`, so the item is committed without delay.
+        The call waits only for queue space; with `timeout` 0 it raises `Busy` instead. `is_awaited`
+        means that the caller uses `when_done`, so the item is committed without delay.
         """
         self._check_size(size)
         ticket = self._enqueue(item, size, count, timeout)
         if is_awaited:
             ticket.batch.is_awaited = True
-            if not self._is_led:  # a leader wakes `step` for what it leaves queued
+            if not self._is_led:  # a leader wakes `step` if it leaves items queued
                 self._wake()
             return ticket
         # `_is_timed` changes under the mutex alone: if it is set now, after the item joined,
         # then the step that set it runs again and finds the item.
-        # A full batch is left to its submitter, which probably waits for it, until another begins.
+        # A full batch alone does not wake `step`, because its submitter probably waits for it. A
+        # second batch does.
         if not self._is_timed or len(self._queue) > 1:
             self._wake()
         return ticket
 
     def step(self) -> int | None:
-        """Commits items that are due and have no leader. Returns the ns until more is due, or None.
+        """Commits due items if there is no leader. Returns the ns until the next call, or None.
 
-        While callers come and go it asks to be called again, so that they need not wake it.
+        None means that `step` is called again only after `wake`. While callers lead commits, it
+        asks to be called again, so that they need not wake it.
         """
         while True:
             with self._mutex:
                 self._is_timed = False
                 if self._is_led:
-                    # A leader wakes us if it leaves items queued.
+                    # The leader wakes this step if it leaves items queued.
                     return self._timed(self._config.delay_ms_max * NS_PER_MS)
                 if not self._queue:
                     return None
@@ -178,9 +180,9 @@ class Barrier(Generic[Item, Result]):
             self._lead(until=head)
 
     def close(self) -> None:
-        """Refuses new items, commits the queued ones, and returns. Idempotent.
+        """Refuses new items, and returns when all queued items are committed. Idempotent.
 
-        The owner of the sink closes it.
+        It does not close the sink; the owner of the sink does.
         """
         while True:
             with self._mutex:
@@ -201,7 +203,7 @@ class Barrier(Generic[Item, Result]):
         self.close()
 
     def wait_for(self, batch: Batch[Item, Result], timeout: float | None) -> bool:
-        """Waits until the batch is done, and leads if there is no leader. Returns False on
+        """Waits until the batch is done, or commits it if there is no leader. Returns False on
         time-out.
         """
         turn = None
@@ -258,11 +260,15 @@ class Barrier(Generic[Item, Result]):
 
     def _check_size(self, size: int) -> None:
         if size > self._config.queue_bytes_max:
-            raise TooLarge(f"{self._name}: an item", size=size, limit=self._config.queue_bytes_max)
+            raise TooLarge(
+                f"{self._name}: an item's size in bytes",
+                size=size,
+                limit=self._config.queue_bytes_max,
+            )
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Closed(f"{self._name}: closed")
+            raise Closed(f"{self._name} is closed")
         if self._poison is not None:
             raise self._refusal(self._poison)
 
@@ -273,7 +279,10 @@ class Barrier(Generic[Item, Result]):
         )
 
     def _join(self, item: Item, size: int, count: int) -> Ticket[Result]:
-        """Adds the item to the last batch, or to a new one if that is full. Requires the mutex."""
+        """Adds the item to the last batch, or to a new batch if that is full.
+
+        The caller must hold the mutex.
+        """
         batch = self._queue[-1] if self._queue else None
         if batch is None or (
             batch.count + count > self._config.batch_count_max
@@ -302,17 +311,22 @@ class Barrier(Generic[Item, Result]):
         return head.created_ns + self._linger.delay_ns(now_ns) - now_ns
 
     def _timed(self, delay_ns: int) -> int | None:
-        """Returns what `step` returns to be called again after that long. Requires the mutex."""
+        """Returns the value that `step` must return to be called again after `delay_ns`.
+
+        The caller must hold the mutex.
+        """
         self._is_timed = delay_ns > 0
         return delay_ns or None
 
     # Leading.
 
     def _await_turn(self, batch: Batch[Item, Result], turn: Event, timeout: float | None) -> bool:
-        """Waits as the batch's heir. Returns whether the lead was passed to this caller."""
+        """Waits for the lead, or until the batch is done. Returns whether this caller got the
+        lead.
+        """
         try:
             turn.wait(timeout)
-        except BaseException:  # interrupted: if the lead was passed to us, pass it on
+        except BaseException:  # interrupted: if this caller got the lead, pass it on
             if self._leave_line(batch):
                 self._pass_lead()
             raise
@@ -325,8 +339,8 @@ class Barrier(Generic[Item, Result]):
             return is_leader
 
     def _commit_alone(self, item: Item, size: int) -> Result:
-        """Commits as the leader of an empty queue, so that a lone caller pays for little more
-        than the sync.
+        """Commits an item without queueing it. The caller is the leader, and the queue was
+        empty.
         """
         try:
             result = self._call_sink((item,), size)[0]
@@ -337,8 +351,10 @@ class Barrier(Generic[Item, Result]):
         return result
 
     def _lead(self, *, until: Batch[Item, Result]) -> None:
-        """Commits all batches up to and including that one. Covered callers are woken after the
-        lead is passed on, so that the next sync runs while they wake.
+        """Commits all batches up to and including `until`.
+
+        The callers of these batches are woken after the lead is passed on, so that the next sync
+        runs while they wake up.
         """
         ended: list[Batch[Item, Result]] = []
         try:
@@ -368,15 +384,16 @@ class Barrier(Generic[Item, Result]):
                 self._on_room()
 
     def _call_sink(self, items: Sequence[Item], size: int) -> Sequence[Result | LakebedError]:
-        """Runs and measures one commit. If it raises, the sink was replaced or the barrier was
-        poisoned.
+        """Runs and times one commit.
+
+        After a `DiskError` the sink is replaced or all later items are refused.
         """
         started_ns = self._clock.monotonic_ns()
         try:
             if self._reserve is not None:
                 self._reserve.check(size)
             results = self._sink.commit(items)
-            assert len(results) == len(items), "the sink lost count"
+            assert len(results) == len(items), "the sink returned a wrong number of results"
         except DiskError as error:
             self._failures.add()
             self._replace_sink(error)
@@ -385,7 +402,7 @@ class Barrier(Generic[Item, Result]):
             self._failures.add()
             raise
         except BaseException as error:
-            # Interrupted, or a bug: what the sink did is unknown, so it is done with.
+            # Interrupted, or a bug: it is unknown what the sink did, so it must not be used again.
             self._failures.add()
             self._poison = self._refusal(error)
             raise
@@ -397,7 +414,9 @@ class Barrier(Generic[Item, Result]):
         return results
 
     def _replace_sink(self, error: DiskError) -> None:
-        """Continues with another sink after a failure, or refuses everything from now on."""
+        """Replaces the sink after it failed. If that is not possible, all later items are
+        refused.
+        """
         if self._recover is None:
             self._poison = error
             return
@@ -407,7 +426,9 @@ class Barrier(Generic[Item, Result]):
             self._poison = failure
 
     def _pass_lead(self, *, freed_count: int = 0, freed_bytes: int = 0) -> None:
-        """Passes the lead to the first caller that waits for a batch, if there is one."""
+        """Passes the lead to the first caller in the queue that waits for a batch, if there is
+        one.
+        """
         refused: list[Batch[Item, Result]] = []
         heir = None
         with self._mutex:
@@ -440,10 +461,10 @@ class Barrier(Generic[Item, Result]):
             batch.notify()
 
     def _end(self, batch: Batch[Item, Result]) -> None:
-        """Marks the batch as final. Requires the mutex."""
+        """Marks the batch as done and frees its queue space. The caller must hold the mutex."""
         self._pending_bytes -= batch.size
         self._pending_count -= len(batch.items)
-        batch.items = []  # tickets may live on; what they covered need not
+        batch.items = []  # frees memory: tickets keep the batch alive
         batch.is_done = True
 
     def _refusal(self, cause: BaseException) -> Poisoned:

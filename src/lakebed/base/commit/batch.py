@@ -1,4 +1,4 @@
-"""Batches of items that are committed together, and the tickets of their callers."""
+"""Batches of items that are committed together, and the tickets that callers wait on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 class Batch(Generic[Item, Result]):
     """The items of one commit, which complete together.
 
-    The barrier's mutex guards all fields except `is_awaited` until `is_done`; after that nothing
+    Until `is_done`, the barrier's mutex guards all fields except `is_awaited`; after that, no field
     changes.
     """
 
@@ -44,19 +44,21 @@ class Batch(Generic[Item, Result]):
         self.size = 0
         self.count = 0
         self.is_done = False
-        self.done = done  # wakes waiting callers, some time after `is_done`
+        self.done = done  # wakes waiting callers, shortly after `is_done`
         self.results: Sequence[Result | LakebedError] = ()
         self.error: LakebedError | None = None
         self.callbacks: list[Callable[[], None]] = []
         self.is_awaited = False  # commit without delay; set by the caller that then wakes `step`
-        # The heir is the first to wait while another leads: `turn` signals that it leads, or that
-        # the batch is done.
+        # The heir is the first caller that waits for this batch while another caller leads. `turn`
+        # is set when the heir gets the lead or the batch is done.
         self.turn: Event | None = None
         self.has_heir = False
         self.is_lead_given = False
 
     def result(self, index: int) -> Result:
-        """Returns the result of an item of a batch that is done."""
+        """Returns the result of the item at `index`, or raises its error. The batch must be
+        done.
+        """
         if self.error is not None:
             raise self.error
         result = self.results[index]
@@ -65,8 +67,8 @@ class Batch(Generic[Item, Result]):
         return result
 
     def notify(self) -> None:
-        """Wakes waiting callers and runs callbacks. A callback that fails does not affect the
-        others.
+        """Wakes waiting callers and calls the callbacks. If one raises, the others are still
+        called.
         """
         self.done.set()
         if self.turn is not None:
@@ -74,12 +76,12 @@ class Batch(Generic[Item, Result]):
         for callback in self.callbacks:
             try:
                 callback()
-            except Exception:  # noqa: BLE001 - whatever a callback raises
+            except Exception:  # noqa: BLE001 - the other callbacks must be called
                 _log.exception("a completion callback failed")
 
 
 class BatchWaiter(Protocol):
-    """The part of a barrier that a ticket uses."""
+    """The methods of a barrier that a ticket uses."""
 
     def wait_for(self, batch: Batch[Any, Any], timeout: float | None) -> bool: ...
 
@@ -87,7 +89,7 @@ class BatchWaiter(Protocol):
 
 
 class Ticket(Generic[Result]):
-    """The promise of an item's result: the batch that contains it, and the outcome."""
+    """The promise of the result of one item: refers to the item's batch and its index there."""
 
     __slots__ = ("_barrier", "_index", "batch")
 
@@ -103,25 +105,24 @@ class Ticket(Generic[Result]):
     def wait(self, timeout: float | None = None) -> Result:
         """Returns the item's result once it is durable, or raises the error it failed with.
 
-        Raises `OutcomeUnknown` after `timeout` seconds; the item stays queued. A caller that leads
-        the commit itself is not interrupted by the time-out.
+        Raises `OutcomeUnknown` after `timeout` seconds; the item stays queued. The time-out does
+        not apply while this caller runs the commit itself as the leader.
         """
         if not self._barrier.wait_for(self.batch, timeout):
             raise OutcomeUnknown(
-                f"not committed within {timeout} s: it is queued, and may still be"
+                f"not committed within {timeout} s: it is queued, and may still be committed"
             )
         return self.batch.result(self._index)
 
     def result(self) -> Result:
-        """Returns the result of a ticket that `is_done`."""
-        assert self.is_done, "the result is not there yet"
+        """Returns the result or raises the error. The ticket must be done."""
+        assert self.is_done, "the item is not committed yet"
         return self.batch.result(self._index)
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Calls the callback once the item's batch is done (now, if it is), in whatever thread that
-        is.
+        """Calls the callback when the item's batch is done, or now if it is done already.
 
-        One callback per batch is enough: `ticket.batch` shows which tickets share one. It must be
-        quick, because other callers wait for it.
+        The callback may run in any thread, and must be fast, because other callers wait for it. One
+        callback per batch is enough; tickets with the same `batch` complete together.
         """
         self._barrier.when_done(self.batch, callback)

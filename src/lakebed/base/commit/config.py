@@ -11,20 +11,20 @@ from lakebed.base.units import GIB, KIB, MIB, TIB
 
 @dataclass(frozen=True, kw_only=True)
 class CommitConfig:
-    """How much is committed at once, how long it may wait, and how much may be queued."""
+    """The limits of a barrier: batch size, delay, queue size and disk reserve."""
 
     batch_bytes_max: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
-    """A commit takes so many bytes at most."""
+    """The maximum number of bytes in one commit."""
     batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
-    """A commit takes so many items at most."""
+    """The maximum number of items in one commit."""
     delay_ms_max: int = bounded(5, minimum=0, maximum=60_000)
-    """Items that no caller waits for are committed after this time."""
+    """Items that no caller waits for are committed at most this long after they were submitted."""
     queue_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
-    """So many bytes may wait; more are held back."""
+    """The maximum number of bytes in the queue; callers with more wait or get `Busy`."""
     queue_count_max: int = bounded(65_536, minimum=1, maximum=10_000_000)
-    """So many items may wait; more are held back."""
+    """The maximum number of items in the queue; callers with more wait or get `Busy`."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Writes leave so much of the disk free."""
+    """Writes are refused if less than this would stay free on the disk."""
 
     def __post_init__(self) -> None:
         check(self)

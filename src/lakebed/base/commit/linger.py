@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from lakebed.base.clock import NS_PER_MS
 
-_WEIGHT = 4  # of what was known, against the newest
+_WEIGHT = 4  # a new duration counts for a quarter of the average
 
 
 class Linger:
-    """The barrier's leader reports each commit to it; reading needs no lock."""
+    """Computes the delay. The leader of the barrier calls `note` after each commit; `delay_ns` may
+    be called without a lock.
+    """
 
     def __init__(self, *, delay_ms_max: int, is_adaptive: bool = True) -> None:
         self._delay_ns_max = delay_ms_max * NS_PER_MS
         self._is_adaptive = is_adaptive
-        self._ended_ns: int | None = None  # the last commit
-        self._usual_ns = 0  # what a commit takes
+        self._ended_ns: int | None = None  # when the last commit ended
+        self._usual_ns = 0  # the average duration of a commit
 
     def note(self, *, ended_ns: int, duration_ns: int) -> None:
         self._ended_ns = ended_ns

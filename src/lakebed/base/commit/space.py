@@ -1,8 +1,8 @@
-"""The reserve of free disk space, which makes the engines refuse writes before SQLite meets a full
-disk.
+"""The reserve of free disk space: writes that would use it are refused, so that SQLite never runs
+out of space.
 
-Writes below the reserve are refused. The free space is checked again at each refused write, so
-writing resumes by itself. While there is plenty of space, one check is enough for many writes.
+The free space is checked again at each refused write, so writes succeed again as soon as space is
+freed. While there is enough space, one check is enough for many writes.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ _GRANTED_PART = 16
 
 
 class SpaceReserve:
-    """Keeps `reserve_bytes` of the folder's file system free of ordinary writes.
+    """Refuses writes that would leave less than `reserve_bytes` free in the folder's file system.
 
-    Up to a sixteenth of it may be used without checking again. For one thread at a time.
+    After a check, up to a sixteenth of the reserve may be written before the next one. Not
+    thread-safe.
     """
 
     def __init__(self, disk: Disk, folder: PathLike, *, reserve_bytes: int) -> None:
         self._disk = disk
         self._folder = folder
         self._reserve_bytes = reserve_bytes
-        self._granted_bytes = 0  # may be written before the next look
+        self._granted_bytes = 0  # may be written before the next check
 
     def check(self, needed_bytes: int) -> None:
-        """Raises `NoSpace` if writing that much would use the reserve."""
+        """Raises `NoSpace` if writing `needed_bytes` would use the reserve."""
         if needed_bytes <= self._granted_bytes:
             self._granted_bytes -= needed_bytes
             return
@@ -35,7 +36,7 @@ class SpaceReserve:
         free_bytes = self._disk.free_bytes(self._folder)
         if free_bytes - needed_bytes < self._reserve_bytes:
             raise NoSpace(
-                f"{self._folder}: {format_bytes(free_bytes)} free, of which "
+                f"{self._folder}: {format_bytes(free_bytes)} are free, and "
                 f"{format_bytes(self._reserve_bytes)} are kept in reserve: writes are refused "
                 "until space is freed"
             )

@@ -1,8 +1,8 @@
 """The sink that appends bytes to the end of one file.
 
 Invariant: every byte below `durable_end` is durable, and no byte after it was acknowledged as
-durable. A write that meets a full disk leaves nothing: its partial bytes are wiped and the wipe is
-synced before the callers get the error, so that a refused record cannot reappear after later ones.
+durable. If the disk is full, a partial write is undone and synced before the callers get the error,
+so that a refused record cannot reappear after later ones.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lakebed.base.layout import Buffer
 
 
 class FileTail:
-    """Commits byte strings. The result of each is its start offset."""
+    """Appends byte strings to a file. The result of each is its offset in the file."""
 
     def __init__(self, file: File, *, end: int) -> None:
         self._file = file
         self._end = end
         self._durable_end = end
-        # Kept, not asked for: a stat between two writes makes the kernel stamp the second one
-        # exactly, and its sync then takes half as long again.
+        # The size is kept here, because a `stat` between two writes makes the kernel update the
+        # timestamps at the second one, and its sync then takes 50 % longer.
         self._size = file.size()
 
     @property
@@ -38,13 +38,15 @@ class FileTail:
         return self._durable_end
 
     def commit(self, items: Sequence[Buffer]) -> list[int]:
-        """Appends the items and syncs."""
+        """Appends the items and syncs the file. Returns the offset of each item."""
         starts = self._append(items, sync=True)
         self._durable_end = self._end
         return starts
 
     def write(self, items: Sequence[Buffer]) -> list[int]:
-        """Appends the items. They are durable after the next `commit` or `sync`."""
+        """Appends the items and returns their offsets. The next `commit` or `sync` makes them
+        durable.
+        """
         return self._append(items, sync=False)
 
     def sync(self) -> None:
@@ -63,7 +65,7 @@ class FileTail:
                     self._file.pwrite(start, item)
                     written = True
         except TooManyFiles as error:
-            if written:  # in part, and it cannot be wiped now
+            if written:  # a partial write that cannot be undone now
                 raise WriteFailed("write", self._file.path, why=str(error)) from error
             raise
         except NoSpace:
@@ -74,14 +76,14 @@ class FileTail:
         return starts
 
     def _wipe(self, end: int) -> None:
-        """Undoes a partial write: appended bytes are cut off, overwritten bytes were zeros and
-        become zeros again.
+        """Undoes a partial write: cuts off appended bytes, and fills overwritten bytes, which were
+        zeros before, with zeros.
         """
         if self._file.size() > self._size:
             self._file.truncate(self._size)
         length = max(0, min(end, self._size) - self._end)
-        # Zeros find the disk full where the write did, having covered all that it wrote. A file
-        # system that writes elsewhere may fail earlier: so look.
+        # If the disk is full, writing zeros fails at the same place as the write, after covering
+        # what it wrote. A copy-on-write file system may fail earlier, so the result is checked.
         with contextlib.suppress(NoSpace):
             self._file.zero_fill(self._end, length)
         if any(self._file.pread(self._end, length)):

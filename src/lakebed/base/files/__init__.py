@@ -1,12 +1,12 @@
-"""The disk, through one narrow protocol. Engines reach files only through this package.
+"""Access to the disk through a narrow protocol. Engines use files only through this package.
 
-- `protocol`: `Disk`, `File` and `Lock`, the calls an engine may use and what each promises;
-  `ReadableDisk` and `ReadableFile`, the part that readers need;
+- `protocol`: `Disk`, `File` and `Lock`, the calls an engine may use and what they guarantee;
+  `ReadableDisk` and `ReadableFile`, the calls that readers need;
 - `real`: the operating system's disk; `lakebed.base.simulation.disk` is the other implementation;
 - `durable`: operations built from those calls, such as `replace_atomically`;
-- `notice`: a small file for other processes, overwritten in place;
-- `writing`: the loop that writes all of a buffer;
-- `fork_guard`: what must not survive a fork.
+- `notice`: a small file that publishes state to other processes, overwritten in place;
+- `writing`: the loop that writes whole buffers and handles short writes;
+- `fork_guard`: releases locks and refuses open files in a forked child.
 """
 
 from lakebed.base.files.durable import (

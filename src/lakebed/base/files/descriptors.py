@@ -1,11 +1,11 @@
-"""The file descriptors of this process: how many are allowed, and how they are shared out.
+"""Divides the file descriptors of this process between open files and connections.
 
-The limit (`RLIMIT_NOFILE`) covers everything in the process, so the shares are process-wide too.
-When too many files are open, idle ones are parked: their descriptors are closed, and reopened at
-the next use (`real.RealFile`). A server bounds its connections by `connection_share`.
+The limit (`RLIMIT_NOFILE`) applies to the whole process, so the shares do too. When too many files
+are open, idle ones are parked: their descriptors are closed, and opened again at the next use
+(`real.RealFile`). A server limits its connections to `connection_share`.
 
-Only a program of ours, such as a node, may raise the limit: code in other programs may rely on
-small descriptor numbers (`select`).
+Only programs of Lakebed, such as a node, may raise the limit: code in other programs may rely on
+small descriptor numbers, for example for `select`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from weakref import ReferenceType
 from lakebed.base.errors import LakebedError
 from lakebed.base.files import fork_guard
 
-LOW_LIMIT: Final = 4096  # below it a node logs a warning
+LOW_LIMIT: Final = 4096  # a node logs a warning if the limit is lower
 FILES_MAX: Final = 16_384
-_RESERVED: Final = 64  # for SQLite, event loops, listeners, locks, the folder that is synced
+_RESERVED: Final = 64  # for SQLite, event loops, listeners, locks, and folders during a sync
 _UNLIMITED: Final = 1 << 20
 _MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
@@ -37,20 +37,20 @@ def soft_limit() -> int:
 
 
 def raise_soft_limit() -> None:
-    """Raises the soft limit to the hard limit, if that is allowed."""
+    """Raises the soft limit on descriptors to the hard limit, if that is allowed."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def file_share() -> int:
-    """Returns how many files stay open, unless more are in use at once."""
+    """Returns how many files may stay open while idle. More are open only while they are in use."""
     return max(8, min(FILES_MAX, (soft_limit() - _RESERVED) // 4))
 
 
 def connection_share() -> int:
-    """Returns how many connections are allowed. One that is being sent a file uses two
-    descriptors.
+    """Returns how many connections a server may accept. Each may use two descriptors: its socket,
+    and a file that is sent.
     """
     return max(8, (soft_limit() - _RESERVED - file_share()) // 2)
 
@@ -59,30 +59,31 @@ class Parkable(Protocol):
     """An open file that can give up its descriptor while it is idle."""
 
     def park(self, *, is_urgent: bool) -> bool:
-        """Closes the descriptor unless it is in use; if `is_urgent` is false, recently used
-        files are spared too. Never waits. Returns whether it was closed.
+        """Closes the descriptor and returns True, unless it is in use.
+
+        If `is_urgent` is false, the descriptor of a recently used file stays open too. Never waits.
         """
 
     def keep(self) -> None:
-        """Holds a descriptor from now on, because the file is about to lose its name."""
+        """Keeps the descriptor open until `close`, because the file will be renamed or removed."""
 
 
 class Descriptors:
-    """Tracks open files without keeping them alive. Thread-safe."""
+    """Tracks the open files of this process with weak references. Thread-safe."""
 
     def __init__(self) -> None:
         self._start()
 
     def _start(self) -> None:
-        # Reentrant: the collector may close a file that was left open, at any moment.
+        # Reentrant: the garbage collector may close a forgotten file at any moment.
         self._mutex = threading.RLock()
-        self._files: dict[ReferenceType[Parkable], str] = {}  # guarded by _mutex, as all of it
+        self._files: dict[ReferenceType[Parkable], str] = {}  # guarded by _mutex, like the next two
         self._by_path: dict[str, list[ReferenceType[Parkable]]] = {}
         self._open_count = 0
         fork_guard.hold(self)
 
     def drop(self) -> None:
-        """Forgets all files in a forked child, where files opened before the fork are refused."""
+        """Forgets all files. Called in a forked child, which must not use its parent's files."""
         self._start()
 
     @property
@@ -91,8 +92,9 @@ class Descriptors:
         return self._open_count
 
     def open(self, path: str, flags: int, mode: int = 0) -> int:
-        """Calls `os.open`, parking other files if no descriptor is left. Close with `os.close`
-        and `note_closed`.
+        """Calls `os.open`, and parks other files if no descriptor is left.
+
+        The caller closes the descriptor with `os.close` and then calls `note_closed`.
         """
         if self._open_count >= file_share():
             self.make_room()
@@ -106,8 +108,8 @@ class Descriptors:
             self._open_count -= 1
 
     def with_room(self, call: Callable[[], Result]) -> Result:
-        """Calls the function; if it fails for lack of descriptors, parks files and calls it once
-        more.
+        """Calls the function. If it fails because no descriptor is left, parks files and calls it
+        once more.
         """
         try:
             return call()
@@ -131,18 +133,20 @@ class Descriptors:
                     del self._by_path[path]
 
     def keep(self, path: str) -> None:
-        """Call before the name is removed or given to another file."""
+        """Makes open files at `path` keep their descriptors. Call it before the path is unlinked or
+        renamed.
+        """
         if path in self._by_path:
             with self._mutex:
                 references = list(self._by_path.get(path, ()))
             for reference in references:
                 file = reference()
                 if file is not None:
-                    with contextlib.suppress(LakebedError):  # reported by its next use
+                    with contextlib.suppress(LakebedError):  # the next use of the file raises it
                         file.keep()
 
     def make_room(self) -> int:
-        """Parks some files, idle ones first. Returns how many."""
+        """Parks some files, those not recently used first, and returns how many."""
         with self._mutex:
             known = list(self._files)
         target = max(1, file_share() // 8)
@@ -158,4 +162,4 @@ class Descriptors:
 
 
 DESCRIPTORS: Final = Descriptors()
-"""Of this process, as the limit is."""
+"""The descriptors of this process."""

@@ -1,8 +1,8 @@
 """Durable file operations that all engines use.
 
-All of them are crash-safe: whenever a crash happens, the old state or the new one is found
-afterwards. A temporary file left by a crash ends in `.tmp`, is never read, and is removed by
-`remove_temporaries` when its folder's owner opens it.
+All of them are crash-safe: after a crash at any point, either the old state or the new one exists.
+A crash may leave a temporary file, whose name ends in `.tmp`. It is never read, and the owner of
+the folder removes it with `remove_temporaries`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from lakebed.base.layout import Buffer
 def replace_atomically(disk: Disk, path: PathLike, data: Buffer) -> None:
     """Replaces the contents of `path` with `data`. Durable when it returns.
 
-    If it raises, the file holds the old bytes or the new ones, never a mix. After `SyncFailed` it
-    is not known which of the two a power cut would leave.
+    If it raises, the file has the old contents or the new ones, never a mix. After `SyncFailed` it
+    is unknown which of them would exist after a power cut.
     """
     build_atomically(disk, path, lambda file: file.write_and_sync(0, [data]))
 
 
 def build_atomically(disk: Disk, path: PathLike, build: Callable[[File], None]) -> None:
-    """As `replace_atomically`, for what is too large to hold: `build` writes it and syncs it.
+    """Like `replace_atomically`, for contents that are too large for memory.
 
-    `build` gets a new, empty file in the same folder and must make all of its bytes durable.
-    Whatever it raises, `path` stays as it was.
+    `build` gets a new, empty file in the same folder, writes the contents and must sync them. If it
+    raises, `path` is not changed.
     """
     temporary = disk.temporary_name(path)
     try:
@@ -52,19 +52,21 @@ def build_atomically(disk: Disk, path: PathLike, build: Callable[[File], None]) 
 
 
 def read_file(disk: ReadableDisk, path: PathLike, *, size_max: int) -> bytes:
-    """All of a small file."""
+    """Returns the contents of a small file. Raises `Corrupt` if it is larger than `size_max`."""
     with disk.open(path) as file:
         size = file.size()
         if size > size_max:
-            raise Corrupt("too long", path=path, expected=f"at most {size_max} bytes", found=size)
+            raise Corrupt(
+                "the file is too long", path=path, expected=f"at most {size_max} bytes", found=size
+            )
         return file.pread(0, size)
 
 
 def make_folders(disk: Disk, path: PathLike) -> None:
-    """Creates a folder and all folders above it, durably. Existing folders are fine.
+    """Creates a folder and its missing parent folders, durably. The folder may already exist.
 
-    Every folder above is synced, even if it existed: its creator may have crashed before that sync.
-    Folders that this process may not read belong to others and are left alone.
+    Every parent folder is synced, even if it existed: its creator may have crashed before syncing.
+    Parent folders that this process may not read are not synced.
     """
     path = os.fspath(path)
     parent = os.path.dirname(path) or "."
@@ -74,7 +76,7 @@ def make_folders(disk: Disk, path: PathLike) -> None:
         try:
             disk.make_folder(path)
         except AlreadyExists:
-            if not disk.is_folder(path):  # but a file
+            if not disk.is_folder(path):  # a file has that name
                 raise
     try:
         disk.sync_folder(parent)
@@ -86,7 +88,7 @@ def make_folders(disk: Disk, path: PathLike) -> None:
 
 
 def remove_temporaries(disk: Disk, folder: PathLike) -> list[str]:
-    """Removes what interrupted replacements left, and returns the names removed."""
+    """Removes the temporary files that interrupted replacements left, and returns their names."""
     removed = [name for name in disk.names(folder) if name.endswith(TEMPORARY_SUFFIX)]
     for name in removed:
         with contextlib.suppress(NotFound):

@@ -1,11 +1,11 @@
-"""What must not survive a fork.
+"""Releases locks and refuses open files in a forked child.
 
-A forked child shares its parent's open files. If it kept the lock's descriptor, the store would
-stay locked after the parent died; if it used a file, there would be two writers. So a child closes
-every lock's descriptor (which leaves the parent's lock in place; unlocking would not), and every
-handle opened before the fork is refused.
+A forked child shares its parent's open files. If the child kept the descriptor of a lock, the store
+would stay locked after the parent died; if it used a file, there would be two writers. So a child
+closes the descriptors of all locks, and every handle that was opened before the fork raises
+`Closed`. Closing leaves the parent's lock in place; unlocking would not.
 
-A program that is *executed* inherits nothing, because descriptors are opened close-on-exec.
+A program started with `exec` inherits no files, because descriptors are opened close-on-exec.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from lakebed.base.errors import Closed
 
 class Droppable(Protocol):
     def drop(self) -> None:
-        """Called in the child, where only the forking thread exists. Must close files and take
-        no lock.
+        """Releases what a forked child must not keep.
+
+        It runs in the child, where only the thread that called `fork` exists, so it must not wait
+        for a lock.
         """
 
 
 class _Lineage:
-    """The number of forks since the first process, and what the next child must drop."""
+    """Counts the forks that led to this process, and lists what the next child must drop."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -42,12 +44,14 @@ os.register_at_fork(after_in_child=_lineage.start_child)
 
 
 def generation() -> int:
-    """Returns the fork generation. A handle stores it when it is opened."""
+    """Returns the number of forks that led to this process. A handle stores it when it is
+    opened.
+    """
     return _lineage.generation
 
 
 def check(opened_in: int, path: str) -> None:
-    """Refuses a handle that was opened before a fork."""
+    """Raises `Closed` if a handle was opened before a fork. `opened_in` is its `generation`."""
     if opened_in != _lineage.generation:
         raise Closed(f"{path}: opened before a fork; open it again in this process")
 

@@ -1,8 +1,8 @@
-"""The segments that a reader keeps open: a bounded number, the least recently used closed first.
+"""A cache of open segments for a reader: bounded, and the least recently used is closed first.
 
-Invariant: at most `count_max` are kept. A segment that is in use when it is evicted is closed by
-its last user, so no read meets a closed file. Bytes that were returned stay valid, because their
-view keeps them alive. Descriptors are bounded for the whole process; see `descriptors`.
+Invariant: at most `count_max` segments are kept. A segment that is in use when it is evicted is
+closed by its last user, so no read uses a closed file. Bytes that a read returned stay valid. The
+number of descriptors is limited for the whole process; see `descriptors`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Handle(Generic[Reading]):
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
-        self.lease_count = 0  # guarded by Handles._mutex, as is_evicted
+        self.lease_count = 0  # guarded by Handles._mutex, like is_evicted
         self.is_evicted = False
 
 
@@ -51,9 +51,9 @@ class Lease(Generic[Reading]):
 
 
 class Handles(Generic[Info, Reading]):
-    """Thread-safe. Files are opened and closed outside the lock.
+    """The open segments of a reader. Thread-safe; files are opened and closed outside the lock.
 
-    `key_of` maps a segment to the key of its open file. A segment whose key changes, for example
+    `key_of` maps a segment to its key in the cache. A segment whose key changes, for example
     because it was sealed, is opened again.
     """
 
@@ -76,18 +76,22 @@ class Handles(Generic[Info, Reading]):
         return len(self._kept)
 
     def lease(self, info: Info) -> Lease[Reading]:
-        """Returns the open segment, for use in a `with`. Raises `NotFound` if its file is gone."""
+        """Returns a lease of the open segment, for a `with` block. Opens the segment if needed;
+        raises `NotFound` if its file no longer exists.
+        """
         return Lease(self._take(info) or self._open(info), self._give_back)
 
     def close(self) -> None:
-        """Idempotent. Leases in progress end normally."""
+        """Closes all segments; those that are leased are closed when their lease ends.
+        Idempotent.
+        """
         with self._mutex:
             self._is_closed = True
             idle = self._evict(0)
         _close_all(idle)
 
     def _give_back(self, handle: _Handle[Reading]) -> None:
-        """Ends a lease."""
+        """Ends a lease, and closes the segment if it was evicted and this was its last lease."""
         with self._mutex:
             handle.lease_count -= 1
             is_last = handle.is_evicted and not handle.lease_count
@@ -108,8 +112,8 @@ class Handles(Generic[Info, Reading]):
         fresh = _Handle(self._open_segment(info))
         key = self._key_of(info)
         with self._mutex:
-            # Another thread may have opened the same segment meanwhile: its handle is kept, and
-            # this one ends with its lease. The same if the reader was closed.
+            # If another thread opened the same segment in between, its handle is kept, and this one
+            # is closed when its lease ends. The same applies if the reader was closed.
             fresh.is_evicted = self._is_closed or key in self._kept
             fresh.lease_count = 1
             idle = []
@@ -120,8 +124,8 @@ class Handles(Generic[Info, Reading]):
         return fresh
 
     def _evict(self, count_max: int) -> list[_Handle[Reading]]:
-        """Evicts all above `count_max` and returns the unused ones to be closed. Requires the
-        mutex.
+        """Evicts segments until `count_max` are left. Returns those that are not leased, for the
+        caller to close. The caller must hold the mutex.
         """
         idle = []
         while len(self._kept) > count_max:

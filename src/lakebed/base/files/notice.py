@@ -1,7 +1,7 @@
 """A small file that publishes state to other processes and is overwritten in place.
 
-It is not synced, so after a power loss it may hold an older state. Readers treat it as a hint; a
-missing or damaged notice is no hint.
+It is not synced, so after a power loss it may have an older state. Readers must treat it only as a
+hint, and must work without it if it is missing or damaged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Published = TypeVar("Published")
 
 
 class Notice:
-    """The writer's handle. The content fits one sector, so it is written whole or not at all."""
+    """The file as its writer uses it. The contents fit in one sector, so a write is atomic."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -28,38 +28,40 @@ class Notice:
         self._file: File | None = None
 
     def start(self, data: bytes) -> None:
-        """Durably replaces the file of an earlier writer. From then on it is overwritten in
-        place.
-        """
+        """Durably replaces the file of an earlier writer. `publish` then overwrites it in place."""
         replace_atomically(self._disk, self._path, data)
         self._file = self._disk.open(self._path, writable=True)
 
     def publish(self, data: bytes) -> None:
-        """Publishes the state. If it fails, other processes keep seeing the previous state."""
+        """Publishes the state. A failure is only logged; other processes then see an older
+        state.
+        """
         assert self._file is not None
         try:
             self._file.pwrite(0, data)
         except LakebedError as error:
-            _log.warning("%s could not be published to other processes: %s", self._path, error)
+            _log.warning("%s could not be updated for other processes: %s", self._path, error)
 
     def close(self) -> None:
-        """Makes the last state durable, so that it is exact after a clean shutdown, even after a
-        reboot.
-        """
+        """Syncs and closes the file, so that it has the last state even after a reboot."""
         if self._file is not None:
             file, self._file = self._file, None
             try:
                 with file:
                     file.sync()
             except LakebedError as error:
-                _log.warning("%s may be lost with the power: %s", self._path, error)
+                _log.warning(
+                    "%s was not synced and may be outdated after a power loss: %s",
+                    self._path,
+                    error,
+                )
 
 
 def read_notice(
     disk: Disk, path: str, *, size: int, decode: Callable[[Buffer], Published]
 ) -> Published | None:
-    """Returns the published state, or None if it is missing or damaged. A newer version is an
-    error.
+    """Returns the published state, or None if the file is missing or damaged. Raises
+    `UnknownVersion` if a newer program wrote it.
     """
     try:
         return decode(read_file(disk, path, size_max=size))
@@ -68,5 +70,5 @@ def read_notice(
     except UnknownVersion:
         raise
     except DataError as error:
-        _log.warning("unreadable, and not used: %s", error)
+        _log.warning("a damaged file is ignored: %s", error)
         return None

@@ -1,7 +1,8 @@
-"""What an engine may ask of a disk.
+"""The disk operations that an engine may use, and what they guarantee.
 
 A file's bytes and length are durable only after `File.sync`, and a folder's entries only after
-`Disk.sync_folder`. A new file that was synced is still lost in a power cut if its folder was not.
+`Disk.sync_folder`. A new file that was synced is still lost in a power cut if its folder was not
+synced.
 
 Every method raises the errors of `lakebed.base.errors`, never `OSError`: `NotFound`,
 `AlreadyExists`, `NoSpace`, `WriteFailed`, and `SyncFailed` for a failed sync. After a failed sync
@@ -21,17 +22,15 @@ PathLike = str | os.PathLike[str]
 
 
 class ReadableFile(Protocol):
-    """An open file for reading. Every call gives a position; there is no cursor."""
+    """A file that is open for reading. Every read names its offset; there is no file position."""
 
     def size(self) -> int: ...
 
     def pread(self, offset: int, length: int) -> bytes:
-        """Returns the bytes at `offset`. Fewer than requested are returned only at the end of
-        the file.
-        """
+        """Returns `length` bytes at `offset`, or fewer at the end of the file."""
 
     def close(self) -> None:
-        """Idempotent. Does not sync."""
+        """Closes the file without a sync. Idempotent."""
 
     def __enter__(self) -> Self: ...
 
@@ -44,42 +43,46 @@ class ReadableFile(Protocol):
 
 
 class File(ReadableFile, Protocol):
-    """An open file. Thread-safe for reads; one writer at a time."""
+    """An open file. Any number of threads may read; only one may write at a time."""
 
     @property
     def path(self) -> str: ...
 
     def pwrite(self, offset: int, data: Buffer) -> None:
-        """Writes all of `data` or raises. Not durable until a sync."""
+        """Writes all of `data` at `offset`, or raises. Not durable before a sync."""
 
     def write_and_sync(self, offset: int, chunks: Sequence[Buffer]) -> None:
-        """Writes the chunks one after another, then syncs. Durable when it returns."""
+        """Writes the chunks one after another from `offset` on, then syncs the file."""
 
     def sync(self) -> None:
-        """Makes all bytes written so far, and the length, durable (`fdatasync`)."""
+        """Makes all bytes written so far, and the length of the file, durable (`fdatasync`)."""
 
     def zero_fill(self, offset: int, length: int) -> None:
-        """Writes zeros, so that later writes there change no metadata. Not durable until a sync."""
+        """Writes zeros, so that later writes to this range change no metadata. Not durable before
+        a sync.
+        """
 
     def truncate(self, size: int) -> None:
-        """Shortens the file, or lengthens it with zeros. Never done to a sealed file."""
+        """Shortens the file, or extends it with zeros. Must not be called for a sealed file."""
 
     def declare_sealed(self) -> None:
-        """States that the bytes never change again. A simulated disk checks this."""
+        """Declares that the file will not be changed again. The simulated disk enforces this."""
 
     def descriptor(self) -> int | None:
-        """The operating system's descriptor, for sending bytes until `close`, or None."""
+        """Returns the file descriptor, for example for `sendfile`, or None if there is none. It is
+        valid until `close`.
+        """
 
 
 class Lock(Protocol):
-    """A held lock. Released only by `release` or by the end of the process."""
+    """A lock that is held until `release` or the end of the process."""
 
     def release(self) -> None:
-        """Idempotent."""
+        """Releases the lock. Idempotent."""
 
 
 class ReadableDisk(Protocol):
-    """The part of a `Disk` that readers need. Its files may be remote."""
+    """The operations of a `Disk` that readers need. The files may be remote."""
 
     def open(self, path: PathLike) -> ReadableFile: ...
 
@@ -88,51 +91,54 @@ class ReadableDisk(Protocol):
     def is_folder(self, path: PathLike) -> bool: ...
 
     def names(self, folder: PathLike) -> list[str]:
-        """Returns the folder's entries, sorted."""
+        """Returns the names of the entries of the folder, sorted."""
 
 
 class Disk(ReadableDisk, Protocol):
     def create(self, path: PathLike, *, size: int = 0) -> File:
-        """Creates a file of that length, which reads as zeros, open for writing and accessible
-        to its owner only.
+        """Creates a file of `size` zero bytes and opens it for writing. Only its owner may access
+        it.
         """
 
     def open(self, path: PathLike, *, writable: bool = False) -> File: ...
 
     def is_symlink(self, path: PathLike) -> bool:
-        """Returns whether the entry itself is a symbolic link."""
+        """Returns whether `path` is a symbolic link."""
 
     def make_folder(self, path: PathLike) -> None:
-        """Creates one folder, accessible to its owner only. Raises `AlreadyExists`. See
-        `make_folders`.
+        """Creates a folder that only its owner may access. Raises `AlreadyExists` if it exists.
+
+        `durable.make_folders` also creates missing parent folders, and syncs them.
         """
 
     def remove_folder(self, path: PathLike) -> None:
         """Removes an empty folder."""
 
     def rename(self, source: PathLike, target: PathLike) -> None:
-        """Renames atomically, replacing the target."""
+        """Renames a file atomically, and replaces the target if it exists."""
 
     def unlink(self, path: PathLike) -> None: ...
 
     def sync_folder(self, folder: PathLike) -> None:
-        """Makes the folder's entries durable: files created, renamed and removed in it."""
+        """Makes the creation, renaming and removal of files in the folder durable."""
 
     def sync_tree(self, folder: PathLike) -> None:
-        """Makes all files and entries below the folder durable. Meant for many small files."""
+        """Makes all files and folders below the folder durable. Faster than single syncs for many
+        small files.
+        """
 
     def lock(self, path: PathLike) -> Lock:
-        """Takes the file's exclusive lock, creating the file. Raises `Locked` at once if it is
-        held.
+        """Takes an exclusive lock on a file, and creates the file if needed. Raises `Locked`
+        without waiting if the lock is held.
 
-        The kernel holds the lock: it ends with its process, and no forked child keeps it.
+        The kernel releases the lock when the process ends. A forked child does not keep it.
         """
 
     def free_bytes(self, folder: PathLike) -> int:
-        """Returns how much this process may still write on the folder's file system."""
+        """Returns how many bytes this process may still write to the folder's file system."""
 
     def boot_id(self) -> bytes:
-        """Returns 16 bytes that change when the machine, and so its page cache, restarts."""
+        """Returns 16 bytes that change at each boot of the machine, when the page cache is lost."""
 
     def temporary_name(self, path: PathLike) -> str:
         """Returns a unique name in the folder of `path` that ends in `TEMPORARY_SUFFIX`."""

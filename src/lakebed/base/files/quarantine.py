@@ -1,4 +1,4 @@
-"""The quarantine, where damaged bytes are saved before a repair changes anything."""
+"""The quarantine: a folder where damaged bytes are saved before a repair changes their file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.base.layout import Buffer
 
 
 def save_in_quarantine(disk: Disk, folder: PathLike, name: str, data: Buffer) -> str:
-    """Saves the bytes durably and returns the path. The same bytes get the same name each time."""
+    """Saves the bytes durably as `folder/name`, replacing an earlier file, and returns the path."""
     make_folders(disk, folder)
     target = os.path.join(os.fspath(folder), name)
     replace_atomically(disk, target, data)

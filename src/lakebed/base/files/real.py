@@ -1,7 +1,7 @@
 """The operating system's disk.
 
-Writes and syncs go through two functions that `lakebed.kernels.disk` passes in, so that a write
-with its sync is one call without the interpreter lock. The base itself imports no kernels.
+Writes and syncs use two functions that `lakebed.kernels.disk` passes in, so that a write and its
+sync are one call that releases the interpreter lock. This package itself does not import kernels.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class ZeroFill(Protocol):
 
 
 class Writers(NamedTuple):
-    """The two write calls. Each returns when everything is written, or with the errno that ended
-    it.
+    """The two functions that write. Each returns when all bytes are written or a write has failed;
+    the outcome has the errno.
     """
 
     write_and_sync: WriteAndSync
@@ -71,7 +71,7 @@ def _translated(operation: str, path: str) -> Iterator[None]:
 
 
 def _sync_file_system(fd: int) -> None:
-    """Calls `syncfs`, which Python does not offer, without the interpreter lock."""
+    """Calls `syncfs`, which Python does not provide. Releases the interpreter lock."""
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).syncfs(fd):
@@ -82,9 +82,9 @@ def _sync_file_system(fd: int) -> None:
 class RealFile:
     """An open file of the operating system.
 
-    Its descriptor may be closed while it is idle and is opened again at the next use. Unsynced
-    bytes are synced before that, because the kernel reports a failed write-back only to descriptors
-    that were open at the time.
+    While the file is idle, its descriptor may be closed; the next use opens it again. Unsynced
+    bytes are synced before the descriptor is closed, because the kernel reports a failed write-back
+    only to descriptors that are open at the time.
     """
 
     __slots__ = (
@@ -106,7 +106,7 @@ class RealFile:
     )
 
     def __init__(self, fd: int, path: str, writers: Writers, *, flags: int = os.O_RDONLY) -> None:
-        """`fd` comes from `DESCRIPTORS.open`; `flags` are used to open the file again."""
+        """Takes over `fd`, which `DESCRIPTORS.open` returned. `flags` are used to open it again."""
         self._fd = fd
         self._path = path
         self._writers = writers
@@ -116,10 +116,10 @@ class RealFile:
         facts = os.fstat(fd)
         self._identity = (facts.st_dev, facts.st_ino)
         self._lock = threading.Lock()
-        self._use_count = 0  # guarded by _lock, as `_fd` and what follows
-        self._was_used = True  # since the last attempt to park it
+        self._use_count = 0  # guarded by _lock, like `_fd` and the fields below
+        self._was_used = True  # since the last call of `park`
         self._is_dirty = False  # has bytes that were not synced
-        self._is_kept = False  # never to be parked
+        self._is_kept = False  # must not be parked
         self._is_closed = False
         self._reference: weakref.ref[Parkable] = weakref.ref(self)
         DESCRIPTORS.add(self._reference, path)
@@ -138,7 +138,7 @@ class RealFile:
 
     def pread(self, offset: int, length: int) -> bytes:
         fd = self._begin()
-        try:  # not `_translated`: it costs more than the read of a few bytes
+        try:  # not `_translated`, which takes longer than a small read
             data = os.pread(fd, length, offset)
             if len(data) == length or not data:
                 return data
@@ -244,7 +244,7 @@ class RealFile:
         self._is_kept = True
         self._end()
 
-    # Every use is between `_begin` and `_end`: meanwhile the descriptor stays what it is.
+    # Every use is between `_begin` and `_end`; in between, the descriptor stays open.
 
     def _begin(self) -> int:
         fork_guard.check(self._generation, self._path)
@@ -267,7 +267,10 @@ class RealFile:
             self._use_count -= 1
 
     def _opened_again(self) -> int:
-        """Requires the lock."""
+        """Opens the file again after it was parked, and checks that it is the same file.
+
+        The caller must hold the lock.
+        """
         if self._is_closed:
             raise Closed(f"{self._path}: the file is closed")
         try:
@@ -310,7 +313,7 @@ class RealFile:
 
 
 class RealLock:
-    """An flock(2), held by one open file description of this process."""
+    """An flock(2) that this process holds through one open file."""
 
     __slots__ = ("_fd",)
 
@@ -331,7 +334,7 @@ class RealLock:
 class RealDisk:
     def __init__(self, writers: Writers) -> None:
         self._writers = writers
-        # Random, for process numbers come back: the file of a crashed namesake may still lie there.
+        # Random, because process ids are reused: a crashed process may have left such a file.
         self._token = os.urandom(4).hex()
         self._temporaries = itertools.count()
 
@@ -385,7 +388,7 @@ class RealDisk:
         self._sync(folder, os.fsync)
 
     def sync_tree(self, folder: PathLike) -> None:
-        """Syncs the whole file system of the folder, for which the kernel has a call."""
+        """Syncs the whole file system that contains the folder, with one call of `syncfs`."""
         self._sync(folder, _sync_file_system)
 
     @staticmethod
@@ -407,7 +410,7 @@ class RealDisk:
         try:
             with _translated("lock", path):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Shown to openers that are refused. The lock itself is the kernel's.
+                # The process id is only for error messages; the kernel holds the lock.
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except BaseException as error:
@@ -420,7 +423,7 @@ class RealDisk:
         return RealLock(fd)
 
     def free_bytes(self, folder: PathLike) -> int:
-        try:  # asked for at each commit: `_translated` would take twice as long as the call
+        try:  # called at each commit: `_translated` takes twice as long as `statvfs`
             facts = os.statvfs(folder)
         except (OSError, ValueError):
             with _translated("stat", os.fspath(folder)):
@@ -437,7 +440,7 @@ class RealDisk:
     def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
         path = os.fspath(path)
         with _translated(operation, path):
-            # Non-blocking: opening a pipe in the file's place must not wait for ever.
+            # Non-blocking, so that opening a pipe does not wait for ever.
             flags |= os.O_NONBLOCK
             fd = DESCRIPTORS.open(path, flags, _FILE_MODE)
             if not stat.S_ISREG(os.fstat(fd).st_mode):

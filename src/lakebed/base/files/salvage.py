@@ -1,4 +1,6 @@
-"""Reads files that may have bad sectors: everything that can be read, and a list of what cannot."""
+"""Reads files that may have bad sectors: returns all readable bytes, and lists unreadable
+ranges.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from lakebed.base.files.windows import Window
 from lakebed.base.units import KIB, MIB
 
 _READ_BYTES = 4 * MIB
-PAGE_BYTES = 4 * KIB  # what a bad sector takes with it
+PAGE_BYTES = 4 * KIB  # the unit that becomes unreadable with a bad sector
 
 
 class Unreadable(NamedTuple):
-    """Bytes `[start, end)` that the device could not read."""
+    """The bytes `[start, end)` of a file, which the device could not read, and the error."""
 
     start: int
     end: int
@@ -26,21 +28,22 @@ class Unreadable(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """The bytes of a file, with zeros where they could not be read."""
+    """The bytes of a file, with zeros in place of those that could not be read."""
 
     data: memoryview
     unreadable: tuple[Unreadable, ...]
 
 
 class SalvagedBytes:
-    """A `ByteSource` of such a file, for verification and repair. `unreadable` lists what could
-    not be read so far. Ordinary readers must not use it, because the zeros are not what was
-    written.
+    """A `ByteSource` of a file that may have bad sectors, for verification and repair.
+
+    It returns zeros for bytes that cannot be read, so ordinary readers must not use it.
+    `unreadable` lists the unreadable ranges found so far.
     """
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._pages: dict[int, Unreadable] = {}  # by where they begin
+        self._pages: dict[int, Unreadable] = {}  # by start position
 
     @property
     def size(self) -> int:
@@ -54,7 +57,7 @@ class SalvagedBytes:
         try:
             return Window(memoryview(self._file.pread(start, end - start)), start)
         except DiskError:
-            first = start // PAGE_BYTES * PAGE_BYTES  # so that a page is noted once
+            first = start // PAGE_BYTES * PAGE_BYTES  # so that each page is recorded once
             data, pages = _read_pages(self._file, first, end)
         self._pages.update((page.start, page) for page in pages)
         return Window(memoryview(data), first)
@@ -64,7 +67,7 @@ class SalvagedBytes:
 
 
 def read_around(file: ReadableFile, size: int) -> Salvaged:
-    """Returns the first `size` bytes of the file, as far as they exist."""
+    """Reads the first `size` bytes of the file, or all if it is shorter, and skips bad sectors."""
     pieces: list[bytes] = []
     pages: list[Unreadable] = []
     for start in range(0, size, _READ_BYTES):
@@ -79,7 +82,7 @@ def read_around(file: ReadableFile, size: int) -> Salvaged:
 
 
 def _read_pages(file: ReadableFile, start: int, end: int) -> tuple[bytes, list[Unreadable]]:
-    """Reads page by page, and returns the pages that cannot be read."""
+    """Reads page by page. Returns the bytes, with zeros for unreadable pages, and those pages."""
     pieces: list[bytes] = []
     pages: list[Unreadable] = []
     for page in range(start, end, PAGE_BYTES):
@@ -93,7 +96,7 @@ def _read_pages(file: ReadableFile, start: int, end: int) -> tuple[bytes, list[U
 
 
 def _merged(pages: Iterable[Unreadable]) -> tuple[Unreadable, ...]:
-    """Merges adjacent pages, which are in order, into ranges."""
+    """Merges adjacent pages into ranges. `pages` must be sorted."""
     stretches: list[Unreadable] = []
     for page in pages:
         if stretches and stretches[-1].end == page.start:

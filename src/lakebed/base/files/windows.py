@@ -1,7 +1,7 @@
 """The bytes of a segment file, read window by window.
 
-Files are read and never mapped: a bad sector or a truncated file fails that one read. With a memory
-map it would be a signal that ends the process.
+Files are read, never memory-mapped: with a memory map, a bad sector or a truncated file would send
+a signal that ends the process, while here only one read fails.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from lakebed.base.files.protocol import File
 
 
 class Window(NamedTuple):
-    """Bytes of a file, starting at `offset`."""
+    """A part of a file: its bytes from `offset` on."""
 
     buffer: memoryview
     offset: int
 
 
 class ByteSource(Protocol):
-    """The bytes of a segment's file."""
+    """A segment file whose bytes can be read in windows."""
 
     @property
     def size(self) -> int: ...
 
     def window(self, start: int, end: int) -> Window:
-        """Returns bytes that contain `[start, end)`, as far as the file has them."""
+        """Returns a window that contains `[start, end)`, or less if the file ends before `end`."""
 
     def close(self) -> None: ...
 
 
 class FileBytes:
-    """A file on disk, read on demand."""
+    """A `ByteSource` that reads an open file on demand."""
 
     def __init__(self, file: File) -> None:
         self._file = file
 
     @property
     def size(self) -> int:
-        """As it is now."""
+        """The current size of the file."""
         return self._file.size()
 
     def window(self, start: int, end: int) -> Window:
@@ -49,7 +49,7 @@ class FileBytes:
 
 
 def open_source(file: File, *, is_sealed: bool) -> FileBytes:
-    """Wraps a file that was just opened. The result owns the file."""
+    """Returns a `ByteSource` for an open file. Closing it closes the file."""
     if is_sealed:
         file.declare_sealed()
     return FileBytes(file)

@@ -1,19 +1,20 @@
 """The loop that writes bytes to a file at an offset and then syncs once.
 
-The loop decides, and a function that is passed in acts. So the real disk, a simulated disk and the
-compiled kernel (which has the same loop in C) agree on what is written, in which order, and what is
-retried:
+The loop decides what to write and what to retry, and calls functions that are passed in. The
+compiled kernel has the same loop in C. So the real disk, the simulated disk and the kernel follow
+the same rules:
 
 - a call writes at most `WRITE_BYTES_MAX`; a short write continues where it stopped;
 - chunks under `GATHER_BYTES` are joined, so that many small ones take one call; larger chunks, and
   a chunk with no neighbour, are written without a copy;
-- EINTR is retried, and EAGAIN up to `AGAIN_COUNT_MAX` times in a row, because those calls reached
-  no device. Any other error ends the write, and so does a call that writes nothing (EIO);
-- the sync follows only a complete write. Only EINTR retries it: after any other error the kernel
-  may have dropped the pages, and a second sync would "succeed" without them.
+- after EINTR a write is repeated, and after EAGAIN up to `AGAIN_COUNT_MAX` times in a row, because
+  those calls did not reach a device. Any other error ends the loop. A call that writes 0 bytes
+  counts as EIO;
+- the sync follows only a complete write. It is repeated only after EINTR: after any other error the
+  kernel may have dropped the pages, and a second sync would "succeed" without them.
 
-Disk errors are returned, not raised: the caller knows the file and what the write covered. What may
-be lost: after an outcome that is not `ok`, any part of the range may have been written.
+Disk errors are returned, not raised, because the caller knows the file and the data. After an
+outcome that is not `ok`, any part of the range may have been written.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _ZEROS = bytes(WRITE_BYTES_MAX)
 
 
 class WriteOutcome(NamedTuple):
-    """The outcome of a write and the sync after it. An errno of 0 means success, or not tried."""
+    """The outcome of a write and its sync. An errno of 0 means success, or that it was not
+    tried.
+    """
 
     written: int
     write_errno: int
@@ -79,8 +82,8 @@ def zero_all(write_once: WriteOnce, offset: int, length: int) -> WriteOutcome:
 
 
 def byte_views(values: Iterable[ReadableBuffer], what: str) -> list[memoryview]:
-    """Returns a flat view of each value's bytes. Raises `InputError` for the first that has
-    none.
+    """Returns a flat view of the bytes of each value. Raises `InputError` for the first value that
+    is not bytes-like. `what` names a value in errors.
     """
     try:
         items = tuple(values)
@@ -90,7 +93,9 @@ def byte_views(values: Iterable[ReadableBuffer], what: str) -> list[memoryview]:
 
 
 def byte_view(value: ReadableBuffer, what: str) -> memoryview:
-    """Returns a flat view of the bytes of `value`, which must be bytes-like and contiguous."""
+    """Returns a flat view of the bytes of `value`, or raises `InputError` if it has no contiguous
+    bytes.
+    """
     try:
         view = memoryview(value)
     except (TypeError, BufferError, ValueError):
@@ -103,17 +108,19 @@ def byte_view(value: ReadableBuffer, what: str) -> memoryview:
 
 
 def check_range(offset: int, length: int) -> None:
-    """Raises `InputError` unless `[offset, offset + length)` can be a range of a file."""
+    """Raises `InputError` if `[offset, offset + length)` cannot be a range of a file."""
     if offset < 0:
-        raise InputError(f"offset is {offset}, it must not be negative")
+        raise InputError(f"offset is {offset}, but must not be negative")
     if length < 0:
-        raise InputError(f"length is {length}, it must not be negative")
+        raise InputError(f"length is {length}, but must not be negative")
     if offset + length > FILE_OFFSET_MAX:
         raise InputError(f"{length} bytes at offset {offset} end after the largest file offset")
 
 
 def _pieces(views: list[memoryview]) -> Iterator[memoryview]:
-    """Yields what single calls write, in order: joined small chunks and slices of large ones."""
+    """Yields the bytes for each write call: several small chunks joined, or a slice of a large
+    chunk.
+    """
     scratch = bytearray(min(sum(map(len, views)), WRITE_BYTES_MAX))
     gathered = memoryview(scratch)
     used = 0
@@ -146,7 +153,9 @@ def _write_pieces(write_once: WriteOnce, offset: int, pieces: Iterable[memoryvie
 
 
 def _write(write_once: WriteOnce, offset: int, piece: memoryview) -> tuple[int, int]:
-    """Makes one successful call. Returns the byte count and 0, or 0 and the errno."""
+    """Calls `write_once` until it succeeds or fails for good. Returns the byte count and the errno;
+    one of them is 0.
+    """
     again_count = 0
     while True:
         try:

@@ -1,9 +1,9 @@
-"""Threads that are passed in: background work is a `step()`, and engines wait through the runner.
+"""Runners: they provide threads, locks and events to the engines, and run background work.
 
 - `protocol`: `Runner`, `Task`, `Event`, `Mutex`, `Computation`;
 - `threads`: the real runner, with a named thread per task;
-- `step_driver`: one task that runs the steps of many objects, few of which have work at a time;
-- `open_registry`: objects that are opened once per key, several at the same time;
+- `step_driver`: one task that runs the steps of many objects, most of them idle;
+- `open_registry`: opens objects by key, each once, several at the same time;
 - `lakebed.base.simulation.scheduler`: the deterministic runner, driven by a seed.
 """
 

@@ -1,8 +1,7 @@
-"""The state of background work that is retried when it fails: its last error, and the delay until
-the next try.
+"""Retries of background work: keeps the last error, logs it, and computes the next delay.
 
-An error is logged once, and again only when a different one replaces it. The delay doubles with
-every failure and starts over after a success.
+A repeated error is logged once; a different error is logged again. The delay doubles with every
+failure and is reset by a success.
 """
 
 from __future__ import annotations
@@ -16,15 +15,17 @@ from lakebed.base.events import event
 
 RETRY_NS_FIRST = 5 * NS_PER_MS
 RETRY_NS_MAX = 250 * NS_PER_MS
-"""Of an error that waiting alone may end."""
+"""The maximum delay after a `RetryError`, which waiting may resolve."""
 FAULT_RETRY_NS_MAX = 30 * NS_PER_S
-"""Of any other: damage, a disk that refuses, a mistake of ours."""
+"""The maximum delay after any other error, such as damage, a disk failure or a bug."""
 
 _log = logging.getLogger(__name__)
 
 
 class FailureBackoff:
-    """Belongs to one piece of work and is used by its thread; any thread may read `error`."""
+    """The failure state of one piece of background work. Only the thread of that work may change
+    it; any thread may read `error`.
+    """
 
     def __init__(self, *, task: str, of: object) -> None:
         self._facts: dict[str, Any] = {"task": task, "of": of}
@@ -33,11 +34,13 @@ class FailureBackoff:
         self.error: Exception | None = None
 
     def failed(self, error: Exception) -> int:
-        """Records the error and returns the ns until the next try."""
+        """Records a failure and returns the delay until the next attempt, in ns."""
         self.error = error
         longest_ns = RETRY_NS_MAX if isinstance(error, RetryError) else FAULT_RETRY_NS_MAX
         self._delay_ns = min(2 * self._delay_ns or RETRY_NS_FIRST, longest_ns)
-        if not isinstance(error, Busy) and repr(error) != self._logged:  # a queue gets room again
+        if (
+            not isinstance(error, Busy) and repr(error) != self._logged
+        ):  # a full queue is not worth a log line
             self._logged = repr(error)
             level = logging.ERROR
             event(_log, "background_work_failed", level=level, **self._facts, error=error)

@@ -1,4 +1,4 @@
-"""A registry of objects that are opened by key, each once, by whichever thread needs it first."""
+"""A registry that opens objects by key. Each is opened once, by the first thread that needs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakebed.base.runner.protocol import Event, Runner
 
 _log = logging.getLogger(__name__)
 
-AT_ONCE = 4  # opening mostly waits for syncs
+AT_ONCE = 4  # objects opened at the same time, because opening mostly waits for syncs
 
 Key = TypeVar("Key", bound=Hashable)
 Thing = TypeVar("Thing")
@@ -28,31 +28,36 @@ class _Entry(Generic[Thing]):
 
 
 class OpenRegistry(Generic[Key, Thing]):
-    """Thread-safe. `open_one` is called without a lock, because it may take long."""
+    """The open objects by key. Thread-safe.
+
+    `open_one` opens the object of a key. It is called without a lock, because it may take long.
+    """
 
     def __init__(self, open_one: Callable[[Key], Thing], *, name: str, runner: Runner) -> None:
-        """`name` appears in error messages."""
+        """Creates an empty registry. `name` appears in error messages."""
         self._open_one = open_one
         self._name = name
         self._runner = runner
         self._mutex = runner.mutex()
         self._process = fork_guard.generation()
         self._entries: dict[Key, _Entry[Thing]] = {}  # guarded by _mutex
-        self._scheduled: set[Key] = set()  # for the background; guarded by _mutex, as the next two
-        self._waiters: list[Event] = []  # of `first_open`
+        self._scheduled: set[Key] = (
+            set()
+        )  # keys to open in the background; guarded by _mutex, like the next two
+        self._waiters: list[Event] = []  # events that `first_open` waits on
         self._is_closed = False
 
     def get(self, key: Key) -> Thing:
-        """Returns the object with that key, opening it if necessary. A failure is not
-        remembered: the next call tries again.
+        """Returns the object with that key, and opens it if necessary. If opening fails, the next
+        call tries again.
         """
         with self._mutex:
             if self._is_closed:
-                raise Closed(f"{self._name}: closed")
+                raise Closed(f"{self._name} is closed")
             entry = self._entries.get(key)
             if entry is not None and entry.thing is not None:
                 return entry.thing
-            fork_guard.check(self._process, self._name)  # an opening of the parent never ends here
+            fork_guard.check(self._process, self._name)  # a forked child would wait for ever
             is_first = entry is None
             if entry is None:
                 entry = self._entries[key] = _Entry(self._runner.event())
@@ -66,7 +71,7 @@ class OpenRegistry(Generic[Key, Thing]):
         return entry.thing
 
     def get_all(self, keys: Iterable[Key]) -> list[Thing]:
-        """Returns the objects with those keys, opening a few of them at the same time."""
+        """Returns the objects with those keys. Opens up to `AT_ONCE` of them at the same time."""
         all_keys = list(keys)
         opened = self.opened()
         if all(key in opened for key in all_keys):
@@ -85,10 +90,10 @@ class OpenRegistry(Generic[Key, Thing]):
         return [self.get(key) for key in all_keys]
 
     def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
-        """Waits for one of those keys that `get` returns without a long wait.
+        """Waits until `get` need not wait for another thread, for one of the keys.
 
-        That is the first whose object is open, or one that no thread is opening, which the caller
-        then opens. Returns None on time-out.
+        Returns the first key whose object is open, otherwise a key whose object no thread is
+        opening, so that the caller can open it. Returns None on time-out.
         """
         clock = self._runner.clock
         until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
@@ -96,7 +101,7 @@ class OpenRegistry(Generic[Key, Thing]):
             changed = self._runner.event()
             with self._mutex:
                 if self._is_closed:
-                    raise Closed(f"{self._name}: closed")
+                    raise Closed(f"{self._name} is closed")
                 entries = {key: self._entries.get(key) for key in keys}
                 for key, entry in entries.items():
                     if entry is not None and entry.thing is not None:
@@ -112,7 +117,7 @@ class OpenRegistry(Generic[Key, Thing]):
                 return None
 
     def start_all(self, keys: Iterable[Key]) -> None:
-        """Opens the objects with those keys in the background. A failure is logged."""
+        """Opens the objects with those keys in the background. Failures are logged."""
         opened = self.opened()
         missing = [key for key in keys if key not in opened]
         with self._mutex:
@@ -132,15 +137,17 @@ class OpenRegistry(Generic[Key, Thing]):
         return {key: entry.thing for key, entry in entries.items() if entry.thing is not None}
 
     def forget(self, key: Key, thing: Thing) -> None:
-        """Makes the next call open the key again, unless it has another object by now."""
+        """Removes `thing`, so that the next `get` opens the key again. Does nothing if the key has
+        another object.
+        """
         with self._mutex:
             entry = self._entries.get(key)
             if entry is not None and entry.thing is thing:
                 del self._entries[key]
 
     def close(self) -> list[Thing]:
-        """Stops opening. Returns the objects that are open, or were being opened, for the caller
-        to close.
+        """Closes the registry. Waits for objects that are being opened, and returns all open
+        objects, which the caller must close.
         """
         with self._mutex:
             self._is_closed = True
@@ -153,18 +160,20 @@ class OpenRegistry(Generic[Key, Thing]):
     def _opening(
         self, keys: Iterable[Key], *, on_failure: Callable[[Key, Exception], None]
     ) -> Callable[[], None]:
-        """Returns a function that opens those keys, shared between all threads that call it."""
-        left = deque(keys)  # taking from it is atomic
+        """Returns a function that opens the objects. Threads that call it at the same time share
+        the work.
+        """
+        left = deque(keys)  # `popleft` is atomic
 
         def work() -> None:
             while left:
                 try:
                     key = left.popleft()
-                except IndexError:  # another thread was faster
+                except IndexError:  # another thread took the last key
                     return
                 try:
                     self.get(key)
-                except Exception as error:  # noqa: BLE001 - handed to `on_failure`
+                except Exception as error:  # noqa: BLE001 - passed to `on_failure`
                     on_failure(key, error)
                 finally:
                     self._unschedule((key,))
@@ -172,7 +181,7 @@ class OpenRegistry(Generic[Key, Thing]):
         return work
 
     def _unschedule(self, keys: Iterable[Key]) -> None:
-        """Leaves the keys to the next caller that needs them, and wakes the waiters of
+        """Records that no background thread will open the keys any more, and wakes the callers of
         `first_open`.
         """
         with self._mutex:

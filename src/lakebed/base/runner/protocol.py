@@ -1,7 +1,7 @@
-"""What an engine may ask of its runner.
+"""The interface between an engine and the runner that provides its threads, locks and events.
 
-An engine starts no thread and waits on no condition of its own: it passes `step` functions to a
-runner and takes its locks and events from it. So one seed can replay a whole run.
+An engine starts no threads and creates no locks itself: it passes `step` functions to a runner, and
+takes its locks and events from it. So the simulated runner can replay a whole run from a seed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Protocol
 from lakebed.base.clock import Clock
 
 Step = Callable[[], int | None]
-"""Do what is due, without waiting for more; then the ns to the next run, or None: when woken."""
+"""Does the work that is due, and returns the ns until its next call, or None to be called only
+after `Task.wake`.
+"""
 
 
 class Mutex(AbstractContextManager[object, None], Protocol):
-    """Not re-entrant. Held for a few lines, never across I/O."""
+    """A lock that is not re-entrant. It must be held only briefly, never during I/O."""
 
     def acquire(self) -> object: ...
 
@@ -25,33 +27,37 @@ class Mutex(AbstractContextManager[object, None], Protocol):
 
 
 class Event(Protocol):
-    """Set once and for all, like `threading.Event` without `clear`."""
+    """An event that is set once and stays set, like `threading.Event` without `clear`."""
 
     def is_set(self) -> bool: ...
 
     def set(self) -> None: ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Returns whether it was set within that many seconds."""
+        """Waits until the event is set or `timeout` seconds have passed. Returns whether it is
+        set.
+        """
 
 
 class Task(Protocol):
-    """A step that a runner repeats."""
+    """A step function that a runner calls repeatedly."""
 
     def wake(self) -> None:
-        """Runs the step soon, once more if it is running now. Cheap; never waits."""
+        """Makes the runner call the step soon; if it is running now, once more after that. Fast;
+        never waits.
+        """
 
     def stop(self) -> None:
-        """Ends the task: no step runs after this returns. The step itself must not call it.
+        """Ends the task. The step does not run after this returns, and must not call it itself.
         Idempotent.
         """
 
 
 class Computation(Protocol):
-    """Work that runs on another thread."""
+    """A function call that runs on another thread."""
 
     def result(self) -> object:
-        """Waits for the end; raises what the work raised."""
+        """Waits until the function has ended, and returns its result or raises its error."""
 
 
 class Runner(Protocol):
@@ -63,17 +69,19 @@ class Runner(Protocol):
     def event(self) -> Event: ...
 
     def spawn(self, name: str, step: Step) -> Task:
-        """Runs `step` now and whenever it asks for it. A step that raises is not run again."""
+        """Starts a task that calls `step` now, and again after the time that it returns. After it
+        raises, it is not called again.
+        """
 
     def compute(self, work: Callable[[], object]) -> Computation:
-        """Runs a piece of work while the caller continues. It may compute or do I/O, but must
-        not wait for another piece of work.
+        """Runs `work` on another thread while the caller continues. It may compute or do I/O, but
+        must not wait for another computation.
         """
 
     def sleep_ns(self, duration_ns: int) -> None:
-        """Waits, or returns early because the runner is closed."""
+        """Waits for that time, or until the runner is closed."""
 
     def close(self) -> None:
-        """Stops every task and waits for it; raises the first error that a step ended with.
-        Idempotent.
+        """Stops all tasks and waits for them to end. Raises the error of the first task whose step
+        raised. Idempotent.
         """

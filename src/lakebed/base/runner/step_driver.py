@@ -1,7 +1,7 @@
-"""A task that runs the steps of many objects, visiting only those that have work.
+"""A task that runs the steps of many objects, but only of those that have work.
 
-A step that raises stops only itself: the error is logged once, kept until a later step of the same
-object succeeds, and the step is retried with growing delays.
+If the step of an object raises, the other objects are not affected: the error is logged once and
+kept until a later step of the same object succeeds, and the step is retried with growing delays.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ Thing = TypeVar("Thing")
 
 
 class StepDriver(Generic[Thing]):
-    """Thread-safe. The step of an object never runs twice at the same time."""
+    """Runs the steps of many objects, one at a time, on one task. Thread-safe."""
 
     def __init__(self, name: str, runner: Runner, step: Callable[[Thing], int | None]) -> None:
         self._name = name
         self._step_of = step
         self._clock = runner.clock
         self._mutex = runner.mutex()
-        self._due_ns: dict[Thing, int] = {}  # guarded by _mutex; 0 is at once
-        self._running: Thing | None = None  # guarded by _mutex, as is the next
-        self._ended: Event | None = None  # set for waiting callers when its step has ended
+        self._due_ns: dict[Thing, int] = {}  # guarded by _mutex; 0 means now
+        self._running: Thing | None = None  # guarded by _mutex, like the next field
+        self._ended: Event | None = None  # set when the running step ends, for callers of `remove`
         self._failing: dict[Thing, FailureBackoff] = {}  # guarded by _mutex
         self._runner = runner
         self._task = runner.spawn(name, self._step)
 
     def add(self, thing: Thing) -> None:
-        """Schedules the object's step to run soon."""
+        """Schedules the step of the object to run soon. Adds the object if it is new."""
         with self._mutex:
             self._due_ns[thing] = 0
         self._task.wake()
 
     def remove(self, thing: Thing) -> None:
-        """Removes the object; its step does not run after this returns. The step itself must not
-        call it.
+        """Removes the object. Its step does not run after this returns, and must not call it
+        itself.
         """
         while True:
             with self._mutex:
@@ -50,7 +50,7 @@ class StepDriver(Generic[Thing]):
             ended.wait()
 
     def failures(self) -> dict[Thing, Exception]:
-        """Returns the objects whose last step raised, with the error."""
+        """Returns the objects whose last step raised, and the errors."""
         with self._mutex:
             errors = [(thing, failing.error) for thing, failing in self._failing.items()]
         return {thing: error for thing, error in errors if error is not None}
@@ -73,7 +73,7 @@ class StepDriver(Generic[Thing]):
     def _run(self, thing: Thing) -> None:
         with self._mutex:
             if self._due_ns.pop(thing, None) is None:
-                return  # removed meanwhile
+                return  # removed in the meantime
             self._running = thing
         delay_ns = None
         try:

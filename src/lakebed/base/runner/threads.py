@@ -1,7 +1,7 @@
 """The runner of a real process: one named thread per task.
 
-The threads are daemons, so a program that forgot `close()` still ends. Nothing is lost by that,
-because nothing is acknowledged before it is durable.
+The threads are daemons, so a program that does not call `close()` still ends. No acknowledged data
+is lost in that case, because data is acknowledged only when it is durable.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ _SLICE_S = 0.25
 
 
 def _computing_count() -> int:
-    """More than one thread per core, because some of the work waits for the disk."""
+    """Returns the number of threads for `compute`: several per core, because some wait for the
+    disk.
+    """
     return 4 + 2 * (os.cpu_count() or 1)
 
 
 class OnceEvent:
-    """An event that is set once. Creating and setting a `threading.Event` costs five times as much.
+    """An event that is set once. A `threading.Event` takes five times as long to create and set.
 
-    It needs no lock, because appending to and popping from a list are atomic: a waiter checks the
-    flag again after it has put itself on the list, and `set` empties the list after it has set the
+    It needs no lock, because appending to a list and popping from it are atomic: a waiter checks
+    the flag again after adding itself to the list, and `set` empties the list after setting the
     flag.
     """
 
@@ -50,7 +52,7 @@ class OnceEvent:
         while waiters:
             try:
                 waiter = waiters.pop()
-            except IndexError:  # another `set` was faster
+            except IndexError:  # another `set` took the last waiter
                 return
             waiter.release()
 
@@ -69,8 +71,10 @@ class OnceEvent:
 
 
 def _acquire_in_slices(waiter: threading.Lock, timeout: float | None) -> None:
-    """Waits in slices: a signal that arrives just before the main thread blocks is handled only
-    when the thread wakes, so without slices an interrupt could be lost.
+    """Waits for the lock in slices of `_SLICE_S`, so that the main thread handles signals.
+
+    A signal that arrives just before the main thread blocks is handled only when the thread wakes
+    up, so without slices a keyboard interrupt might never be handled.
     """
     left = math.inf if timeout is None else max(timeout, 0)
     while not waiter.acquire(timeout=min(left, _SLICE_S)):
@@ -80,7 +84,7 @@ def _acquire_in_slices(waiter: threading.Lock, timeout: float | None) -> None:
 
 
 class ThreadTask:
-    """A step on its own thread."""
+    """Calls a step repeatedly on its own thread."""
 
     def __init__(self, name: str, step: Step) -> None:
         self.error: BaseException | None = None
@@ -103,7 +107,7 @@ class ThreadTask:
             self._woken.clear()
             try:
                 delay_ns = self._step()
-            except BaseException as error:  # noqa: BLE001 - kept, and raised by close()
+            except BaseException as error:  # noqa: BLE001 - raised by close()
                 self.error = error
                 _log.exception("background task %s failed and is stopped", self._thread.name)
                 return
@@ -112,7 +116,7 @@ class ThreadTask:
 
 
 class ThreadRunner:
-    """Runs tasks on threads; its locks are those of `threading`."""
+    """The runner of a real process. It uses the threads and locks of `threading`."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -142,7 +146,7 @@ class ThreadRunner:
     def compute(self, work: Callable[[], object]) -> Future[object]:
         with self._lock:
             if self._closed.is_set():
-                raise Closed("cannot compute: the runner is closed")
+                raise Closed("cannot start a computation: the runner is closed")
             if self._computing is None:
                 self._computing = ThreadPoolExecutor(_computing_count(), "lakebed-computing")
             return self._computing.submit(work)

@@ -1,11 +1,11 @@
-"""A simulated disk, clock and scheduler that follow one seed and can lose power at any step.
+"""A simulated disk, clock and scheduler, driven by one seed, that can crash at any step.
 
 - `disk`: the simulated disk, with a page cache that may be lost (`node`, `folders`, `faults`);
 - `databases`: SQLite on that disk;
-- `scheduler`: the deterministic runner, and `clock`, whose time passes only when all threads wait;
-- `world`: the three together, and the restart after a crash;
+- `scheduler`: the deterministic runner; `clock`: its time passes only while all threads wait;
+- `world`: a machine with all of these, and its restart after a crash;
 - `sweep`: runs a scenario with a crash at every I/O step in turn.
 
-A failing run prints its case, such as `LAKEBED_CASE=7:31:power:2`. With that variable set, only the
-case runs. The scheduler needs the extra `lakebed[simulation]` (greenlet).
+A failing run prints its case, such as `LAKEBED_CASE=7:31:power:2`. If that environment variable is
+set, only this case runs. The scheduler needs the extra `lakebed[simulation]` (greenlet).
 """

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is moved."""
+"""A simulated clock, whose time passes only when it is advanced."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ _START_WALL_NS = 1_700_000_000_000_000_000
 
 
 class SimulatedClock:
-    """Moved by the scheduler when all threads wait, or by a test. `skew` moves the wall clock
-    alone.
-    """
+    """A clock that the scheduler advances when all threads wait. A test may advance it too."""
 
     def __init__(self) -> None:
         self._now_ns = 0
@@ -24,10 +22,10 @@ class SimulatedClock:
         self._now_ns += max(duration_ns, 0)
 
     def reboot(self) -> None:
-        """The machine starts again: monotonic time begins anew, the wall clock goes on."""
+        """Simulates a reboot: resets the monotonic clock to 0; the wall clock is not changed."""
         self._skew_ns += self._now_ns
         self._now_ns = 0
 
     def skew(self, difference_ns: int) -> None:
-        """Steps the wall clock, forward or back."""
+        """Sets the wall clock forward or back. The monotonic clock is not changed."""
         self._skew_ns += difference_ns

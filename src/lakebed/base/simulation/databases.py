@@ -1,26 +1,27 @@
-"""SQLite on the simulated disk: its files lose power, fill up and fail like all others.
+"""Runs SQLite on the simulated disk, so that its files are subject to the same crashes and faults.
 
     databases = SimulatedDatabases(world.disk)
     connection = databases.connect("/store/meta.db")
 
-Every byte of the database, its WAL and its rollback journal is on the simulated disk, under its own
-path. Only what dies with a process is real: locks and shared memory, which SQLite keeps on empty
-scratch files in one folder per life of the disk.
+Every byte of the database, its WAL and its rollback journal is on the simulated disk. Only the
+state that ends with a process is real: locks and shared memory, for which SQLite uses empty scratch
+files in a real folder. There is one such folder for each life of the disk, which is the time
+between two crashes.
 
-- A write, truncation, sync or delete by SQLite is a step of the disk: a crash can be placed there.
+- Every write, truncation, sync and delete by SQLite is a step of the disk, where it can crash.
 - Folders are synced when SQLite on Linux syncs them: at the first sync of a new journal or WAL (a
-  failure there goes unnoticed, as it does in SQLite), and at deletes that request it. After a
-  failed sync the file still accepts writes, as a descriptor does.
-- Emptying a file is atomic and durable: SQLite empties a WAL without a sync, and a few old frames
-  that came back after a power loss would undo later commits.
+  failure of this sync is ignored, as in SQLite), and after deletes for which SQLite requests it.
+  After a failed sync the file still accepts writes, as a file descriptor does.
+- Truncating a file to 0 bytes is atomic and durable: SQLite does so with a WAL without a sync, and
+  old frames that reappeared after a power loss would undo later commits.
 - Faults become the codes that SQLite on Linux would return, such as IOERR_FSYNC and FULL.
-- Another simulated thread may run before a statement, never inside it. A lock that is taken is
-  reported at once (BUSY), whatever the time-out, because no thread could release it while SQLite
-  waits.
-- A connection belongs to one life of the disk. A crash is raised by the call that met it and by
-  every later use of the connection; SQLite's own unwinding reaches no file.
+- Another simulated thread may run before a statement, never inside it. If a lock is held, SQLite
+  reports BUSY immediately, whatever the time-out, because no thread could release the lock while
+  SQLite waits.
+- A connection belongs to one life of the disk. The call during which a crash happens raises it, and
+  so does every later use of the connection. What SQLite does while it unwinds changes no file.
 
-Temporary tables are real temporary files: no crash can lose them.
+Temporary tables are in real temporary files, which a simulated crash does not affect.
 """
 
 from __future__ import annotations
@@ -54,19 +55,19 @@ _JOURNALS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | aps
 
 _SCRATCH_FLAGS = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
-_numbers = itertools.count(1)  # SQLite knows file systems by name, one space for the process
+_numbers = itertools.count(1)  # SQLite registers file systems by name, process-wide
 
 
 class SimulatedDatabases:
-    """Opens the databases of one simulated disk, in each of its lives.
+    """Opens the databases on one simulated disk, before and after crashes.
 
-    Use one per disk: connections of two would not see each other's locks.
+    Use only one object per disk: connections of different ones do not see each other's locks.
     """
 
     def __init__(self, disk: SimulatedDisk) -> None:
         self._disk = disk
         self._files: _Files | None = None
-        self._over: list[_Files] = []  # of earlier lives
+        self._over: list[_Files] = []  # file systems of earlier lives of the disk
 
     def connect(self, path: str | os.PathLike[str]) -> apsw.Connection:
         """Opens a connection to the database at `path`, creating it if it is missing."""
@@ -82,7 +83,9 @@ class SimulatedDatabases:
         return connection
 
     def close(self) -> None:
-        """Removes the scratch files. Connections that are still open must not be used again."""
+        """Removes the scratch files. Connections that are still open must not be used
+        afterwards.
+        """
         if self._files is not None:
             self._files.remove_scratch()
             self._over.append(self._files)
@@ -93,7 +96,7 @@ class SimulatedDatabases:
 
 
 class Connection(apsw.Connection):
-    """A connection that belongs to one life of a simulated disk."""
+    """A connection that can be used until the simulated disk crashes."""
 
     def __init__(self, files: _Files, path: str) -> None:
         self.files = files
@@ -125,7 +128,7 @@ class Connection(apsw.Connection):
             return super().__exit__(*error)
 
     def close(self, force: bool = False) -> None:
-        """Reports no failed file operation, because closing in SQLite does not either."""
+        """Closes the connection. Failed file operations are ignored, as they are in SQLite."""
         if self.files.is_over:
             super().close(force)
             self.files.check("a connection")
@@ -134,7 +137,7 @@ class Connection(apsw.Connection):
 
 
 class Cursor(apsw.Cursor):
-    """Runs statements. Connections use a cursor too."""
+    """Executes statements; other simulated threads may run before each. Connections also use it."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         assert isinstance(connection, Connection)
@@ -166,10 +169,10 @@ class Cursor(apsw.Cursor):
 
 
 class _Files(apsw.VFS):
-    """The file system that SQLite sees during one life of the disk.
+    """The file system that SQLite uses until the disk crashes.
 
-    After that life it reports success and does nothing: SQLite calls it while it unwinds and when a
-    forgotten connection is collected, where an error could not be raised.
+    After the crash, its operations do nothing and report success: SQLite calls them while it
+    unwinds, and when a forgotten connection is garbage-collected, where errors cannot be raised.
     """
 
     def __init__(self, disk: SimulatedDisk) -> None:
@@ -188,11 +191,11 @@ class _Files(apsw.VFS):
 
     def check(self, what: str) -> None:
         if self.is_over:
-            raise SimulatedCrash(f"{what} from before the crash was used")
+            raise SimulatedCrash(f"{what} was used that was opened before the crash")
 
     def close_connections(self) -> None:
-        """Closes the connections of a life that is over. At the end of the program they would
-        call into an interpreter that is gone.
+        """Closes the connections from before a crash. If they were closed at interpreter exit, they
+        would call Python code that no longer exists.
         """
         if self.is_over:
             for connection in list(self.connections):
@@ -200,7 +203,7 @@ class _Files(apsw.VFS):
 
     @contextlib.contextmanager
     def call(self, label: str) -> Iterator[None]:
-        """Makes one call into SQLite; another thread may run before it."""
+        """Wraps one call into SQLite, and lets another simulated thread run before it."""
         self.check("a connection")
         if self.disk.scheduler is not None:
             self.disk.scheduler.pause("sqlite", label)
@@ -209,7 +212,9 @@ class _Files(apsw.VFS):
 
     @contextlib.contextmanager
     def undisturbed_call(self) -> Iterator[None]:
-        """Makes one call into SQLite. A crash inside it is raised as a crash."""
+        """Wraps one call into SQLite. If the disk crashes during the call, raises
+        `SimulatedCrash`.
+        """
         self.check("a connection")
         try:
             yield
@@ -220,7 +225,9 @@ class _Files(apsw.VFS):
 
     @contextlib.contextmanager
     def operation(self, code: int) -> Iterator[None]:
-        """Runs a disk operation of a callback; `code` is what SQLite gets if it fails."""
+        """Wraps a disk operation that SQLite requests. If it fails, SQLite gets the error
+        `code`.
+        """
         try:
             with self.disk.undisturbed():
                 yield
@@ -268,7 +275,7 @@ class _Files(apsw.VFS):
         with self.disk.undisturbed(), contextlib.suppress(LakebedError):
             if flags != apsw.SQLITE_ACCESS_EXISTS or self.disk.is_folder(pathname):
                 return self.disk.exists(pathname)
-            return self.disk.open(pathname).size() > 0  # SQLite takes an empty file for none
+            return self.disk.open(pathname).size() > 0  # to SQLite, an empty file does not exist
         return False
 
     def xSleep(self, microseconds: int) -> int:  # noqa: N802
@@ -276,12 +283,12 @@ class _Files(apsw.VFS):
 
 
 class _File(apsw.VFSFile):
-    """One file: its bytes are on the simulated disk, its locks on a scratch file."""
+    """An open file: its bytes are on the simulated disk, its locks are on a real scratch file."""
 
     def __init__(self, files: _Files, file: SimulatedFile, flags: list[int]) -> None:
         self._files = files
         self._file = file
-        # As SQLite on Linux: what makes a journal or WAL durable makes the database's entry so.
+        # Like SQLite on Linux: the first sync of a new journal or WAL also syncs the folder.
         self._syncs_folder = bool(flags[0] & _JOURNALS and flags[0] & apsw.SQLITE_OPEN_CREATE)
         super().__init__("unix", files.scratch_path(file.path), [_SCRATCH_FLAGS, 0])
         flags[1] = flags[0]

@@ -1,15 +1,16 @@
-"""The simulated disk: the `Disk` protocol in memory, with the faults of real disks.
+"""A simulated disk: implements `Disk` in memory, with the faults of real disks.
 
-- Unsynced bytes may be lost, kept or torn at sectors (`node`), and so may entries of unsynced
-  folders (`folders`).
-- `restart(Crash.KILL)`: the process died and the page cache survives. `restart(Crash.POWER)`: the
-  page cache is lost, and what of it had reached the device is drawn from the seed.
-- Writes stop short, fail, or meet a full disk; syncs, renames and closes fail (`faults`).
-- A crash can be placed at any step. The operation there does not happen, except that a write may
-  have happened in part.
+- Unsynced bytes may be lost, kept, or torn at sector boundaries (`node`). The entries of unsynced
+  folders may be lost or kept (`folders`).
+- After `restart(Crash.KILL)` the page cache still exists: only the process died. With
+  `restart(Crash.POWER)` the page cache is lost; the seed decides which part of it had reached the
+  device.
+- Writes can stop short, fail, or find the disk full; syncs, renames and closes can fail (`faults`).
+- A crash can be planned for any step. The operation of that step is not executed, except that a
+  write may be executed in part.
 
-Handles belong to one life of the disk: after a crash every use of an old handle crashes again, so
-that code which is being unwound cannot change what survived.
+After a crash, every use of a handle that was opened before it raises `SimulatedCrash` again, so
+that code that is being unwound cannot change what survived.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Crash(Enum):
 
 
 class SimulatedDisk:
-    """Starts empty, with the folder "/". Relative paths start there."""
+    """A disk in memory. It starts with the empty folder "/", to which relative paths refer."""
 
     def __init__(
         self,
@@ -60,8 +61,8 @@ class SimulatedDisk:
     ) -> None:
         self.faults = Faults()
         self.steps = 0
-        self.read_bytes = 0  # by `pread`, of all files
-        self.open_paths: Counter[str] = Counter()  # of the handles that are not closed
+        self.read_bytes = 0  # by `pread`, in all files
+        self.open_paths: Counter[str] = Counter()  # path → number of open handles
         self.trace: list[str] = []
         self.capacity_bytes = capacity_bytes
         self.scheduler = scheduler
@@ -74,14 +75,14 @@ class SimulatedDisk:
         self._locked: set[str] = set()
         self._temporaries = 0
 
-    # What a test does to it.
+    # Methods for tests.
 
     def restart(self, crash: Crash, *, survivors: int = 0) -> None:
-        """Restarts the disk after a crash, in place.
+        """Restarts the disk after a crash.
 
-        After a power loss, `survivors` 0 keeps only what was synced and 1 keeps everything. Any
-        other number is a draw from the seed: of bytes by sector, and of entries one by one or, for
-        even numbers, in the order they were made.
+        After a power loss, `survivors` decides what is kept: 0 keeps only synced data, 1 keeps
+        everything. Any other number makes a random choice: for bytes by sector; for folder entries
+        one by one or, if the number is even, a prefix in the order of the changes.
         """
         self._life += 1
         self.open_paths.clear()
@@ -103,8 +104,8 @@ class SimulatedDisk:
                 node.sealed = False
 
     def copy(self, random: Random, *, scheduler: Scheduler | None = None) -> SimulatedDisk:
-        """Returns an independent disk in the same state, without handles, locks and planned
-        faults.
+        """Returns an independent disk with the same contents, but without handles, locks and
+        planned faults.
         """
         twin = SimulatedDisk(random, scheduler=scheduler, capacity_bytes=self.capacity_bytes)
         twin._tree = self._tree.copy()
@@ -113,21 +114,23 @@ class SimulatedDisk:
         return twin
 
     def damage(self, path: PathLike, *, offset: int, data: bytes) -> None:
-        """Put other bytes in the place of some that were synced."""
+        """Overwrites bytes of a file, also on the device, to simulate damage."""
         self._node(path).overwrite(offset, data)
 
     def cut(self, path: PathLike, *, size: int) -> None:
-        """Shorten a file that was synced, as a file system that lost some of it."""
+        """Truncates a file, also on the device, to simulate damage."""
         self._node(path).cut(size)
 
     def lose(self, path: PathLike) -> None:
-        """A file disappears, with its folder's entry, durably and without an operation."""
+        """Removes a file or folder durably, without counting as a disk operation."""
         folder, name = self._parent(path)
         folder.cached.pop(name, None)
         folder.device.pop(name, None)
 
     def place(self, path: PathLike, content: bytes) -> None:
-        """Puts a file there, durably and without an operation; its folder must exist."""
+        """Creates or replaces a file durably, without counting as a disk operation. Its folder must
+        exist.
+        """
         folder, name = self._parent(path)
         node = Node()
         node.write(0, content)
@@ -135,22 +138,22 @@ class SimulatedDisk:
         folder.cached[name] = folder.device[name] = node
 
     def size_of(self, path: PathLike) -> int:
-        """Of a file, without an operation."""
+        """Returns the size of a file, without counting as a disk operation."""
         return len(self._node(path).cached)
 
     def content_of(self, path: PathLike) -> bytes:
-        """Of a file, without an operation."""
+        """Returns the bytes of a file, without counting as a disk operation."""
         return bytes(self._node(path).cached)
 
     def file_paths(self) -> list[str]:
-        """Of all files, sorted; without an operation."""
+        """Returns the paths of all files, sorted, without counting as a disk operation."""
         return self._tree.file_paths()
 
     def flip_bit(self, path: PathLike, *, offset: int, bit: int = 0) -> None:
-        """Damages bytes that were synced."""
+        """Flips a bit of a file, also on the device, to simulate damage."""
         self._node(path).flip_bit(offset, bit)
 
-    # What an engine does with it.
+    # The `Disk` protocol.
 
     def create(self, path: PathLike, *, size: int = 0) -> SimulatedFile:
         folder, name = self._parent(path)
@@ -224,7 +227,7 @@ class SimulatedDisk:
         self._tree.sync(self._folder(folder))
 
     def sync_tree(self, folder: PathLike) -> None:
-        """Syncs only what is below the folder, although a real disk may sync more."""
+        """Syncs only the files and folders below `folder`, although a real disk may sync more."""
         self.step("fsync", folder)
         fault = self.faults.due("fsync")
         entries = self._tree.entries(below=self._folder(folder))
@@ -260,7 +263,7 @@ class SimulatedDisk:
         self._temporaries += 1
         return f"{os.fspath(path)}.{self._temporaries}{TEMPORARY_SUFFIX}"
 
-    # What its files do with it.
+    # Methods for open files.
 
     @property
     def life(self) -> int:
@@ -272,12 +275,14 @@ class SimulatedDisk:
 
     @property
     def is_down(self) -> bool:
-        """Whether a crash has happened and no restart yet."""
+        """Whether the disk has crashed and was not restarted yet."""
         return self._crashed or (self.scheduler is not None and self.scheduler.crash is not None)
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Runs the operations inside as ordinary steps, without switching to other threads."""
+        """Prevents switches to other threads during the operations inside. They still count as
+        steps.
+        """
         before, self._undisturbed = self._undisturbed, True
         try:
             yield
@@ -289,15 +294,17 @@ class SimulatedDisk:
         return sum(len(node.blocks) for node in nodes) * BLOCK_BYTES
 
     def look(self, operation: str, path: PathLike) -> None:
-        """Marks an operation that changes nothing: other threads may run here, and it may fail."""
+        """Starts an operation that changes nothing. Other threads may run first, and a planned
+        fault makes it fail.
+        """
         self._pause(operation, path)
         self._fail_if_due(operation, path)
 
     def step(
         self, operation: str, path: PathLike, *, before_crash: Callable[[], None] | None = None
     ) -> None:
-        """Marks an operation that changes something: it is counted and traced, and crashes
-        happen here.
+        """Starts an operation that changes something: counts and traces it, or crashes if a crash
+        is planned for this step.
         """
         self._pause(operation, path)
         if self.steps == self.faults.crash_at_step:
@@ -309,7 +316,7 @@ class SimulatedDisk:
         self.steps += 1
 
     def begin(self, operation: str, path: PathLike) -> None:
-        """Runs a step, which fails if a fault is planned for it."""
+        """Starts a step, and raises an error if a fault is planned for the operation."""
         self.step(operation, path)
         self._fail_if_due(operation, path)
 
@@ -319,7 +326,7 @@ class SimulatedDisk:
             if operation in self.faults.slow_ns:
                 self.scheduler.sleep_ns(self.faults.slow_ns[operation])
         if self.is_down:
-            raise SimulatedCrash("the disk is gone")
+            raise SimulatedCrash("the disk has crashed")
 
     def _crash(self, what: str) -> None:
         self._crashed = True
@@ -332,7 +339,7 @@ class SimulatedDisk:
     def _fail_if_due(self, operation: str, path: PathLike) -> None:
         fault = self.faults.due(operation, os.fspath(path))
         if fault is not None:
-            # As the real disk names it.
+            # The real disk uses the name `read` in errors.
             raise simulated_error(fault.code, "read" if operation == "pread" else operation, path)
 
     def _node(self, path: PathLike) -> Node:
@@ -378,7 +385,7 @@ def _parts(path: PathLike) -> tuple[str, ...]:
     return _parts_of(os.fspath(path))
 
 
-@lru_cache(maxsize=4096)  # every operation asks; an engine has few files
+@lru_cache(maxsize=4096)  # called by every operation; there are few paths
 def _parts_of(path: str) -> tuple[str, ...]:
     parts = PurePosixPath(path).parts
     if ".." in parts or "\0" in path:
@@ -389,7 +396,7 @@ def _parts_of(path: str) -> tuple[str, ...]:
 
 
 def _until_first_loss(keep: Keep) -> Keep:
-    """Keeps a prefix: after the first lost entry, all later ones are lost too."""
+    """Returns a choice that keeps a prefix: after the first lost entry, all later ones are lost."""
     lost = False
 
     def prefix(versions: int) -> int:

@@ -1,7 +1,8 @@
 """The faults planned for a simulated disk.
 
-Operations are counted twice: every operation that changes something is a *step*, the unit in which
-crashes are placed, and each kind of operation has its own count, for "the second fsync".
+Operations are counted in two ways. Every operation that changes something is a *step*; a crash is
+planned for a step. Each kind of operation also has its own count, so that, for example, the second
+fsync can fail.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _CHANGES = frozenset({"create", "pwrite", "truncate", "mkdir", "rmdir", "rename"
 
 
 class AfterFailedSync(Enum):
-    """What a file shows after its sync failed. None of it need be on the device."""
+    """What reads of a file return after a sync of it failed. The device may have other bytes."""
 
-    KEPT = "the pages stay readable, and clean: the next sync succeeds without them"
+    KEPT = "the pages stay readable but count as clean, so the next sync succeeds without them"
     REVERTED = "the pages are read back from the device"
 
 
@@ -29,14 +30,16 @@ class Fault(NamedTuple):
 
 @dataclass
 class Faults:
-    """A plan of faults, empty by default."""
+    """The planned faults of a disk; none by default."""
 
     crash_at_step: int | None = None
     short_writes: bool = False  # a write may stop early, as write(2) may
-    read_only: bool = False  # as a file system that met an error: from then on nothing changes
-    lasting: dict[str, int] = field(default_factory=dict)  # operations that fail, with which code
-    unreadable: set[str] = field(default_factory=set)  # files whose bytes cannot be read: EIO
-    slow_ns: dict[str, int] = field(default_factory=dict)  # operations that take so long
+    read_only: bool = False  # like a file system after an error: all changes fail
+    lasting: dict[str, int] = field(
+        default_factory=dict
+    )  # operation → errno with which it always fails
+    unreadable: set[str] = field(default_factory=set)  # files whose reads fail with EIO
+    slow_ns: dict[str, int] = field(default_factory=dict)  # operation → how long it takes
     _planned: dict[tuple[str, int], Fault] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
@@ -48,21 +51,21 @@ class Faults:
         code: int = errno.EIO,
         after: AfterFailedSync = AfterFailedSync.KEPT,
     ) -> None:
-        """Makes the nth operation of that kind from now on (1 is the next) fail with `code`."""
+        """Makes the nth operation of that kind from now (1 is the next one) fail with `code`."""
         self._planned[operation, self._counts[operation] + nth] = Fault(code, after)
 
     @property
     def is_any(self) -> bool:
-        """Whether an operation may fail from now on, crashes apart."""
+        """Whether an operation may fail from now on. Crashes do not count."""
         planned = any(nth > self._counts[operation] for operation, nth in self._planned)
         return planned or self.read_only or bool(self.lasting or self.unreadable)
 
     def forget_planned(self) -> None:
-        """Drops the faults that `fail` planned."""
+        """Drops all faults that were planned with `fail`."""
         self._planned.clear()
 
     def due(self, operation: str, path: str = "") -> Fault | None:
-        """Counts one operation and returns the fault planned for it."""
+        """Counts an operation, and returns the fault that is planned for it, or None."""
         self._counts[operation] += 1
         if operation == "pread" and path in self.unreadable:
             return Fault(errno.EIO, AfterFailedSync.KEPT)

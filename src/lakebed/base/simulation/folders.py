@@ -1,8 +1,7 @@
-"""The simulated folder tree, whose entries are lost in a power cut unless their folder was synced.
+"""The simulated folder tree. A power cut may lose entries of a folder that was not synced.
 
-Each change of entries (create, rename, unlink …) is one atomic unit, pending until one of the
-folders it touches is synced. A power loss keeps any subset of the pending units, or a prefix of
-them.
+Each change (create, rename, unlink …) is one atomic unit, which is pending until one of the folders
+that it changes is synced. A power loss keeps any subset of the pending units, or a prefix of them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Entry = Node | Folder
 
 
 class Change(NamedTuple):
-    """The new entry of one name in one folder, or its removal."""
+    """Sets or removes the entry of a name in a folder."""
 
     folder: Folder
     name: str
@@ -30,7 +29,7 @@ class Change(NamedTuple):
 
 
 class Tree:
-    """All folders of a disk, and the changes to them that are not durable yet."""
+    """All folders of a disk, and the changes of them that are not durable yet."""
 
     def __init__(self) -> None:
         self.root = Folder()
@@ -45,13 +44,13 @@ class Tree:
         return entry
 
     def apply(self, *changes: Change) -> None:
-        """Applies one atomic unit, visible at once."""
+        """Applies changes as one atomic unit. They are visible immediately, but not durable yet."""
         for change in changes:
             _put(change.folder.cached, change)
         self._pending.append(list(changes))
 
     def sync(self, folder: Folder) -> None:
-        """Makes every pending unit that touches `folder` durable, in order."""
+        """Makes every pending unit that changes `folder` durable, in order."""
         later: list[list[Change]] = []
         for unit in self._pending:
             if any(change.folder is folder for change in unit):
@@ -63,7 +62,9 @@ class Tree:
         self._pending = later
 
     def lose_power(self, keep_unit: Keep, keep_bytes: Keep) -> None:
-        """Keeps only what is durable and the surviving part of the rest."""
+        """Simulates a power loss. Durable changes and bytes are kept; of the others, `keep_unit`
+        and `keep_bytes` choose what is kept.
+        """
         for unit in self._pending:
             if keep_unit(2):
                 for change in unit:
@@ -76,7 +77,7 @@ class Tree:
                 entry.lose_power(keep_bytes)
 
     def entries(self, *, durable: bool = False, below: Folder | None = None) -> list[Entry]:
-        """Returns everything that can be reached from the root or from one folder."""
+        """Returns all files and folders below the root, or below the folder `below`."""
         found: list[Entry] = []
         todo: list[Entry] = [below or self.root]
         while todo:
@@ -88,7 +89,7 @@ class Tree:
         return found
 
     def file_paths(self) -> list[str]:
-        """Of all files that can be reached, sorted."""
+        """Returns the paths of all files, sorted."""
         paths: list[str] = []
         todo: list[tuple[str, Entry]] = [("", self.root)]
         while todo:
@@ -136,8 +137,8 @@ def _put(entries: dict[str, Entry], change: Change) -> None:
 
 
 def _forget(units: list[list[Change]], newer: Change) -> None:
-    """Drops an older pending change of the same name, which must not undo the newer, durable
-    one.
+    """Drops pending changes of the same name as `newer`, which is durable, so that they cannot undo
+    it.
     """
     for unit in units:
         unit[:] = [

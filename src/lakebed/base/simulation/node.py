@@ -1,7 +1,7 @@
-"""One simulated file: the contents of the page cache, and what the device would still have.
+"""A simulated file: its contents in the page cache and on the device.
 
-Between two syncs every 512-byte sector that was written has several versions: the one on the device
-and each one written since. A power loss keeps any of them, sector by sector, and any of the lengths
+Between two syncs, every 512-byte sector that is written has several versions: the one on the device
+and one for each write. A power loss keeps one of them for each sector, and one of the lengths that
 the file has had. Bytes that were never written read as zero.
 """
 
@@ -12,10 +12,10 @@ from random import Random
 
 SECTOR_BYTES = 512
 BLOCK_BYTES = 4096
-UNBOUNDED_BYTES = 1 << 40  # the capacity of a disk that no test fills
+UNBOUNDED_BYTES = 1 << 40  # the capacity of a disk that is never full
 
 Keep = Callable[[int], int]
-"""Chooses which of n versions survives: 0 is the device's, n - 1 the newest."""
+"""Chooses which of n versions survives: 0 is the version on the device, n - 1 the newest."""
 
 
 class Node:
@@ -23,7 +23,7 @@ class Node:
         self.cached = bytearray()
         self.device = bytearray()
         self.sealed = False
-        self.blocks: set[int] = set()  # block numbers that take space
+        self.blocks: set[int] = set()  # numbers of the blocks that use space
         self._versions: dict[int, list[bytes]] = {}  # sector → contents since the last sync
         self._sizes: list[int] = []  # lengths since the last sync
 
@@ -31,8 +31,8 @@ class Node:
         end = offset + len(data)
         if end > len(self.cached):
             self.cached.extend(bytes(end - len(self.cached)))
-        # After a sync that failed the device may be shorter than the page cache: pages that are
-        # written after its end lengthen it when they reach it.
+        # After a failed sync the file on the device may be shorter than in the page cache; pages
+        # that are written after its end extend it.
         if end > (self._sizes[-1] if self._sizes else len(self.device)):
             self._sizes.append(end)
         self.cached[offset:end] = data
@@ -51,10 +51,10 @@ class Node:
         self._write_back(keep_everything)
 
     def fail_sync(self, keep: Keep, *, revert: bool) -> None:
-        """Simulates a failed sync: some sectors reach the device, and the rest never will.
+        """Simulates a failed sync: some sectors reach the device, and the others never will.
 
-        The kernel marks the pages clean all the same. It may keep showing what was written
-        (`revert` false) or read back the device's bytes; both happen in practice.
+        The kernel nevertheless marks the pages as clean. Later reads return the bytes that were
+        written or, if `revert` is set, the bytes on the device; both happen in practice.
         """
         self._write_back(keep)
         if revert:
@@ -66,18 +66,18 @@ class Node:
         self.sealed = False
 
     def flip_bit(self, offset: int, bit: int) -> None:
-        """Damages bytes in a way that no sync repairs."""
+        """Flips a bit in the page cache and on the device, so that no sync repairs it."""
         for content in (self.cached, self.device):
             if offset < len(content):
                 content[offset] ^= 1 << bit
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Damage of several bytes that no sync repairs."""
+        """Overwrites bytes in the page cache and on the device, so that no sync repairs them."""
         for content in (self.cached, self.device):
             content[offset : offset + len(data)] = data[: max(0, len(content) - offset)]
 
     def cut(self, size: int) -> None:
-        """Damage that shortens the file."""
+        """Truncates the file in the page cache and on the device, to simulate damage."""
         del self.cached[size:]
         del self.device[size:]
         self._versions = {
@@ -101,17 +101,17 @@ class Node:
             self._versions.setdefault(sector, []).append(content)
 
     def _note_cut(self, size: int) -> None:
-        """Records that bytes removed by a cut read as zero if the file grows again."""
+        """Records that the truncated bytes read as zero if the file grows again."""
         for sector in range(size // SECTOR_BYTES, -(-len(self.cached) // SECTOR_BYTES)):
             start = sector * SECTOR_BYTES
             content = bytes(self.cached[start : max(start, size)])
             self._versions.setdefault(sector, []).append(content)
 
     def _write_back(self, keep: Keep) -> None:
-        """Brings the chosen versions to the device, then forgets all versions.
+        """Copies the chosen versions to the device, then drops all versions.
 
-        Only what was written since the last sync is brought: a page that an earlier, failed sync
-        marked clean is never written again.
+        Only versions since the last sync are copied: a page that an earlier, failed sync marked as
+        clean is not written again.
         """
         sizes = [len(self.device), *self._sizes]
         size = sizes[keep(len(sizes))]

@@ -1,6 +1,4 @@
-"""An open file of a simulated disk, whose writes may stop short or fail and whose syncs may
-fail.
-"""
+"""An open file of a simulated disk. Its writes may stop short, and writes and syncs may fail."""
 
 from __future__ import annotations
 
@@ -24,14 +22,15 @@ if TYPE_CHECKING:
 
 
 class SealedFileChanged(AssertionError):
-    """A file that was declared sealed was changed or cut.
+    """A file was changed or truncated after it was declared sealed.
 
-    Writing the same bytes again is allowed: recovery does so where they were not confirmed.
+    Writing the same bytes again is allowed, because recovery does so if it is not known that they
+    are durable.
     """
 
 
 class SimulatedFile(AbstractContextManager["SimulatedFile"]):
-    """An open file that belongs to one life of a simulated disk."""
+    """An open file that can be used until the simulated disk crashes."""
 
     def __init__(self, disk: SimulatedDisk, node: Node, path: str, *, writable: bool) -> None:
         self._disk = disk
@@ -80,19 +79,17 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self._node.truncate(size)
 
     def empty(self) -> None:
-        """Truncates to nothing, atomically and durably, as a journaling file system would.
+        """Truncates the file to 0 bytes, atomically and durably, like a journaling file system.
 
-        After `truncate` a power loss may bring back any of the sectors and leave out others.
+        In contrast, after `truncate` a power loss may bring back some of the sectors.
         """
         self.truncate(0)
         self._node.sync()
 
     def reopened(self) -> SimulatedFile:
-        """Returns another handle on the same file, which is not poisoned by failures of this
-        one.
-        """
+        """Returns a new handle of the same file, which accepts writes even if this one failed."""
         self._check("open")
-        self._disk.open_paths[self._path] -= 1  # it takes the place of this one
+        self._disk.open_paths[self._path] -= 1  # it replaces this handle
         return SimulatedFile(self._disk, self._node, self._path, writable=self._writable)
 
     def declare_sealed(self) -> None:
@@ -126,8 +123,8 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
             raise simulated_error(outcome.write_errno, "write", self._path)
 
     def _write_once(self, offset: int, data: memoryview) -> int:
-        """Simulates one write(2), which may stop short and may be cut anywhere by a crash or an
-        error.
+        """Simulates one write(2). It may stop short, and if a crash or error is due, only a random
+        part is written.
         """
         disk = self._disk
         part = data[: disk.random.randrange(len(data) + 1)]
@@ -157,7 +154,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         raise OSError(fault.code, os.strerror(fault.code))
 
     def _room(self, offset: int, length: int) -> int:
-        """Returns how many of the bytes fit. Blocks that the file already has cost nothing."""
+        """Returns how many of the bytes fit on the disk. Only new blocks of the file use space."""
         if self._disk.capacity_bytes >= UNBOUNDED_BYTES:
             return length
         free = self._disk.capacity_bytes - self._disk.used_bytes()
@@ -170,7 +167,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
 
     def _check(self, operation: str) -> None:
         if self._life != self._disk.life:
-            raise SimulatedCrash(f"{operation} on a handle from before the crash")
+            raise SimulatedCrash(f"{operation} on a file that was opened before the crash")
         if self._closed:
             raise Closed(f"{self._path}: the file is closed")
 

@@ -1,13 +1,13 @@
 """The deterministic runner: threads are greenlets, and a seed decides their order.
 
-One greenlet runs at a time. Another can take over only where a thread switch *matters*: at a lock,
-an event, a sleep and every disk operation. There the scheduler draws which one continues. Time
-passes only when all threads wait: then it jumps to the next deadline.
+One greenlet runs at a time. The scheduler can switch to another only where the order of threads
+matters: at locks, events, sleeps and disk operations. There it draws which greenlet continues. Time
+passes only when all greenlets wait: then it jumps to the next deadline.
 
-The code that drives a simulation (a test) is not scheduled itself: when it waits for an event or a
-lock, the others run until it no longer has to wait.
+The code that drives a simulation, such as a test, is not scheduled itself: when it waits for an
+event or a lock, the greenlets run until it no longer has to wait.
 
-A `SimulatedCrash` in any greenlet ends them all, as a crash ends all threads.
+A `SimulatedCrash` in one greenlet ends all of them, as a crash ends all threads.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _alive: WeakSet[Scheduler] = WeakSet()
 
 @contextmanager
 def killing_all() -> Iterator[None]:
-    """Kills, at the end, every scheduler that was created inside.
+    """Kills every scheduler that was created in the `with` block when the block ends.
 
-    A suspended greenlet is never collected if what it holds refers back to it, and it keeps a whole
-    world alive.
+    A suspended greenlet whose variables refer to it is never garbage-collected, and keeps a whole
+    simulated machine in memory.
     """
     first = next(_numbers)
     try:
@@ -52,19 +52,19 @@ def killing_all() -> Iterator[None]:
 
 
 class SimulatedCrash(BaseException):
-    """The machine or the process is gone. Not an `Exception`, so that no code handles it."""
+    """The machine or the process has crashed. Not an `Exception`, so that no code handles it."""
 
 
 class Deadlock(AssertionError):
-    """All threads wait, and no deadline will wake any."""
+    """All threads wait, and no deadline will wake any of them."""
 
 
 class Livelock(AssertionError):
-    """Threads run on and on, and the driver waits for something that does not come."""
+    """Threads were switched more than `switches_per_s_max` times within a second."""
 
 
 class _Strand:
-    """One simulated thread."""
+    """A simulated thread."""
 
     def __init__(self, name: str, body: Callable[[], None], scheduler: Scheduler) -> None:
         self.name = name
@@ -86,7 +86,7 @@ class _Strand:
 
 
 class Call(Generic[Result]):
-    """A caller's function, run once as a simulated thread."""
+    """A function that runs once as a simulated thread, and its result."""
 
     def __init__(self) -> None:
         self.done = False
@@ -101,13 +101,13 @@ class Call(Generic[Result]):
     def settle(self, function: Callable[[], Result]) -> None:
         try:
             self._result.append(function())
-        except Exception as error:  # noqa: BLE001 - raised again by result()
+        except Exception as error:  # noqa: BLE001 - raised by result()
             self.error = error
         self.done = True
 
 
 class SimulatedTask:
-    """A step that the scheduler repeats."""
+    """A step that the scheduler calls repeatedly."""
 
     def __init__(self, name: str, step: Step, scheduler: Scheduler) -> None:
         self.error: Exception | None = None
@@ -131,7 +131,7 @@ class SimulatedTask:
             self._woken.reset()
             try:
                 delay_ns = self._step()
-            except Exception as error:  # noqa: BLE001 - kept, and raised by close()
+            except Exception as error:  # noqa: BLE001 - raised by close()
                 self.error = error
                 break
             if delay_ns is None or delay_ns > 0:
@@ -169,7 +169,8 @@ class SimulatedMutex:
 
     def acquire(self) -> bool:
         self._scheduler.pause("lock")
-        self._scheduler.wait_until(lambda: not self._held, timeout_ns=None, name="a lock")
+        if self._held or self._scheduler.crash is not None:
+            self._scheduler.wait_until(lambda: not self._held, timeout_ns=None, name="a lock")
         self._held = True
         return True
 
@@ -185,7 +186,7 @@ class SimulatedMutex:
 
 
 class Scheduler:
-    """A `Runner` whose every choice is drawn from `random`."""
+    """A `Runner` that chooses the order of threads with `random`."""
 
     def __init__(self, random: Random, clock: SimulatedClock) -> None:
         self.hub = getcurrent()
@@ -195,9 +196,9 @@ class Scheduler:
         self.trace: list[str] = []
         self.keeps_trace = True
         self.stay_share = 0.0  # the share of pauses without a thread switch
-        self.switch_count = 0  # how often a thread was resumed
-        self.switches_per_s_max: int | None = None  # `Livelock` beyond it
-        self._second = (0, 0)  # the count, and the time, from which on that is counted
+        self.switch_count = 0  # how many times a thread was resumed
+        self.switches_per_s_max: int | None = None  # raises `Livelock` if exceeded
+        self._second = (0, 0)  # `switch_count` and time at the start of the current second
         self._random = random
         self._clock = clock
         self._strands: dict[greenlet, _Strand] = {}
@@ -227,24 +228,24 @@ class Scheduler:
         return task
 
     def call(self, name: str, function: Callable[[], Result]) -> Call[Result]:
-        """Starts `function` once as a simulated thread. See `run`."""
+        """Adds a simulated thread that calls `function` once. `run` executes it."""
         call: Call[Result] = Call()
         self._calls.append(call)  # type: ignore[arg-type]
         self.start(name, lambda: call.settle(function))
         return call
 
     def run(self) -> None:
-        """Runs all threads until every caller has ended."""
+        """Runs all threads until every function started with `call` has ended."""
         condition = lambda: all(call.done for call in self._calls)  # noqa: E731
         self.wait_until(condition, timeout_ns=None, name="the callers to end")
 
     def settle(self) -> None:
-        """Runs all threads until they all wait. No time passes."""
+        """Runs the threads until all of them wait. No time passes."""
         while self._promote():
             self._resume()
 
     def advance(self, duration_ns: int) -> None:
-        """Lets that much time pass, running the threads whose deadlines come."""
+        """Lets `duration_ns` pass, and runs the threads whose deadlines are reached."""
         until = self._clock.monotonic_ns() + duration_ns
         self.settle()
         while self._deadlines and self._deadlines[0][0] <= until:
@@ -253,7 +254,7 @@ class Scheduler:
         self._clock.advance(until - self._clock.monotonic_ns())
 
     def compute(self, work: Callable[[], object]) -> Future[object]:
-        """Runs the work at once: there is one core."""
+        """Runs the work immediately in the calling thread, as on a machine with one core."""
         done: Future[object] = Future()
         done.set_result(work())
         return done
@@ -271,7 +272,7 @@ class Scheduler:
                 raise task.error
 
     def failures(self) -> list[Exception]:
-        """Returns the errors that tasks ended with. `close` would raise the first."""
+        """Returns the errors of tasks whose step raised. `close` raises the first of them."""
         return [task.error for task in self._tasks if task.error is not None]
 
     def start(self, name: str, body: Callable[[], None]) -> None:
@@ -280,7 +281,9 @@ class Scheduler:
         self._ready.append(strand)
 
     def pause(self, *labels: str) -> None:
-        """Lets another thread run first. Does nothing for the code that drives the simulation."""
+        """Lets other threads run first. Does nothing if the code that drives the simulation calls
+        it.
+        """
         if self.crash is not None:
             self._check_alive()
         strand = self._strands.get(getcurrent())
@@ -296,7 +299,9 @@ class Scheduler:
     def wait_until(
         self, condition: Callable[[], bool], *, timeout_ns: int | None, name: str
     ) -> bool:
-        """Waits for `condition`, which another thread makes true. Returns False on time-out."""
+        """Waits until `condition` returns True. Returns False on time-out. `name` says in errors
+        what is waited for.
+        """
         self._check_alive()
         deadline = None if timeout_ns is None else self._clock.monotonic_ns() + max(timeout_ns, 0)
         strand = self._strands.get(getcurrent())
@@ -313,11 +318,11 @@ class Scheduler:
         return True
 
     def halt(self, crash: SimulatedCrash) -> None:
-        """Ends the machine: running threads are unwound, and no other thread runs again."""
+        """Records a crash: threads that run are unwound, and no other thread runs again."""
         self.crash = crash
 
     def kill_all(self) -> None:
-        """Ends every simulated thread where it is; nothing runs on this scheduler again."""
+        """Ends all simulated threads immediately. The scheduler cannot be used afterwards."""
         self.crash = self.crash or SimulatedCrash("the process was killed")
         strands, self._strands = self._strands, {}
         self._ready, self._waiting, self._deadlines = [], {}, []
@@ -326,10 +331,11 @@ class Scheduler:
                 strand.greenlet.throw(GreenletExit)
 
     def _check_alive(self) -> None:
-        """Raises in code that is being unwound by a crash, which must neither wait nor continue.
+        """Raises `SimulatedCrash` after a crash, so that code that is being unwound does not
+        continue.
 
-        Each raise is a new error: an error raised again inside its own handling can form a ring of
-        contexts, which `ExitStack` would follow for ever.
+        Each raise creates a new error: raising an error again while it is handled can make a cycle
+        of error contexts, which `ExitStack` would follow for ever.
         """
         if self.crash is not None:
             raise SimulatedCrash(str(self.crash))
@@ -350,8 +356,8 @@ class Scheduler:
         return True
 
     def _promote(self) -> bool:
-        """Moves threads that no longer have to wait to the ready list. Returns whether any is
-        ready.
+        """Moves threads that no longer have to wait to the ready list. Returns whether the list has
+        any.
         """
         for strand in [strand for strand, condition in self._waiting.items() if condition()]:
             self._make_ready(strand)
@@ -373,7 +379,9 @@ class Scheduler:
         self.switch_count += 1
         if self.switches_per_s_max is not None and self._is_spinning(self.switches_per_s_max):
             running = ", ".join(sorted({strand.name, *(ready.name for ready in self._ready)}))
-            raise Livelock(f"threads do not come to rest: {running}")
+            raise Livelock(
+                f"more than {self.switches_per_s_max} thread switches within a second: {running}"
+            )
         self.hub = getcurrent()
         strand.greenlet.parent = self.hub
         strand.greenlet.switch()
@@ -392,9 +400,11 @@ class Scheduler:
         return self.switch_count - count > switches_per_s_max
 
     def count_anew(self) -> None:
-        """A second begins, for `switches_per_s_max`: the caller did much in no time."""
+        """Starts counting switches for `switches_per_s_max` from zero. A driver that runs many
+        calls without letting time pass uses this.
+        """
         self._second = (self.switch_count, self._clock.monotonic_ns())
 
     def _who_waits(self, name: str) -> str:
         others = ", ".join(f"{strand.name} for {strand.waits_for}" for strand in self._waiting)
-        return f"the driver waits for {name}; also waiting: {others or 'none'}"
+        return f"deadlock: the driver waits for {name}; other waiting threads: {others or 'none'}"

@@ -1,14 +1,15 @@
 """Runs a scenario with a crash at every I/O step in turn, and checks what survived.
 
     class Appends:
-        def run(self, world): ...      # act, and note what was acknowledged
+        def run(self, world): ...      # act, and record what was acknowledged
         def check(self, world): ...    # after the restart: open, read, compare; assert
 
     sweep(Appends, seeds=range(4))
 
-For each seed the scenario runs once without a crash, which counts its steps, and then once for each
-step and each way of crashing there. Long traces are sampled (`cases_max`). A failure is reported as
-one case, `seed:step:crash:survivors`; set `LAKEBED_CASE` to it to run that case alone.
+For each seed the scenario runs once without a crash, to count its steps, and then once for each
+step and each kind of crash at that step. If that makes more than `cases_max` cases, a random sample
+runs. A failure is reported as a case, `seed:step:crash:survivors`; to run only that case, set the
+environment variable `LAKEBED_CASE` to it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CASE_VARIABLE = "LAKEBED_CASE"
 
 
 class Scenario(Protocol):
-    """One run. A new one is made for each case, so it may keep what was acknowledged."""
+    """Code to run and check under crashes. Each case gets a new object, which may keep state."""
 
     def run(self, world: World) -> None: ...
 
@@ -36,7 +37,7 @@ class Scenario(Protocol):
 
 
 class Case(NamedTuple):
-    """One crash: where it happens, of which kind, and which draw of survivors."""
+    """A crash to simulate: seed, step, kind of crash, and the choice of what survives."""
 
     seed: int
     step: int
@@ -53,12 +54,12 @@ class Case(NamedTuple):
             return cls(int(seed), int(step), Crash(crash), int(survivors))
         except ValueError:
             raise InputError(
-                f"{CASE_VARIABLE} must be seed:step:kill|power:n, not {text!r}"
+                f"{CASE_VARIABLE} must be seed:step:crash:survivors (7:31:power:2), not {text!r}"
             ) from None
 
 
 class CaseFailed(AssertionError):
-    """A scenario's check failed; the cause is the check's own error."""
+    """A case failed; `__cause__` is the error of the scenario."""
 
 
 def sweep(
@@ -68,9 +69,7 @@ def sweep(
     survivors: Iterable[int] = range(4),
     cases_max: int = 4000,
 ) -> int:
-    """Returns how many crashes were tried. Raises `CaseFailed` at the first that fails its
-    check.
-    """
+    """Runs all cases and returns their number. Raises `CaseFailed` for the first that fails."""
     case_text = os.environ.get(CASE_VARIABLE)
     if case_text:
         run_case(make, Case.parse(case_text))
@@ -104,7 +103,7 @@ def _cases(
     for seed in seeds:
         world = World(seed)
         _run(make(), world)
-        # The step after the last one: a crash when all is done.
+        # The last case crashes after the last step, when the scenario has ended.
         for step in range(world.disk.steps + 1):
             yield Case(seed, step, Crash.KILL, 0)
             for draw in survivors:

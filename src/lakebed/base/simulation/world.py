@@ -1,4 +1,4 @@
-"""One simulated machine: disk, clock and runner that share a seed, and its restart."""
+"""A simulated machine: a disk, a clock and a runner with a common seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.base.simulation.scheduler import Scheduler
 
 
 class World:
-    """The machine that an engine under test gets. The same seed gives the same run."""
+    """A simulated machine for an engine under test. The same seed always gives the same run."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -23,11 +23,11 @@ class World:
 
     @property
     def trace(self) -> list[str]:
-        """Everything that happened since the last restart, in order."""
+        """The thread switches and disk operations since the last restart, in order."""
         return self.runner.trace
 
     def restart(self, crash: Crash, *, survivors: int = 0) -> None:
-        """Ends the process (or the machine) and starts it again with what survived."""
+        """Crashes the process or the machine, and restarts it with the data that survived."""
         self.runner.kill_all()
         self.disk.restart(crash, survivors=survivors)
         self.disk.steps = 0
@@ -38,7 +38,7 @@ class World:
         self.disk.trace = self.runner.trace
 
     def copy(self) -> World:
-        """Returns another machine with the same disk, which may then develop differently."""
+        """Returns an independent machine with a copy of the disk."""
         twin = World(self.seed)
         twin.clock.advance(self.clock.monotonic_ns())
         twin.disk = self.disk.copy(Random(f"disk {self.seed} copy"), scheduler=twin.runner)

@@ -1,8 +1,8 @@
-"""Zero-filling of segment files ahead of need, which makes syncs into them shorter.
+"""Fills spare segment files with zeros before they are used, which makes later syncs faster.
 
-- `decision`: whether it pays now, as a pure function;
-- `flush_share`: how busy a log is;
-- `spare_budget`: how many bytes all logs of a store may use for it.
+- `decision`: decides whether a spare segment is filled now;
+- `flush_share`: measures how busy a log is;
+- `spare_budget`: limits the bytes that the spare segments of all logs use.
 """
 
 from lakebed.base.zero_fill.decision import FillDecision, Load, decide_fill

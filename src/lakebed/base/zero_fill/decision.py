@@ -1,8 +1,9 @@
-"""Decides, as a pure function, whether a spare segment is zero-filled now.
+"""Decides whether a spare segment is filled with zeros now.
 
-Zero-filling shortens every sync into the segment, but writes all its bytes twice. So only busy logs
-do it: at once if their flushes are small, because those gain the most, and otherwise while the log
-pauses, because a second write would slow down a saturated log.
+Filling a segment shortens every later sync of it, but all its bytes are written twice. So only the
+segments of busy logs are filled: immediately if the log's flushes are small, because small flushes
+gain the most; otherwise while the log is less busy, because the writes would slow down a saturated
+log.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ SATURATED_SHARE = 0.5
 
 
 class Load(NamedTuple):
-    """The recent use of a log."""
+    """How much a log was written recently."""
 
-    bytes_per_s: int  # since its active segment was begun
-    flush_bytes: int  # of a flush, on average
-    flush_share: float | None  # of the last moments, spent in flushes; None if not known
+    bytes_per_s: int  # average since the active segment was started
+    flush_bytes: int  # average size of a flush
+    flush_share: float | None  # share of recent time spent in flushes; None if unknown
 
     @property
     def is_busy(self) -> bool:
@@ -34,12 +35,12 @@ class Load(NamedTuple):
 class FillDecision(Enum):
     NO = "no"
     NOW = "now"
-    LATER = "later"  # look again soon
+    LATER = "later"  # decide again soon
 
 
 def decide_fill(load: Load, *, has_begun: bool) -> FillDecision:
-    """Decides what to do with a spare. One that was begun is finished, even if the log is idle
-    now.
+    """Decides whether a spare segment is filled. If filling has begun, it continues even if the log
+    is no longer busy.
     """
     if not load.is_busy and not has_begun:
         return FillDecision.NO

@@ -1,7 +1,7 @@
-"""Measures the share of recent time that a log spent in flushes: 1 means saturated.
+"""Measures the share of recent time that a log spent in flushes; 1 means that it is saturated.
 
-It is computed on demand from the clock and the barrier's own flush timer, so an append pays nothing
-for it.
+The share is computed on demand from the flush durations that the barrier records anyway, so appends
+are not slowed down.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.counters import Histogram
 
 WINDOW_NS = 50 * NS_PER_MS
-_WINDOW_MAX_NS = 4 * WINDOW_NS  # older measurements are not current
+_WINDOW_MAX_NS = 4 * WINDOW_NS  # older measurements are ignored
 
 
 class FlushShare:
-    """For one thread at a time."""
+    """Measures the flush share of one log. Not thread-safe."""
 
     def __init__(self, durations_ns: Histogram, clock: Clock) -> None:
         self._durations_ns = durations_ns
         self._clock = clock
         self._share: float | None = None
         self._looked_at_ns = clock.monotonic_ns()
-        self._flushed_ns = 0  # in flushes, when it was looked at
+        self._flushed_ns = 0  # total time in flushes at the last measurement
 
     def measure(self) -> float | None:
-        """Returns the share of the last window, or None if there was no measurement at its
-        beginning.
+        """Returns the share of time spent in flushes since the measurement before, or None if that
+        was too long ago.
         """
         now_ns = self._clock.monotonic_ns()
         elapsed_ns = now_ns - self._looked_at_ns

@@ -1,8 +1,8 @@
-"""The number of bytes that the spare segments of all logs of a manager may use together.
+"""Limits the bytes that the spare segments of several logs use together.
 
-A spare counts with its full length from the start of its creation until it becomes a segment or is
-removed. Busy logs come first: once one of them is refused, the others start no spares and give
-theirs back.
+A spare counts with its full length from its creation until it is used as a segment or removed. Busy
+logs have priority: when a busy log was refused, logs that are not busy create no spares and give up
+those they have.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class SpareBudget:
     def __init__(
         self, *, bytes_max: int, mutex: Mutex, on_short: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_short` is called when `is_short` becomes true, so that other logs can give up
-        spares.
+        """Creates a budget of `bytes_max`. `on_short` is called when `is_short` becomes true, so
+        that other logs can give up spares.
         """
         self._bytes_max = bytes_max
         self._on_short = on_short
         self._mutex = mutex
-        self._used_bytes = 0  # guarded by _mutex, as is the next
+        self._used_bytes = 0  # guarded by _mutex, like the next field
         self._is_short = False
 
     @property
@@ -31,12 +31,12 @@ class SpareBudget:
 
     @property
     def is_short(self) -> bool:
-        """Whether a busy log was refused and none was served since."""
+        """Whether the last request of a busy log was refused."""
         return self._is_short
 
     def take(self, size: int, *, is_busy: bool) -> bool:
-        """Takes that much if it is free and no busier log needs it. Returns whether it was
-        taken.
+        """Reserves `size` bytes if they are free and no busy log was refused. Returns whether it
+        succeeded.
         """
         with self._mutex:
             has_room = self._used_bytes + size <= self._bytes_max
@@ -54,4 +54,4 @@ class SpareBudget:
     def give_back(self, size: int) -> None:
         with self._mutex:
             self._used_bytes -= size
-            assert self._used_bytes >= 0, "more was given back than taken"
+            assert self._used_bytes >= 0, "more bytes were given back than taken"

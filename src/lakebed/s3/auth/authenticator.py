@@ -1,10 +1,12 @@
-"""Authenticates requests: each must be signed by a known key, or is refused as AWS would.
+"""Authenticates S3 requests: each must be signed with a known access key.
 
 The checks, in order: the request has exactly one signature; service, region and time are right; the
 key is known; all required headers are signed; and last, in constant time, the signature matches.
-The body is not read here: the identity's `payload` holds what the request announced about it.
+Errors have the codes and messages of AWS. The body is not read here: the identity's `payload` holds
+what the request announced about its body.
 
-It runs in the event loop's thread and never waits, except to read a key that is not cached.
+The authenticator runs in the event loop's thread. It does no I/O, except to read a key that is not
+cached.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _REGION_ALIASES = {"us": "us-east-1", "US": "us-east-1"}
 
 
 class Authenticator:
-    """Authenticates the requests of one endpoint. For one thread."""
+    """Authenticates the requests of one S3 endpoint. Not thread-safe."""
 
     def __init__(self, keys: KeyRing, *, config: EndpointConfig, clock: Clock) -> None:
         self._keys = keys
@@ -132,7 +134,9 @@ class Authenticator:
         if self._takes_unsigned or request.body.length == 0:
             return
         if payload.kind is not PayloadKind.SIGNED and payload.kind not in _CHUNKS_ARE_SIGNED:
-            raise S3Error("AccessDenied", "Requests with an unsigned body are not allowed here.")
+            raise S3Error(
+                "AccessDenied", "This server does not allow requests with an unsigned body."
+            )
 
 
 def _claim(request: Request, pairs: list[Pair]) -> Claim:
@@ -187,7 +191,7 @@ def _check_time(claim: Claim, now_s: int) -> None:
 
 
 def _check_coverage(claim: Claim, request: Request) -> None:
-    """Checks that the host, the date and every `x-amz-` header are signed."""
+    """Raises `S3Error` unless the host, the date and every `x-amz-` header are signed."""
     signed = claim.signed.lookup
     missing = [
         name for name in request.headers if name not in signed and name.startswith(_SIGNED_PREFIX)
@@ -208,7 +212,10 @@ def _check_coverage(claim: Claim, request: Request) -> None:
 
 
 def _announced_payload(claim: Claim, request: Request) -> str:
-    """Returns the value of `x-amz-content-sha256` that was signed."""
+    """Returns the signed value of `x-amz-content-sha256`, from the query or the headers.
+
+    Raises `S3Error` if it is missing or not valid.
+    """
     announced = claim.payload or request.headers.get(_CONTENT_SHA256)
     if announced is None:
         if not claim.is_presigned:
@@ -242,7 +249,7 @@ def _payload(announced: str, claim: Claim, *, signing_key: bytes, scope: str) ->
 
 
 def _mismatch(claim: Claim, parts: sigv4.Parts, scope: str) -> S3Error:
-    """Returns the error, with all details that a client needs to find its mistake."""
+    """Returns the error for a wrong signature, with the text that the server expected as signed."""
     canonical = parts.re_encoded
     text = sigv4.string_to_sign(canonical, timestamp=claim.timestamp, scope=scope)
     return S3Error(

@@ -1,16 +1,16 @@
-"""Decodes `aws-chunked` bodies: chunks with lengths, and in two modes with signatures.
+"""Decodes `aws-chunked` bodies, and checks chunk signatures if the body has them.
 
     body    := chunk* last trailer*
     chunk   := length-in-hex [";chunk-signature=" signature] CRLF data CRLF
     last    := "0" [";chunk-signature=" signature] CRLF
     trailer := name ":" value CRLF                 the last being x-amz-trailer-signature, if signed
 
-Each chunk signature covers the one before it, the first covers that of the request. Bytes are
-returned before the signature of their chunk is checked, so the caller must not commit them before
-`finish` returns, which checks every signature, the length and the trailers.
+Each chunk signature covers the signature of the previous chunk, and the first covers that of the
+request. `feed` returns bytes before the signature of their chunk is checked, so the caller must not
+commit them before `finish` returns. `finish` also checks the length and the trailers.
 
-Clients end trailer lines in different ways and add empty lines between them; both are accepted. Any
-other deviation from the grammar is refused.
+Trailer lines may end in LF or CR LF and may have empty lines between them, because clients differ.
+Any other deviation from the grammar is refused.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class _Part(Enum):
 
 
 class ChunkedDecoder:
-    """Decodes one body: call `feed` with all pieces in order, then `finish`. For one thread."""
+    """Decodes one `aws-chunked` body: call `feed` with each piece in order, then `finish`.
+
+    Not thread-safe.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class ChunkedDecoder:
         decoded_length: int | None,
         trailer_names: Collection[str] = (),
     ) -> None:
-        """`trailer_names` are the announced trailers, in upper or lower case."""
+        """`trailer_names` are the names of the announced trailers, in any case."""
         assert payload.kind.is_chunked, "not a chunked body"
         self._payload = payload
         self._is_signed = payload.kind in _SIGNED
@@ -65,7 +68,8 @@ class ChunkedDecoder:
         self._names = frozenset(name.strip().lower() for name in trailer_names)
         if self._names and payload.kind not in _WITH_TRAILER:
             raise S3Error(
-                "InvalidRequest", f"Trailers were announced, but the body is {payload.kind.value}."
+                "InvalidRequest",
+                f"Trailers were announced, but a body of type {payload.kind.value} has none.",
             )
         self._length = decoded_length
         self._decoded = 0  # data bytes of all chunks whose headers were read
@@ -78,7 +82,10 @@ class ChunkedDecoder:
         self._previous = payload.seed_signature
 
     def feed(self, data: bytes | bytearray) -> list[memoryview]:
-        """Returns the decoded bytes of a piece as views of it; unusable after an error."""
+        """Decodes a piece and returns its data bytes as views of the piece.
+
+        Raises `S3Error` if the body is malformed; after that the decoder cannot be used.
+        """
         try:
             return self._decode(data)
         except S3Error:
@@ -103,11 +110,11 @@ class ChunkedDecoder:
                 self._take_trailers(view[position:])
                 position = end
             else:
-                raise _malformed("an earlier piece was refused")
+                raise _malformed("an earlier part of the body was malformed")
         return pieces
 
     def finish(self) -> Mapping[str, str]:
-        """Checks the end of the body and returns the trailers by name, in lower case."""
+        """Checks that the body is complete and returns the trailers by lower-case name."""
         if self._part is not _Part.TRAILERS:
             raise _incomplete("The request body terminated unexpectedly")
         if self._length is not None and self._decoded != self._length:
@@ -127,10 +134,13 @@ class ChunkedDecoder:
     # The parts of a body.
 
     def _take_header(self, data: bytes | bytearray, position: int) -> int:
-        """Reads a header; returns the position after it, or the end of `data` if it is cut."""
+        """Reads a chunk header and returns the position after it.
+
+        If `data` ends within the header, keeps the first part and returns the end of `data`.
+        """
         pending = self._pending
         if pending:
-            # Rare: the piece before ended inside the header.
+            # Rare: the previous piece ended within the header.
             taken = data[position : position + HEADER_BYTES_MAX]
             line: bytes | bytearray = pending + taken
             start, first = len(pending), 0
@@ -154,7 +164,7 @@ class ChunkedDecoder:
         return position + after - start
 
     def _begin(self, size: int, claimed: bytes) -> None:
-        """Starts a chunk after its header was read."""
+        """Prepares to read the data of a chunk of `size` bytes; size 0 ends the chunks."""
         self._claimed = claimed
         if size == 0:
             self._end_chunk()
@@ -237,8 +247,8 @@ class ChunkedDecoder:
         if not compare_digest(expected.encode(), given):
             raise S3Error(
                 "SignatureDoesNotMatch",
-                "The signature of a chunk we calculated does not match the signature you "
-                "provided. Check your key and signing method.",
+                "The chunk signature we calculated does not match the signature you provided. "
+                "Check your key and signing method.",
             )
         self._previous = expected
 

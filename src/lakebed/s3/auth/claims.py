@@ -1,6 +1,6 @@
 """Reads a request's signature and signer from its `Authorization` header or query.
 
-Only the syntax is checked here; the authenticator verifies the claim.
+Only the syntax is checked here; the authenticator verifies the signature.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _EXPECTED = f'expecting "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/{SCOPE_END}"'
 
 
 class Claim(NamedTuple):
-    """A signature with its signer and scope, not yet verified.
+    """The signature of a request with its signer and scope, not yet verified.
 
-    `payload` is the query's value of `X-Amz-Content-Sha256`, "" if there is none.
+    `payload` is the query parameter `X-Amz-Content-Sha256`, or "" if the query has none.
     """
 
     access_key: str
@@ -50,7 +50,7 @@ class Claim(NamedTuple):
     signature: str
     timestamp: str
     time_s: int
-    expires_s: int | None  # None unless it is presigned
+    expires_s: int | None  # None unless the URL is presigned
     payload: str
 
     @property
@@ -65,11 +65,11 @@ class Credential(NamedTuple):
     service: str
 
 
-# In the header.
+# Signatures in the Authorization header.
 
 
 def claim_in_header(authorization: str, headers: Mapping[str, str]) -> Claim:
-    """Reads the claim of a request with an `Authorization` header."""
+    """Reads the signature and signer of a request with an `Authorization` header."""
     usual = _USUAL.fullmatch(authorization)
     if usual is not None:
         access_key, date, region, service, signed, signature = usual.groups()
@@ -81,7 +81,11 @@ def claim_in_header(authorization: str, headers: Mapping[str, str]) -> Claim:
 
 
 def _unusual(authorization: str) -> tuple[Credential, str, str]:
-    """Reads a header with another order or spacing; raises if it is malformed."""
+    """Parses an `Authorization` header whose components have an unusual order or spacing.
+
+    Returns the credential, the signed headers and the signature. Raises `S3Error` if the header is
+    malformed.
+    """
     scheme, _, components = authorization.strip(" ").partition(" ")
     if scheme != ALGORITHM:
         raise _refused_scheme(scheme, authorization)
@@ -122,9 +126,9 @@ def _header_time(headers: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _timestamp_of_date(text: str) -> str:
-    """Returns a `Date` header as a timestamp, or "" if it is not a date.
+    """Converts a `Date` header to a `yyyyMMddTHHmmssZ` timestamp, or returns "" if it is invalid.
 
-    Some clients send `Date` in the format of `x-amz-date`.
+    Some clients already send `Date` in that format.
     """
     if _TIMESTAMP.fullmatch(text):
         return text
@@ -137,11 +141,11 @@ def _timestamp_of_date(text: str) -> str:
         return ""
 
 
-# In the query.
+# Signatures in the query (presigned URLs).
 
 
 def auth_parameters(pairs: Sequence[Pair]) -> dict[str, str]:
-    """Returns the decoded signature parameters; empty if the query does not sign the request."""
+    """Returns the decoded query parameters of a presigned URL; empty if it is not presigned."""
     parameters: dict[str, str] = {}
     is_version_2 = False
     for name, value in pairs:
@@ -164,12 +168,12 @@ def auth_parameters(pairs: Sequence[Pair]) -> dict[str, str]:
 
 
 def is_signature(name: str) -> bool:
-    """Whether a query parameter is the signature, which is not part of the signed query."""
+    """Whether a query parameter is `X-Amz-Signature`, which the signature does not cover."""
     return name == _SIGNATURE or ("%" in name and decoded(name) == _SIGNATURE)
 
 
 def claim_in_query(parameters: Mapping[str, str]) -> Claim:
-    """Reads the claim of a request whose query has any of the `auth_parameters`."""
+    """Reads the signature and signer of a presigned URL from its `auth_parameters`."""
     if _TOKEN in parameters:
         raise invalid_token()
     if any(not parameters.get(name) for name in _REQUIRED):
@@ -217,7 +221,7 @@ def _expires_s(text: str) -> int:
     return seconds
 
 
-# Both.
+# Shared by both.
 
 
 def _credential(text: str) -> Credential | None:
@@ -229,7 +233,7 @@ def _credential(text: str) -> Credential | None:
 
 @lru_cache(maxsize=256)
 def seconds_of(timestamp: str) -> int | None:
-    """Returns the Unix time of a `yyyyMMddTHHmmssZ` timestamp; None if it has another format."""
+    """Returns the Unix time of a `yyyyMMddTHHmmssZ` timestamp, or None if it is not valid."""
     if not _TIMESTAMP.fullmatch(timestamp):
         return None
     try:

@@ -1,7 +1,7 @@
-"""The first credentials: from the environment, or created once for a store without keys.
+"""The first credentials of a store: taken from the environment, or created if it has no keys.
 
-Credentials from the environment are never stored. Created credentials are a key of the store like
-others, but exempt from request limits; their secret is returned only once, with `is_new` set.
+Credentials from the environment are never stored. Created credentials are stored as an access key
+that is exempt from request limits; their secret is returned only once, with `is_new` set.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _SECRET_CHARACTERS_MIN, _SECRET_CHARACTERS_MAX = 8, 256
 
 
 class FirstCredentials(NamedTuple):
-    """The credentials to accept besides the store's keys; None if there are none."""
+    """Credentials to accept in addition to the store's access keys, or None."""
 
     credentials: Credentials | None
     is_new: bool  # just created: the caller must show the secret now
 
 
 def first_credentials(environment: Mapping[str, str], keys: AccessKeys) -> FirstCredentials:
-    """Returns the credentials of the environment, or creates some if the store has no key."""
+    """Returns the credentials from the environment, or creates a key if the store has no key."""
     configured = given_credentials(environment)
     if configured is not None:
         return FirstCredentials(configured, is_new=False)
@@ -41,9 +41,9 @@ def first_credentials(environment: Mapping[str, str], keys: AccessKeys) -> First
 
 
 def given_credentials(environment: Mapping[str, str]) -> Credentials | None:
-    """Returns the credentials of the environment, or None if both variables are unset or empty.
+    """Returns the credentials from the environment, or None if both variables are unset or empty.
 
-    Raises `BadConfig` if only one is set.
+    Raises `BadConfig` if only one variable is set or a value is not valid.
     """
     access_key = environment.get(ACCESS_KEY_VARIABLE, "")
     secret = environment.get(SECRET_KEY_VARIABLE, "")
@@ -58,14 +58,15 @@ def _checked(access_key: str, secret: str) -> Credentials:
         )
     if not _ACCESS_KEY.fullmatch(access_key):
         raise BadConfig(
-            f"{ACCESS_KEY_VARIABLE}: expected 3 to 128 letters, digits or any of . _ @ + ~ -"
+            f"{ACCESS_KEY_VARIABLE} must be 3 to 128 characters: letters, digits, or any of "
+            ". _ @ + ~ -"
         )
     has_valid_characters = secret.isascii() and secret.isprintable() and secret.strip() == secret
     if not (
         has_valid_characters and _SECRET_CHARACTERS_MIN <= len(secret) <= _SECRET_CHARACTERS_MAX
     ):
         raise BadConfig(
-            f"{SECRET_KEY_VARIABLE}: expected {_SECRET_CHARACTERS_MIN} to "
-            f"{_SECRET_CHARACTERS_MAX} printable ASCII characters, no space at either end"
+            f"{SECRET_KEY_VARIABLE} must be {_SECRET_CHARACTERS_MIN} to "
+            f"{_SECRET_CHARACTERS_MAX} printable ASCII characters, with no space at either end"
         )
     return Credentials(access_key, secret)

@@ -22,11 +22,11 @@ class PayloadKind(Enum):
 
 
 class Payload(NamedTuple):
-    """The signed announcement of a request's body."""
+    """What a request announced about its body, covered by the request's signature."""
 
     kind: PayloadKind
     sha256: str = ""  # in hex, if the kind is SIGNED
-    signing_key: bytes = b""  # of signed chunks, like the fields that follow
+    signing_key: bytes = b""  # this and the fields below are for checking signed chunks
     seed_signature: str = ""
     date: str = ""
     scope: str = ""

@@ -1,4 +1,4 @@
-"""Hides the values in a logged query that would let a reader of the log reuse its signature."""
+"""Hides signatures and access keys in logged queries, so that log readers cannot reuse them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _HIDDEN = rb"\1***"
 
 
 def redacted(raw_query: bytes) -> str:
-    """Returns the query as printable text, without the values of signatures and access keys.
+    """Returns the query as printable text, with the values of signatures and access keys hidden.
 
-    A value is also hidden if the name of its parameter contains percent escapes.
+    A value is also hidden if its parameter's name contains a percent escape, because that name
+    could be an encoded form of a secret parameter's name.
     """
     shown = _ENCODED_NAME.sub(_HIDDEN, _SECRET.sub(_HIDDEN, raw_query))
     return _UNPRINTABLE.sub(_escaped, shown).decode("ascii")

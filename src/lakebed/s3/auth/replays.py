@@ -1,9 +1,9 @@
 """Detects replayed requests by remembering recent signatures.
 
-The memory is bounded: signatures are dropped when they expire, and the oldest when there are too
-many. A client that retries within the second it signed in sends the same signature, so a repeated
-signature is only logged unless blocking is configured. Presigned URLs are meant to be used
-repeatedly and are not checked.
+The memory is bounded: signatures are dropped when they expire, and the oldest are dropped when
+there are too many. A client that retries a request within the same second sends the same signature,
+so a repeated signature is only logged, unless `replay_block` is configured. Presigned URLs are
+meant to be used repeatedly and are not checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class Replays:
-    """The recent signatures of one endpoint. For one thread."""
+    """The recent signatures of one S3 endpoint. Not thread-safe."""
 
     def __init__(self, config: EndpointConfig, *, clock: Clock) -> None:
         self._clock = clock
@@ -33,7 +33,10 @@ class Replays:
         return len(self._seen_ns)
 
     def check(self, signature: str, *, access_key: str) -> None:
-        """Records a verified signature; refuses a repeated one if blocking is configured."""
+        """Records a verified signature, and logs a warning if it was already received.
+
+        In that case raises `AccessDenied` if `replay_block` is configured.
+        """
         now_ns = self._clock.monotonic_ns()
         received_ns = self._seen_ns
         while received_ns and next(iter(received_ns.values())) <= now_ns - self._ttl_ns:

@@ -2,15 +2,15 @@
 
 All functions work on text only and need no request, clock or store.
 
-Clients differ in how they encode path, query and white space in the text they sign. The form that
-nearly all use, path and query as they were sent, is tried first and costs nothing extra. The other
-forms are equivalent to the request as sent, so a match always means that this request was signed:
+Clients differ in how they encode path, query and white space in the text they sign. Nearly all sign
+path and query as they send them, so that form is tried first. The other forms below are equivalent
+to the request as sent, so a match always means that this request was signed:
 
 - path: percent-decoded and encoded again as S3 does, with `%2F` kept or turned into a slash;
 - query: decoded, with `+` as a space, and encoded again; empty pairs are left out;
 - header values: with runs of white space reduced to one space, or as sent.
 
-Each character of the text stands for one byte (Latin-1), so bytes that are not UTF-8 can be signed.
+Each character of the text is one byte (Latin-1), so that bytes that are not UTF-8 can be signed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ENCODED_SLASH = re.compile(rb"%2[Ff]")
 
 
 class SignedHeaders(NamedTuple):
-    """The names of the signed headers: as sent, in order, and as a set."""
+    """The names of the signed headers: as the text that was sent, as a tuple, and as a set."""
 
     text: str
     names: tuple[str, ...]
@@ -45,13 +45,19 @@ class SignedHeaders(NamedTuple):
 
 @lru_cache(maxsize=256)
 def signed_headers(text: str) -> SignedHeaders:
-    """Splits the list at semicolons. Cached, because clients send the same few lists."""
+    """Splits a list of header names at semicolons.
+
+    The result is cached, because clients send the same few lists.
+    """
     names = tuple(text.split(";"))
     return SignedHeaders(text, names, frozenset(names))
 
 
 class Parts(NamedTuple):
-    """The parts of a request that are signed. `pairs` is the query without the signature."""
+    """The parts of a request that the signature covers.
+
+    `pairs` are the query parameters other than the signature itself.
+    """
 
     method: str
     path: str
@@ -61,13 +67,13 @@ class Parts(NamedTuple):
     payload: str
 
     def forms(self) -> Iterator[bytes]:
-        """Yields each possible canonical request once, the usual form first."""
+        """Yields every canonical request that the client may have signed, the usual form first."""
         yield self._with(self.path or "/", _joined(self.pairs), self._headers(is_collapsed=True))
         yield from self._other_forms()
 
     @property
     def re_encoded(self) -> bytes:
-        """The canonical request as AWS documents it, for error messages."""
+        """The canonical request in the form that AWS documents, for error messages."""
         path = _re_encoded_path(self.path, keeps_slashes=False)
         return self._with(path, _re_encoded_query(self.pairs), self._headers(is_collapsed=True))
 
@@ -95,7 +101,10 @@ class Parts(NamedTuple):
 def is_signed_as(
     parts: Parts, given: str, *, signing_key: bytes, timestamp: str, scope: str
 ) -> bool:
-    """Whether the signature matches any of the forms, compared in constant time."""
+    """Whether the signature `given` matches any form of the canonical request.
+
+    Compares in constant time.
+    """
     given_bytes = given.encode("utf-8", "replace")
     for form in parts.forms():
         text = string_to_sign(form, timestamp=timestamp, scope=scope)
@@ -118,7 +127,7 @@ def header_values(
 
 
 def query_pairs(raw_query: bytes) -> list[Pair]:
-    """Returns names and values without decoding them."""
+    """Splits a query into names and values without decoding them."""
     if not raw_query:
         return []
     pairs = (pair.partition("=") for pair in raw_query.decode("latin-1").split("&"))
@@ -126,14 +135,14 @@ def query_pairs(raw_query: bytes) -> list[Pair]:
 
 
 def decoded(text: str) -> str:
-    """Percent-decodes a name or value of a query; `+` becomes a space."""
+    """Percent-decodes the name or value of a query parameter; `+` becomes a space."""
     if "%" not in text and "+" not in text:
         return text
     return unquote_to_bytes(text.replace("+", " ").encode("latin-1")).decode("latin-1")
 
 
 def trimmed(value: str) -> str:
-    """Removes white space at both ends and reduces runs of it to one space."""
+    """Removes white space at both ends and reduces each run of white space to one space."""
     if "  " in value or "\t" in value:
         value = _BLANKS.sub(" ", value)
     return value.strip(" ")
@@ -163,7 +172,7 @@ def signing_key(secret: str, *, date: str, region: str) -> bytes:
 
 
 class SigningKeys:
-    """A cache of derived signing keys. For one thread."""
+    """A cache of the signing keys derived from secrets. Not thread-safe."""
 
     def __init__(self, count_max: int = 1024) -> None:
         self._count_max = count_max
@@ -188,7 +197,7 @@ def _as_sent(name: str, fields: Sequence[tuple[bytes, bytes]]) -> str:
 
 
 def _joined(pairs: Sequence[Pair]) -> str:
-    """Joins the pairs, sorted by name and value."""
+    """Joins query parameters with `&`, sorted by name and value."""
     if not pairs:
         return ""
     return "&".join([f"{name}={value}" for name, value in sorted(pairs)])

@@ -1,6 +1,7 @@
-"""The verbs of S3: one file per subresource, each with a tuple `VERBS` of its declarations.
+"""The S3 operations: one module per subresource, each with its declarations in a tuple `VERBS`.
 
-A file holds its typed requests, their routes, their handlers, the XML they write and parse, their
-authorisation actions and whether they write. The router imports every module of this package, so a
-new file is served, listed in the reference and covered by the tests that go through all verbs.
+A module holds the typed requests of its operations, their routes, handlers and XML documents, the
+permissions that AWS requires for them, and whether they write. The router imports every module of
+this package, so a new module is served, listed in the reference and covered by the tests of all
+verbs without further changes.
 """

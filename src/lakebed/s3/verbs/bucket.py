@@ -1,4 +1,4 @@
-"""A bucket itself: CreateBucket, HeadBucket and DeleteBucket."""
+"""CreateBucket, HeadBucket and DeleteBucket: `PUT`, `HEAD` and `DELETE` of `/bucket`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeleteBucket(OnBucket): ...
 async def create_bucket(
     service: Service, operation: CreateBucket, request: Request, identity: Identity
 ) -> Response:
-    """Creates the bucket; succeeds if it exists, unless another versioning is requested."""
+    """Creates a bucket; succeeds if it exists, unless the request sets a different versioning."""
     versioning = _requested_versioning(request)
     data = await read_message(request, identity, bytes_max=SMALL_BYTES_MAX)
     _check_location(parse_location(data), region=service.config.region)
@@ -62,13 +62,16 @@ async def delete_bucket(
 
 
 def parse_location(data: bytes) -> str:
-    """Reads the requested region from the body of CreateBucket, "" if it names none."""
+    """Returns the region that the body of a CreateBucket request names, or "" if it names none."""
     if not data.strip():
         return ""
     root = parse(data, root="CreateBucketConfiguration")
     for child in root.children:
         if child.name != "LocationConstraint":
-            raise S3Error("NotImplemented", f"{child.name} of a new bucket is not implemented")
+            raise S3Error(
+                "NotImplemented",
+                f"The element {child.name} of CreateBucketConfiguration is not implemented",
+            )
     return (root.optional("LocationConstraint") or "").strip()
 
 
@@ -86,7 +89,7 @@ def _requested_versioning(request: Request) -> Versioning | None:
 
 
 def _check_location(location: str, *, region: str) -> None:
-    """Refuses every region except the configured one."""
+    """Raises `S3Error` if a region is requested that is not the configured one."""
     if location in ("", region) or (location == "us" and region == _FIRST_REGION):
         return
     raise S3Error(

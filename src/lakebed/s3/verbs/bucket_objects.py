@@ -1,6 +1,6 @@
 """ListObjects and ListObjectsV2: `GET /bucket`, with or without `list-type`.
 
-A page may take milliseconds, so it is read and formatted in another thread, as in all listings.
+Building a page may take milliseconds, so it is done in a worker thread, as for all listings.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class ListObjects(Listing):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListObjectsV2(Listing):
-    continuation_token: str | None = None  # as sent
+    continuation_token: str | None = None  # as the client sent it, not yet decoded
     start_after: str = ""
     fetches_owner: bool = False
 
     @classmethod
     def read(cls, address: Address, query: Query, /) -> Operation:
-        """Reads a request with `list-type`; `list-type=1` means ListObjects."""
+        """Builds a ListObjectsV2 if `list-type` is 2, or a ListObjects if it is 1 or empty."""
         list_type = query.text("list-type")
         if list_type in ("", "1"):
             return ListObjects.read(address, query)
@@ -96,7 +96,7 @@ async def list_objects(
 async def list_objects_v2(
     service: Service, operation: ListObjectsV2, _request: Request, _identity: Identity
 ) -> Response:
-    """Lists objects. A continuation token takes precedence over `start-after`."""
+    """Lists objects from the continuation token, or if there is none, from `start-after`."""
     token, scope = operation.continuation_token, f"objects of {operation.bucket}"
     after = operation.start_after if token is None else tokens.marker_of(token, scope=scope)
 
@@ -118,7 +118,7 @@ async def list_objects_v2(
 def list_objects_of_type(
     service: Service, operation: ListObjects | ListObjectsV2, request: Request, identity: Identity
 ) -> Awaitable[Response]:
-    """Answers a request with `list-type`, which may name either version."""
+    """Handles a request with `list-type`, as ListObjects or ListObjectsV2."""
     if isinstance(operation, ListObjects):
         return list_objects(service, operation, request, identity)
     return list_objects_v2(service, operation, request, identity)

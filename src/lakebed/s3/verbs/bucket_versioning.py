@@ -31,7 +31,7 @@ class PutBucketVersioning(OnBucket): ...
 def get_bucket_versioning(
     service: Service, operation: GetBucketVersioning, _request: Request, _identity: Identity
 ) -> Response:
-    """Returns the versioning status; empty for a bucket that was never versioned."""
+    """Returns the versioning status, without a `Status` if the bucket was never versioned."""
     versioning = service.lake.buckets.get(operation.bucket).versioning
     status = _STATUS_TEXTS.get(versioning)
     parts = [] if status is None else [element("Status", status)]
@@ -52,7 +52,7 @@ def parse_versioning(data: bytes) -> Versioning:
     root.only("Status", "MfaDelete", "MFADelete")
     for name in ("MfaDelete", "MFADelete"):
         if root.optional(name) not in (None, "Disabled"):
-            raise S3Error("NotImplemented", "Deletion with a second factor is not implemented")
+            raise S3Error("NotImplemented", "MFA Delete is not implemented")
     versioning = _STATUSES.get(root.optional("Status") or "")
     if versioning is None:
         raise S3Error(

@@ -43,7 +43,7 @@ class ListBuckets(Operation):
 async def list_buckets(
     service: Service, operation: ListBuckets, _request: Request, _identity: Identity
 ) -> Response:
-    """Lists buckets by name; without `max-buckets`, all of them."""
+    """Lists buckets in order of name: up to `max-buckets` if given, otherwise all of them."""
     token = operation.continuation_token
     after = tokens.marker_of(token, scope=_SCOPE) if token else ""
 

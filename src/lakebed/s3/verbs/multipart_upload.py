@@ -115,11 +115,13 @@ async def abort_multipart_upload(
 
 
 def parse_completion(data: bytes) -> list[NamedPart]:
-    """Reads the parts from the body of CompleteMultipartUpload, in their order there."""
+    """Returns the parts that the body of a CompleteMultipartUpload request lists, in its order."""
     root = parse(data, root="CompleteMultipartUpload", bytes_max=COMPLETE_BYTES_MAX)
     root.only("Part")
     if not 1 <= len(root.children) <= PART_NUMBER_MAX:
-        raise malformed(f"the request has {len(root.children)} parts, not 1 to {PART_NUMBER_MAX}")
+        raise malformed(
+            f"the request lists {len(root.children)} parts, but must list 1 to {PART_NUMBER_MAX}"
+        )
     return [_part(node) for node in root.children]
 
 
@@ -127,14 +129,14 @@ def _part(node: Node) -> NamedPart:
     node.only("PartNumber", "ETag", *_CHECKSUMS)
     number, etag = (node.optional("PartNumber") or "").strip(), node.optional("ETag")
     if not (number.isascii() and number.isdigit() and len(number) <= 5) or etag is None:
-        raise malformed("a part needs a PartNumber and an ETag")
+        raise malformed("each part needs a numeric PartNumber and an ETag")
     sent_checksums = [
         Checksum(algorithm, value.strip(), is_composite=False)
         for name, algorithm in _CHECKSUMS.items()
         if (value := node.optional(name))
     ]
     if len(sent_checksums) > 1:
-        raise malformed("a part must have at most one checksum")
+        raise malformed("each part must have at most one checksum")
     return NamedPart(
         int(number), etag.strip().strip('"'), sent_checksums[0] if sent_checksums else None
     )
@@ -152,7 +154,7 @@ def upload_document(upload: UploadInfo) -> bytes:
 
 
 def object_document(info: ObjectInfo, *, location: str) -> bytes:
-    """Describes the new object in XML; `location` is its URL."""
+    """Returns the XML document that describes the completed object; `location` is its URL."""
     return document(
         "CompleteMultipartUploadResult",
         [
@@ -197,10 +199,11 @@ async def _complete(
 def _completed_before(
     service: Service, operation: CompleteMultipartUpload, parts: Sequence[NamedPart]
 ) -> ObjectInfo | None:
-    """Returns the object if this upload was completed before and the response was lost.
+    """Returns the object if an earlier request already completed this upload, otherwise None.
 
-    The store does not remember completed uploads. But if the object is newer than the upload and
-    consists of the listed parts, it is what the client asked for.
+    A client repeats the request if the response was lost. The store does not remember completed
+    uploads, so the object counts as completed from this upload if it is newer than the upload and
+    consists of the listed parts.
     """
     try:
         started_ms = int(operation.upload_id[:_STARTED_DIGITS], 16)
@@ -213,10 +216,17 @@ def _completed_before(
 
 
 async def _body_of(request: Request, identity: Identity) -> bytes:
-    """Reads the body and checks only `Content-MD5`: checksum headers are of the object."""
+    """Returns the body of a request, checked against `Content-MD5`.
+
+    The checksum headers are not checked here, because they describe the completed object.
+    """
     body = UploadBody(request, identity)
     if body.length > COMPLETE_BYTES_MAX:
-        raise S3Error("MaxMessageLengthExceeded", "Your request was too big.")
+        raise S3Error(
+            "MaxMessageLengthExceeded",
+            f"Your request was too big: it has {body.length} bytes, but the maximum is "
+            f"{COMPLETE_BYTES_MAX}.",
+        )
     data = await body.whole()
     md5 = checksums.content_md5(request.headers)
     if md5 is not None and md5 != hashlib.md5(data, usedforsecurity=False).digest():
@@ -229,7 +239,9 @@ def _announced_size(headers: Mapping[str, str]) -> int | None:
     if value is None:
         return None
     if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS_MAX):
-        raise invalid_argument("A size must be a whole number", name=_OBJECT_SIZE, value=value)
+        raise invalid_argument(
+            "The size of an object must be a whole number", name=_OBJECT_SIZE, value=value
+        )
     return int(value)
 
 

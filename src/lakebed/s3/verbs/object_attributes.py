@@ -33,11 +33,11 @@ _DIGITS_MAX: Final = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectAttributes(OnVersion):
-    """Parts are listed without checksums, and only if the object's checksum is composite."""
+    """A request for the attributes of an object, such as its size, checksum and parts."""
 
 
 class _Page(NamedTuple):
-    """Which parts are listed: at most `max_parts`, from the one after `marker`."""
+    """The parts to list: at most `max_parts`, starting after part number `marker`."""
 
     marker: int
     max_parts: int
@@ -75,9 +75,10 @@ def _requested_names(headers: Mapping[str, str]) -> frozenset[str]:
 
 
 def _requested_page(headers: Mapping[str, str]) -> _Page:
-    """Ignores a bad number of parts, as AWS does.
+    """Returns the requested page of parts.
 
-    A bad marker is refused: returning the first page again would make a client loop forever.
+    An invalid `x-amz-max-parts` is ignored, as on AWS. An invalid marker is refused, because
+    returning the first page again would make a client loop forever.
     """
     max_parts = _number(headers.get(_MAX_PARTS, "")) or LISTED_MAX
     marker_text = headers.get(_MARKER, "0")

@@ -1,7 +1,7 @@
 """CopyObject and UploadPartCopy: a `PUT` with `x-amz-copy-source`.
 
-A copy of an object shares the chunks of its source, so the 5 GiB limit of AWS does not apply. A
-copied part is read and written again.
+CopyObject shares the chunks of its source, so the 5 GiB limit of AWS does not apply. UploadPartCopy
+reads the source's bytes and writes them again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DIRECTIVES: Final = ("COPY", "REPLACE")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyObject(OnObject):
-    """A PUT with `x-amz-copy-source`."""
+    """A request to copy an object: a PUT of an object with `x-amz-copy-source`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,7 @@ async def copy_object(
     condition = write_condition(headers)
     source_condition = read_condition(headers, COPY_SOURCE)
     info = _source_info(service, source)
-    source_id = shown_version(service, info)  # this is copied, whatever is written meanwhile
+    source_id = shown_version(service, info)  # copied even if a newer version is written meanwhile
     steps = service.lake.objects.copying(
         source.bucket,
         source.key,
@@ -91,7 +91,7 @@ async def upload_part_copy(
     headers = request.headers
     source = source_of(headers)
     info = _source_info(service, source)
-    source_id = shown_version(service, info)  # this is copied, whatever is written meanwhile
+    source_id = shown_version(service, info)  # copied even if a newer version is written meanwhile
     steps = service.lake.uploads.part_copying(
         source.bucket,
         source.key,
@@ -114,7 +114,10 @@ async def upload_part_copy(
 
 
 def source_of(headers: Mapping[str, str]) -> Source:
-    """Reads `x-amz-copy-source`: percent-decoded once, with or without a leading slash."""
+    """Returns the object that `x-amz-copy-source` names.
+
+    The header is percent-decoded once and may start with a slash.
+    """
     value = headers.get(_SOURCE, "")
     path, mark, version = value.rpartition(_VERSION)
     if not mark:
@@ -130,7 +133,7 @@ def source_of(headers: Mapping[str, str]) -> Source:
             "Copy Source must mention the source bucket and key: sourcebucket/sourcekey", value
         )
     if version_id == "":
-        raise _bad_source("Version id cannot be the empty string", value)
+        raise _bad_source("The versionId of the copy source cannot be the empty string", value)
     return Source(bucket, key, version_id)
 
 
@@ -155,14 +158,16 @@ def _directive(headers: Mapping[str, str], name: str) -> str:
     value = headers.get(name, _DIRECTIVES[0])
     if value not in _DIRECTIVES:
         kind = name.removeprefix("x-amz-").replace("-", " ")
-        raise invalid_argument(f"Unknown {kind}.", name=name, value=value)
+        raise invalid_argument(
+            f"Unknown {kind}: it must be {' or '.join(_DIRECTIVES)}.", name=name, value=value
+        )
     return value
 
 
 def _check_change(operation: CopyObject, source: Source) -> None:
-    """Refuses a copy of an object onto itself that changes nothing.
+    """Raises `S3Error` if the source of a copy is the newest version of the target itself.
 
-    Copying an older version onto the object is allowed, because it changes the object.
+    Copying an older version of an object onto it is allowed, because that changes the object.
     """
     if source == (operation.bucket, operation.key, None):
         raise S3Error(

@@ -1,9 +1,9 @@
 """GetObject and HeadObject: `GET` and `HEAD` of `/bucket/key`.
 
-A small object is returned at once, in the event loop's thread. A larger one is read chunk by chunk
-in another thread (`edge.read_ahead`); the store verifies each chunk before any of its bytes are
-sent. A damaged first chunk is reported as an error. A later one closes the connection, because the
-status and the length were already sent.
+A small object is read and returned in the event loop's thread. A larger object is read chunk by
+chunk in another thread (`edge.read_ahead`); the store verifies each chunk before any of its bytes
+are sent. If the first chunk is damaged, the client gets an error. If a later chunk is damaged, the
+connection is closed, because the status and the length were already sent.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OVERRIDES: Final = {
         "expires",
     )
 }
-"""Parameters that set a response header, with the name of the header."""
+"""Query parameters that set a response header, and the name of that header."""
 
 _OK, _PARTIAL, _NOT_MODIFIED = 200, 206, 304
 _ALSO_UNMODIFIED: Final = frozenset(
@@ -65,7 +65,10 @@ Got = TypeVar("Got")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObject(OnVersion):
-    """A read of an object. `overrides` are (header name, value) from `response-…` parameters."""
+    """A request to read an object or one part of it.
+
+    `overrides` are the names and values of response headers, from the `response-…` parameters.
+    """
 
     part_number: int | None = None
     overrides: tuple[tuple[str, str], ...] = ()
@@ -88,7 +91,10 @@ class HeadObject(GetObject): ...
 
 
 class _Answer(NamedTuple):
-    """The head of a response and the reader of its body; `spans` are the requested ranges."""
+    """The status and headers of a response, and the reader of its body.
+
+    `spans` are the requested ranges; empty means the whole object.
+    """
 
     status: int
     headers: HeaderList
@@ -125,7 +131,9 @@ def _requested_overrides(query: Query) -> Iterator[tuple[str, str]]:
             continue
         if not value.isprintable():
             raise invalid_argument(
-                "Headers must consist of printable characters", name=name, value=value
+                "The value of a response header must consist of printable characters",
+                name=name,
+                value=value,
             )
         yield header, value
 
@@ -204,7 +212,7 @@ def _part_span(info: ObjectInfo, number: int, *, has_range: bool) -> list[Span] 
 
 
 def _overridden(headers: HeaderList, overrides: Sequence[tuple[str, str]]) -> HeaderList:
-    """Replaces headers of the same names by the overrides."""
+    """Returns `headers` with `overrides` added, which replace headers of the same name."""
     for name, value in overrides:
         check_encodable(name, value)
     names = {name.lower() for name, _ in overrides}
@@ -221,7 +229,7 @@ async def _streamed(service: Service, answer: _Answer, *, is_plain: bool) -> Res
 def _pieces(
     answer: _Answer, read: Callable[[ObjectReader], Iterable[Got]]
 ) -> Iterator[bytes | Got]:
-    """Yields the bytes of the body as they are read."""
+    """Yields the pieces of the response body. `read` reads one range of the object."""
     reader, spans, sections = answer.reader, answer.spans, answer.sections
     if not spans:
         yield from read(reader)

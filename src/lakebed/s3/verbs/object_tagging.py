@@ -1,4 +1,4 @@
-"""GetObjectTagging: `GET /bucket/key?tagging`. No object has tags here."""
+"""GetObjectTagging: `GET /bucket/key?tagging`. Lakebed does not support tags."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lakebed.s3.xml_text import document
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectTagging(OnVersion):
-    """A read of an object's tags; objects here have none."""
+    """A request for the tags of an object. Lakebed does not support tags."""
 
 
 def get_object_tagging(
     service: Service, operation: GetObjectTagging, _request: Request, _identity: Identity
 ) -> Response:
-    """Returns an empty set for an existing object: SDKs read tags before large copies."""
+    """Returns an empty tag set if the object exists, because SDKs read tags before large copies."""
     info = service.lake.objects.head(
         operation.bucket, operation.key, version_id=operation.version_id
     )

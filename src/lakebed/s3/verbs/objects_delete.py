@@ -1,4 +1,4 @@
-"""DeleteObjects: `POST /bucket?delete`, up to a thousand keys in one request."""
+"""DeleteObjects: `POST /bucket?delete`, for up to 1,000 objects in one request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DeleteObjects(OnBucket): ...
 
 
 class Deletion(NamedTuple):
-    """The body of a request."""
+    """The parsed body of a DeleteObjects request."""
 
     objects: list[ObjectToDelete]
     is_quiet: bool
@@ -39,7 +39,7 @@ class Deletion(NamedTuple):
 async def delete_objects(
     service: Service, operation: DeleteObjects, request: Request, identity: Identity
 ) -> Response:
-    """Deletes each key independently; one that fails is reported and does not affect others."""
+    """Deletes each object independently, and reports the error of each delete that fails."""
     data = await read_message(request, identity, bytes_max=DELETE_BYTES_MAX, needs_digest=True)
     deletion, changes = await service.run(partial(_prepared, service, operation.bucket, data))
     results = await service.commit_each(changes)
@@ -52,17 +52,22 @@ def parse_deletion(data: bytes) -> Deletion:
     root.only("Object", "Quiet")
     objects = [_object_to_delete(node) for node in root.all("Object")]
     if not 1 <= len(objects) <= DELETED_AT_ONCE_MAX:
-        raise malformed(f"the request has {len(objects)} objects, not 1 to {DELETED_AT_ONCE_MAX}")
+        raise malformed(
+            f"the request lists {len(objects)} objects, but must list 1 to {DELETED_AT_ONCE_MAX}"
+        )
     return Deletion(objects, is_quiet=_is_true(root.optional("Quiet")))
 
 
 def _object_to_delete(node: Node) -> ObjectToDelete:
     node.only("Key", "VersionId", "ETag", "LastModifiedTime", "Size")
     if node.optional("LastModifiedTime") is not None or node.optional("Size") is not None:
-        raise S3Error("NotImplemented", "Deletion by time or size is not implemented")
+        raise S3Error(
+            "NotImplemented",
+            "Conditional deletion by LastModifiedTime or Size is not implemented",
+        )
     key = node.optional("Key")
     if not key:
-        raise malformed("an object to delete needs a Key")
+        raise malformed("each Object to delete needs a Key")
     etag = node.optional("ETag")
     condition = NO_CONDITION if etag is None else Condition(if_match=etag.strip().strip('"'))
     return ObjectToDelete(key, node.optional("VersionId") or None, condition)
@@ -88,7 +93,7 @@ def _document(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> 
 
 
 def _rows(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> Iterator[str]:
-    """Yields the results as XML; only errors if the request is quiet."""
+    """Yields an XML element per result; successes are left out if the request is quiet."""
     for target, result in zip(deletion.objects, results, strict=True):
         if isinstance(result, LakebedError):
             yield _error(target, to_s3(result))

@@ -1,6 +1,6 @@
 """Opens connections to the metadata database and translates SQLite's errors.
 
-No `apsw` error leaves the package: `translated` turns each into an error of this store.
+Callers of this package never get an `apsw` error: `translated` turns each into a `LakebedError`.
 
 SQLite uses POSIX locks, which a process loses when it closes *any* descriptor of the file. So no
 other code in the process may open `meta.db`.
@@ -35,7 +35,7 @@ Connector = Callable[[str], apsw.Connection]
 
 RESTORE = "restore a backup (lakebed restore)"  # advice in error messages
 
-BUSY_MS = 10_000  # how long another process may hold a lock
+BUSY_MS = 10_000  # how long to wait for a lock that another process holds
 _STATEMENTS_KEPT = 128
 _BLOB_BYTES_MAX = 1_000_000_000
 
@@ -46,7 +46,7 @@ _HARMLESS = (apsw.BusyError, apsw.FullError, *_ISOLATED)  # the connection can b
 
 
 class NoMetadata(NotFound):
-    """The metadata database does not exist yet."""
+    """The metadata database does not exist, or has no tables yet."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}: the metadata database does not exist")
@@ -60,7 +60,8 @@ def connect(path: str) -> apsw.Connection:
 def connect_read_only(path: str) -> apsw.Connection:
     """Opens the database without creating or changing it, even after a crash.
 
-    SQLite creates the files that readers share with the writer, `-wal` and `-shm`, if missing.
+    If the files `-wal` and `-shm` are missing, which readers share with the writer, SQLite creates
+    them.
     """
     return guarded(
         path,
@@ -74,7 +75,10 @@ def connect_read_only(path: str) -> apsw.Connection:
 
 
 def is_blank(connection: apsw.Connection) -> bool:
-    """Whether the file is empty. Runs no statement: SQLite would delete the write-ahead log."""
+    """Whether the database file is empty.
+
+    Runs no SQL statement, because SQLite would delete the write-ahead log of an empty file.
+    """
     if not connection.filename:
         return False  # a database in memory
     has_bytes, _ = connection.read("main", 0, 0, 1)
@@ -84,16 +88,16 @@ def is_blank(connection: apsw.Connection) -> bool:
 def prepare_writer(
     connection: apsw.Connection, path: str, *, check: Callable[[apsw.Connection], None]
 ) -> None:
-    """Configures a connection that writes, and puts the database in WAL mode.
+    """Configures a connection for writing, and puts the database in WAL mode.
 
     Raises `DiskError` if WAL mode is not possible, because durability relies on it. `check` runs
-    before any change and raises if the database is not ours.
+    before the database is changed, and raises if it must not be used.
     """
     _prepare(connection)
     check(connection)
     mode = connection.execute(statements.MAKE_WAL).get
     if mode != "wal":
-        raise DiskError("open", path, why=f"journal_mode is {mode}, it must be wal")
+        raise DiskError("open", path, why=f"its journal_mode is {mode}, but must be wal")
     connection.execute(statements.SYNC_FULLY)
     connection.execute(statements.NO_AUTOMATIC_CHECKPOINT)
     connection.execute(statements.WRITER_CACHE)
@@ -105,9 +109,10 @@ def prepare_reader(
     *,
     check: Callable[[apsw.Connection], None] = lambda _: None,
 ) -> None:
-    """Configures a connection that only reads.
+    """Configures a connection for reading.
 
-    Raises `NoMetadata` if the database has no tables yet. `check` raises if it must not be read.
+    Raises `NoMetadata` if the database has no tables yet. `check` raises if the database must not
+    be used.
     """
     _prepare(connection)
     check(connection)
@@ -117,13 +122,13 @@ def prepare_reader(
     if mode != "wal" and not connection.execute(statements.TABLE_COUNT).get:
         raise NoMetadata(path)  # its creation was interrupted or is still in progress
     if mode != "wal":
-        raise DiskError("open", path, why=f"journal_mode is {mode}, it must be wal")
+        raise DiskError("open", path, why=f"its journal_mode is {mode}, but must be wal")
     connection.execute(statements.READER_CACHE)
     connection.execute(statements.QUERY_ONLY)
 
 
 def prepare_checkpointer(connection: apsw.Connection) -> None:
-    """Configures a connection for checkpoints, which never waits for a reader."""
+    """Configures a connection for checkpoints, so that it never waits for readers."""
     _prepare(connection)
     connection.set_busy_timeout(0)
     connection.execute(statements.SYNC_FULLY)
@@ -138,23 +143,23 @@ def _prepare(connection: apsw.Connection) -> None:
 
 
 def is_isolated(error: apsw.Error) -> bool:
-    """Whether the error undid only its own statement, not the transaction."""
+    """Whether SQLite undid only the statement that failed, not the whole transaction."""
     return isinstance(error, _ISOLATED)
 
 
 def is_harmless(error: apsw.Error) -> bool:
-    """Whether the connection can still be used; after other errors it must be reopened."""
+    """Whether the connection can still be used after the error, or else must be reopened."""
     return isinstance(error, _HARMLESS)
 
 
 def translated(error: apsw.Error, *, path: str) -> LakebedError:
-    """Returns the SQLite error as an error of this store."""
+    """Converts an SQLite error to a `LakebedError`."""
     why = str(error)
     match error:
         case apsw.CorruptError():
             return Corrupt(f"the metadata database is damaged ({why}): {RESTORE}", path=path)
         case apsw.NotADBError():
-            return Corrupt(f"not an SQLite database: {RESTORE}", path=path)
+            return Corrupt(f"the file is not an SQLite database: {RESTORE}", path=path)
         case apsw.FullError():
             return NoSpace(f"{path}: {why}")
         case apsw.BusyError() | apsw.LockedError():
@@ -174,7 +179,9 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
         case apsw.ReadOnlyError() if _extended(error) == apsw.SQLITE_READONLY:
             return WriteFailed("write", path, code=errno.EROFS)
         case apsw.ReadOnlyError():
-            return DiskError("open", path, why="after a crash it must be opened for writing first")
+            return DiskError(
+                "open", path, why="after a crash, the store must be opened for writing first"
+            )
         case _:
             return WriteFailed("write", path, why=why)
 

@@ -1,7 +1,8 @@
-"""Copies of the metadata database, for long reads and for backups.
+"""Copies the metadata database, for long reads and for backups.
 
-A copy is made page by page from one snapshot, while the writer is running. The copy is identical to
-the source, so it may have an older schema version, which is migrated when it is opened for writing.
+A copy has the content of one snapshot and can be made while the writer is running. It has the
+schema version of the source, which may be an older one; it is migrated when it is opened for
+writing.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ def copy_metadata(
     connector: Connector = connect_read_only,
     new_check: NewCheck = NO_CHECK,
 ) -> None:
-    """Copies the committed metadata into a new file on the real disk.
+    """Copies the committed metadata into the new file `target` on the real disk.
 
-    Raises `NotFound` if there is no metadata, and `UnknownVersion` if it is newer than this
-    program.
+    Raises `NotFound` if there is no metadata, and `UnknownVersion` if its schema is newer than this
+    program. `new_check` raises if the metadata was lost.
     """
     new_check.check_file()
 
@@ -59,13 +60,16 @@ def copy_metadata(
 
 
 def check_metadata_version(path: str) -> None:
-    """Raises `UnknownVersion` if the metadata is newer than this program; changes nothing."""
+    """Raises `UnknownVersion` if the schema of the metadata is newer than this program.
+
+    Does not change the database.
+    """
     with translating(path), contextlib.closing(connect_read_only(path)) as connection:
         version_of(connection, path)
 
 
 def segments_of(path: str) -> list[SegmentRow]:
-    """Returns the segments that a copy of the metadata refers to."""
+    """Returns the segments that the metadata database at `path` records."""
     with translating(path), contextlib.closing(connect_read_only(path)) as connection:
         return Reader(connection).segments()
 
@@ -73,7 +77,10 @@ def segments_of(path: str) -> list[SegmentRow]:
 def written_manifests(
     path: str, after: str = "", *, connector: Connector = connect_read_only
 ) -> list[tuple[str, bytes]]:
-    """Returns up to 1,000 manifests after the version id `after` whose files are written."""
+    """Returns up to 1,000 manifests whose files are written, as (version id, manifest).
+
+    They are in order of version id, and start after the id `after`.
+    """
     with translating(path), contextlib.closing(connector(path)) as connection:
         return list(connection.execute(statements.WRITTEN_MANIFESTS, (after, _AT_ONCE)))
 

@@ -1,14 +1,15 @@
 """The metadata database: transactions, the pool of readers, checkpoints and failures.
 
-- One transaction writes at a time; a savepoint isolates each of its operations from the others. A
-  transaction is durable when `write` returns (WAL, synchronous=FULL).
+- There is one write transaction at a time; a savepoint isolates each of its operations from the
+  others. A transaction is durable when `write` returns (WAL, synchronous=FULL).
 - Readers have their own connections and snapshots and never wait for the writer.
-- After an I/O error all connections are closed, because their state is unknown. The outcome of that
-  transaction is unknown too, and nothing is repeated. The next use makes the write-ahead log
-  durable (`wal`) and reopens the database; then the transaction either happened completely or did
-  not happen. On a file system that became read-only that is not possible: reads still work, writes
-  fail.
-- In a forked child nothing is closed and every call is refused: SQLite must not run there.
+- After an I/O error all connections are closed, because their state is unknown. The outcome of the
+  failed transaction is unknown too, and it is not repeated. The next use makes the write-ahead log
+  durable (`wal`) and reopens the database; after that, the transaction either happened completely
+  or did not happen. If the file system became read-only, the database cannot be reopened for
+  writing: reads still work, but writes fail.
+- In a forked child process every call is refused, because SQLite connections must not be used
+  there.
 
 A crash loses no acknowledged change. `checkpoint`, which background work calls, and `close` move
 the write-ahead log into the database file.
@@ -52,21 +53,22 @@ _TRUNCATE_TRIES = 20  # one millisecond apart, so that running readers can end
 
 Result = TypeVar("Result")
 
-# Connections of the parent process, kept open: closing them in a child could harm the parent.
+# Connections of the parent process, kept open in a forked child: closing them there could harm the
+# parent.
 _left_behind: list[object] = []
 
 
 class GroupedOperations(NamedTuple, Generic[Result]):
-    """Operations that can run together; if that fails, they run one by one."""
+    """Operations that can run in one call; if that fails, they run one by one instead."""
 
-    at_once: Callable[[Writer], Sequence[Result | LakebedError]]  # one result for each
+    at_once: Callable[[Writer], Sequence[Result | LakebedError]]  # returns a result for each
     one_by_one: Sequence[Callable[[Writer], Result]]
 
 
 class Database:
     """The metadata database of an object store. Thread-safe.
 
-    At most `readers_max` idle connections are kept for reading; others are closed after use.
+    It keeps at most `readers_max` idle connections for reading; more are closed after use.
     """
 
     def __init__(
@@ -80,9 +82,10 @@ class Database:
         read_only: bool = False,
         new_check: NewCheck = NO_CHECK,
     ) -> None:
-        """Opens or creates the database; with `read_only` raises `NotFound` if it does not exist.
+        """Opens the database, or creates it if it does not exist.
 
-        `new_check` raises if a database that looks new cannot be new.
+        With `read_only`, raises `NotFound` if it does not exist. `new_check` raises if the database
+        looks new but cannot be new.
         """
         self._path = os.fspath(path)
         self._disk = disk
@@ -108,15 +111,18 @@ class Database:
 
     @property
     def wal_bytes(self) -> int:
-        """The length of the write-ahead log, which decides when to run a checkpoint."""
+        """The length of the write-ahead log in bytes."""
         return wal_bytes(self._disk, self._path)
 
     def snapshot(self) -> ReadTransaction:
-        """Returns a context manager for reading one snapshot, which never waits for the writer."""
+        """Returns a context manager for reading one snapshot. Never waits for the writer."""
         return ReadTransaction(self)
 
     def query(self) -> ReadTransaction:
-        """Returns a context manager for a single query; further queries see newer snapshots."""
+        """Returns a context manager for a single query, which is cheaper than a snapshot.
+
+        If it is used for several queries, each sees the newest state.
+        """
         return ReadTransaction(self, is_snapshot=False)
 
     def write(
@@ -124,9 +130,10 @@ class Database:
     ) -> list[Result | LakebedError]:
         """Runs all operations in order in one transaction, which is durable on return.
 
-        A `LakebedError` of an operation undoes only that operation and is returned as its result.
-        A raised error concerns all operations: after `NoSpace` and `Busy` nothing is changed, after
-        a `DiskError` the outcome is unknown.
+        Returns their results. If an operation raises a `LakebedError`, only that operation is
+        undone, and the error is its result. An error that `write` itself raises concerns all
+        operations: after `NoSpace` or `Busy` nothing was changed, and after a `DiskError` the
+        outcome is unknown.
         """
         assert not self._read_only, "opened for reading only"
         with self._writing:
@@ -150,7 +157,7 @@ class Database:
     def checkpoint(self) -> bool:
         """Moves the write-ahead log into the database file; returns whether the log is now empty.
 
-        Writers wait only for the end of the checkpoint; most of it runs while they write.
+        Most of the checkpoint runs while changes are written; they wait only for its end.
         """
         assert not self._read_only, "opened for reading only"
         with self._checkpointing:
@@ -167,7 +174,10 @@ class Database:
                 raise translated(error, path=self._path) from error
 
     def close(self) -> None:
-        """Runs a checkpoint and closes the database; running readers end normally. Idempotent."""
+        """Runs a checkpoint and closes the database. Idempotent.
+
+        Reads in progress can continue to their end.
+        """
         if self._is_closed or self._process != fork_guard.generation():
             return
         try:
@@ -180,7 +190,7 @@ class Database:
             fork_guard.release(self)
 
     def drop(self) -> None:
-        """Drops the connections in a forked child without closing them."""
+        """Forgets the connections in a forked child, without closing them."""
         _left_behind.append((self._writer, self._idle))
         self._writer = None
         self._idle = []
@@ -194,7 +204,10 @@ class Database:
     # Used by `ReadTransaction`.
 
     def take(self) -> tuple[Reader, int]:
-        """Returns a connection for exclusive use, and the era it belongs to."""
+        """Returns a read connection for exclusive use, and its era, to pass to `give_back`.
+
+        The era increases each time that all connections must be replaced.
+        """
         self._check_usable()
         if self._writer is None and not self._read_only:
             self._recover()
@@ -209,7 +222,11 @@ class Database:
         return self.take()
 
     def give_back(self, reader: Reader, era: int) -> None:
-        """Takes a connection back; closes it if an unfinished statement keeps its snapshot."""
+        """Takes back a read connection, and keeps it for later use or closes it.
+
+        Closes it if enough are kept, if its era is over, or if an unfinished statement still holds
+        a snapshot.
+        """
         if reader.connection.txn_state() == apsw.SQLITE_TXN_NONE:
             with self._mutex:
                 if era == self._era and len(self._idle) < self._readers_max:
@@ -222,8 +239,9 @@ class Database:
     def _recover(self) -> None:
         """Reopens the writer after a failure, before any read, to make the WAL durable.
 
-        On a file system that became read-only this fails. Then nothing can be appended to the log
-        either, so reads use it as it is, and may see a change whose outcome was unknown.
+        If the file system became read-only, that is not possible, and nothing can be appended to
+        the WAL either. Then reads use the WAL as it is, and may see a change whose outcome was
+        unknown.
         """
         with self._writing:
             self._check_usable()
@@ -260,7 +278,10 @@ class Database:
             self._new_check.check_empty(is_blank=is_blank(connection))
 
     def _open_writer(self) -> Writer:
-        """Opens the writer. The caller holds _writing, and no other connection is open."""
+        """Opens the connection for writing. The caller must hold `_writing`.
+
+        No other connection may be open.
+        """
         self._new_check.check_file()
         if not self._disk.exists(self._path):  # SQLite would create it readable for all users
             self._disk.create(self._path).close()
@@ -299,9 +320,9 @@ class Database:
         return connection
 
     def _drop_connections(self) -> None:
-        """Closes all idle connections. The caller holds _writing.
+        """Closes all connections that are not in use. The caller must hold `_writing`.
 
-        Running readers close their own connections when they end.
+        Connections that are in use are closed when their readers end.
         """
         with self._mutex:
             self._era += 1
@@ -373,7 +394,11 @@ class ReadTransaction:
         self._database.give_back(reader, self._era)
 
     def _close(self, reader: Reader, error: BaseException) -> None:
-        """Closes the connection after an unexpected error and translates the error."""
+        """Closes the connection after an unexpected error.
+
+        Raises the corresponding `LakebedError` if the error came from SQLite or from encoding or
+        decoding text.
+        """
         reader.connection.close(True)
         if isinstance(error, apsw.Error):
             raise translated(error, path=self._database.path) from error
@@ -381,7 +406,9 @@ class ReadTransaction:
             problem = f"the metadata database is damaged: invalid text ({error})"
             raise Corrupt(problem, path=self._database.path) from error
         if isinstance(error, UnicodeEncodeError | OverflowError):
-            raise InputError(f"the metadata cannot be searched for this value: {error}") from error
+            raise InputError(
+                f"a value of the request cannot be looked up in the metadata: {error}"
+            ) from error
 
 
 def _transact(
@@ -415,7 +442,10 @@ def _run_grouped(
 def _apart(
     writer: Writer, operation: Callable[[Writer], Result], *, path: str
 ) -> Result | LakebedError:
-    """Runs the operation in a savepoint; returns its result, or the error that undid it."""
+    """Runs an operation in a savepoint, and returns its result.
+
+    If the operation fails alone, it is rolled back, and the error is returned.
+    """
     execute = writer.connection.execute
     execute(statements.SAVEPOINT)
     try:

@@ -1,4 +1,4 @@
-"""Migrates the tables: applies all missing numbered migrations, or none."""
+"""Migrates the metadata database: applies all missing migrations in one transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from lakebed.seglake.meta.schema import APPLICATION_ID, MIGRATIONS
 
 
 def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
-    """Applies the missing migrations; raises `UnknownVersion` if the database is newer."""
+    """Applies the missing migrations.
+
+    Raises `UnknownVersion` if the database's schema is newer than this program.
+    """
     if version_of(connection, path) == len(MIGRATIONS):
         return
     connection.execute(statements.BEGIN_WRITING)
@@ -29,13 +32,16 @@ def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
 
 
 def check_version(connection: apsw.Connection, path: str) -> None:
-    """Raises unless the database exists and has this program's version; for readers."""
+    """Raises an error unless the database has tables and the current schema version.
+
+    For readers, which cannot migrate the database. Raises `NoMetadata` or `UnknownVersion`.
+    """
     version = version_of(connection, path)
     if not version:
         raise NoMetadata(path)
     if version != len(MIGRATIONS):
         raise UnknownVersion(
-            "the metadata has an older version: open the store for writing once to migrate it",
+            "the metadata has an older schema version: open the store for writing to migrate it",
             path=path,
             expected=len(MIGRATIONS),
             found=version,
@@ -43,9 +49,10 @@ def check_version(connection: apsw.Connection, path: str) -> None:
 
 
 def version_of(connection: apsw.Connection, path: str) -> int:
-    """Returns the schema version, 0 for a new database.
+    """Returns the schema version of the database, or 0 if it has no tables yet.
 
-    Raises `Corrupt` if the database belongs to another program, `UnknownVersion` if it is newer.
+    Raises `Corrupt` if the database belongs to another program, and `UnknownVersion` if its schema
+    is newer than this program.
     """
     if is_blank(connection) or not connection.execute(statements.TABLE_COUNT).get:
         return 0
@@ -54,7 +61,7 @@ def version_of(connection: apsw.Connection, path: str) -> int:
     version: int = connection.execute(statements.SCHEMA_VERSION).get
     if version > len(MIGRATIONS):
         raise UnknownVersion(
-            "the metadata has a newer version than this program",
+            "the metadata has a newer schema version: use a newer version of this program",
             path=path,
             expected=len(MIGRATIONS),
             found=version,

@@ -1,6 +1,7 @@
-"""The interface of the check whether a database that looks new really is new.
+"""The interface for checking whether a metadata database that looks new really is new.
 
-It is implemented by code that knows the files which the database describes.
+If objects exist that it should describe, an earlier database was lost. The check is implemented
+elsewhere (`lost_metadata`), because this package does not know the other files of a store.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from lakebed.seglake.meta.reader import Reader
 
 
 class NewCheck(Protocol):
-    """Each method raises if the database cannot be new."""
+    """Checks that raise an error if a database looks new but cannot be new."""
 
     def check_file(self) -> None:
-        """Checks for a missing file; called before the database is opened."""
+        """Raises if the file is missing but must exist. Called before the database is opened."""
 
     def check_empty(self, *, is_blank: bool) -> None:
-        """Checks a database without tables; `is_blank` means that its file is empty."""
+        """Raises if a database without tables must have had some.
+
+        `is_blank` means that its file is empty.
+        """
 
     def check_history(self, reader: Reader) -> None:
-        """Checks a database with tables."""
+        """Raises if a database with tables records no change, but must have recorded some."""
 
 
 class _NoCheck:

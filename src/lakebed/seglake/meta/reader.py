@@ -1,4 +1,4 @@
-"""The queries of the metadata, all answered from the snapshot of one transaction.
+"""The queries of the metadata, which read from the snapshot of one transaction.
 
 Each method is one small typed query; callers decide what a result means for a request.
 """
@@ -27,7 +27,7 @@ from lakebed.seglake.meta.rows import (
 )
 from lakebed.seglake.model import BucketInfo, State, Versioning
 
-KEYS_END = b"\xff"  # after every key: no UTF-8 text begins with it
+KEYS_END = b"\xff"  # sorts after every key, because no UTF-8 text begins with it
 
 _STATES = {state.value: state for state in State}
 _VERSIONINGS = {versioning.value: versioning for versioning in Versioning}
@@ -36,12 +36,12 @@ _DAMAGED = (AttributeError, KeyError, TypeError, UnicodeDecodeError)
 
 
 def key_bytes(text: str) -> bytes:
-    """Returns the key as it is stored; text that is no valid key can still be searched for."""
+    """Encodes a key as it is stored. Text that is not a valid key is encoded too, for searches."""
     return text.encode("utf-8", "surrogatepass")
 
 
 class Reader:
-    """Reads within a transaction; not valid after it. For one thread at a time."""
+    """Reads the metadata within a transaction; must not be used after it. Not thread-safe."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -50,7 +50,7 @@ class Reader:
     # Buckets.
 
     def site_id(self) -> str:
-        """Returns the id of this site, assigned when the database was created."""
+        """Returns the id of this site, which was generated when the database was created."""
         site_id: str = self._execute(statements.SITE_ID).get
         return site_id
 
@@ -63,7 +63,10 @@ class Reader:
         return [_bucket(row) for row in self._execute(statements.BUCKETS)]
 
     def is_empty(self, bucket: str) -> bool:
-        """Whether the bucket has no version with data; delete markers and uploads do not count."""
+        """Whether the bucket has no objects and no old versions.
+
+        Delete markers and uploads in progress do not count.
+        """
         has_data: int = self._execute(statements.HAS_DATA, (bucket,)).get
         return not self.has_objects(bucket) and not has_data
 
@@ -72,19 +75,19 @@ class Reader:
         return bool(exists)
 
     def starts_with_markers(self, bucket: str, count: int) -> bool:
-        """Whether the first `count` versions of the bucket, by key, are all delete markers."""
+        """Whether the first `count` versions of the bucket, in order of key, are delete markers."""
         rows = self._execute(statements.FIRST_STATES, (bucket, count))
         return all(state == State.DELETED.value for (state,) in rows)
 
     # Versions.
 
     def current(self, bucket: str, key: str) -> VersionRow | None:
-        """Returns the newest version, which may be a delete marker."""
+        """Returns the newest version of a key, which may be a delete marker."""
         row = self._execute(statements.CURRENT, (bucket, key_bytes(key))).fetchone()
         return self._marker(bucket, key) if row is None else _version(row)
 
     def current_manifest(self, bucket: str, key: str) -> tuple[VersionRow, bytes] | None:
-        """Returns the newest version and its manifest, with one statement if it is an object."""
+        """Returns the newest version of a key, which may be a delete marker, and its manifest."""
         row = self._execute(statements.CURRENT_WITH_MANIFEST, (bucket, key_bytes(key))).fetchone()
         if row is not None:
             return _version(row), row[11]
@@ -109,18 +112,18 @@ class Reader:
         return None
 
     def last_hlc(self) -> HybridTime | None:
-        """Returns the time of the last change, where the hybrid clock continues."""
+        """Returns the hybrid time of the last change, from which the clock must continue."""
         text: str | None = self._execute(statements.LAST_HLC).get
         return None if text is None else HybridTime.parse(text)
 
     def has_history(self) -> bool:
-        """Whether any change was ever recorded."""
+        """Whether the database has any bucket, version or entry of the operation log."""
         return bool(self._execute(statements.HAS_HISTORY).get)
 
-    # Ranges, in order, fetched row by row, so that the caller can stop at any row.
+    # Ranges of rows in order. They are fetched one by one, so that the caller can stop at any row.
 
     def current_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
-        """Yields the objects with keys in `[start, end)`, without reading delete markers."""
+        """Yields the current objects with keys in `[start, end)`, in order of key."""
         return map(_version, self._execute(statements.CURRENT_FROM, (bucket, start, end)))
 
     def versions_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
@@ -128,22 +131,25 @@ class Reader:
         return map(_version, self._execute(statements.VERSIONS_FROM, (bucket, start, end)))
 
     def versions_older(self, row: VersionRow) -> Iterator[VersionRow]:
-        """Yields the older versions of the same key, newest first."""
+        """Yields the versions of the same key that are older than `row`, newest first."""
         return self.versions_before(row.bucket, row.key, hlc=row.hlc, site_id=row.site_id)
 
     def versions_before(
         self, bucket: str, key: str, *, hlc: str, site_id: str
     ) -> Iterator[VersionRow]:
-        """Yields the versions of a key older than a time, newest first."""
+        """Yields the versions of a key that are older than the given time, newest first.
+
+        `site_id` orders versions with the same `hlc`.
+        """
         bindings = (bucket, key_bytes(key), hlc, site_id)
         return map(_version, self._execute(statements.VERSIONS_OLDER, bindings))
 
     def uploads_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[UploadRow]:
-        """Yields the uploads to keys in `[start, end)`, by key and upload id."""
+        """Yields the uploads to keys in `[start, end)`, in order of key and upload id."""
         return map(_upload, self._execute(statements.UPLOADS_FROM, (bucket, start, end)))
 
     def uploads_after(self, bucket: str, key: str, *, upload_id: str) -> Iterator[UploadRow]:
-        """Yields the uploads to the key with ids after `upload_id`."""
+        """Yields the uploads to a key whose ids come after `upload_id`, in order of id."""
         bindings = (bucket, key_bytes(key), upload_id)
         return map(_upload, self._execute(statements.UPLOADS_AFTER, bindings))
 
@@ -154,12 +160,12 @@ class Reader:
         return None if row is None else row[0]
 
     def manifest_file(self, version_id: str) -> PendingManifest | None:
-        """Returns the manifest and the state of its file."""
+        """Returns the manifest of a version and the state of its manifest file, or None."""
         row = self._execute(statements.MANIFEST_WITH_STATE, (version_id,)).fetchone()
         return None if row is None else PendingManifest(*row)
 
     def manifests(self, after: str = "", limit: int = 1000) -> list[tuple[str, bytes]]:
-        """Returns manifests by version id, those after `after`."""
+        """Returns manifests in order of version id, starting after the id `after`."""
         rows = self._execute(statements.MANIFESTS_AFTER, (after, limit))
         return [(version_id, data) for version_id, data in rows]
 
@@ -169,7 +175,7 @@ class Reader:
         return [PendingManifest(*row) for row in rows]
 
     def segments(self) -> list[SegmentRow]:
-        """Returns all segments by id, which is by age."""
+        """Returns all segments in order of id, so oldest first."""
         return [_segment(row) for row in self._execute(statements.SEGMENTS)]
 
     # Multipart uploads.
@@ -179,17 +185,17 @@ class Reader:
         return None if row is None else _upload(row)
 
     def parts(self, upload_id: str, after: int = 0, limit: int = 1000) -> list[PartRow]:
-        """Returns the parts with numbers above `after`, in order."""
+        """Returns the parts of an upload with numbers above `after`, in order of number."""
         rows = self._execute(statements.PARTS, (upload_id, after, limit))
         return [_part(row) for row in rows]
 
     def part_bytes(self, upload_id: str, *, excluding: int) -> int:
-        """Returns the total size of an upload's parts except the part number `excluding`."""
+        """Returns the total size of an upload's parts, except the part with number `excluding`."""
         size: int = self._execute(statements.PART_BYTES, (upload_id, excluding)).get
         return size
 
     def parts_by_id(self, after: int = 0, limit: int = 1000) -> list[tuple[int, PartRow]]:
-        """Returns parts of all uploads with their row ids, those after the row id `after`."""
+        """Returns parts of all uploads as (row id, part), starting after the row id `after`."""
         rows = self._execute(statements.PARTS_BY_ID, (after, limit))
         return [(row[0], _part(row[1:])) for row in rows]
 
@@ -207,12 +213,15 @@ class Reader:
     # The operation log, and the database itself.
 
     def oplog(self, after: int = 0, limit: int = 1000) -> list[OplogRow]:
-        """Returns log entries in order, those after the sequence number `after`."""
+        """Returns entries of the operation log, starting after the sequence number `after`."""
         rows = self._execute(statements.OPLOG_AFTER, (after, limit))
         return [OplogRow._make(row)._replace(key=row[5].decode()) for row in rows]
 
     def totals(self) -> Totals:
-        """Counts what is stored. Reads every row, or an index of every row."""
+        """Counts the stored objects, versions, segments and bytes.
+
+        Slow for large stores, because it reads all rows or index entries of these tables.
+        """
         objects: int = self._execute(statements.OBJECT_COUNT).get
         segments: int = self._execute(statements.SEGMENT_COUNT).get
         [(versions, bytes_live)] = self._execute(statements.VERSION_TOTALS)
@@ -220,7 +229,7 @@ class Reader:
         return Totals(objects, segments, bytes_live, versions, manifests)
 
     def problems(self) -> list[str]:
-        """Returns the problems that SQLite's integrity check finds; it reads everything."""
+        """Returns the problems that SQLite's integrity check finds; reads the whole database."""
         messages = [row[0] for row in self._execute(statements.INTEGRITY)]
         return [] if messages == ["ok"] else messages
 

@@ -14,7 +14,7 @@ TO_BE_WRITTEN, WRITTEN, TO_BE_REMOVED = 0, 1, 2  # states of a manifest file
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """The fields of a version that listings need; the rest is in its manifest."""
+    """A version or delete marker. Has the fields for listings; its manifest has all fields."""
 
     version_id: str
     bucket: str
@@ -30,7 +30,7 @@ class VersionRow:
 
 
 class SegmentRow(NamedTuple):
-    """A segment. `size` is the durable length so far if OPEN, the length of the file if SEALED."""
+    """A segment. `size` is the file's length if it is SEALED, or its durable length if OPEN."""
 
     segment_id: str
     state: str  # OPEN or SEALED
@@ -41,7 +41,10 @@ class SegmentRow(NamedTuple):
 
 
 class PendingManifest(NamedTuple):
-    """A manifest file to be written, or to be removed if `data` is None."""
+    """The manifest of a version, and the state of its manifest file.
+
+    `data` is None if the version was removed and the file must be removed too.
+    """
 
     version_id: str
     file_state: int
@@ -61,7 +64,7 @@ class UploadRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """A part of an upload. `chunks` is an encoded manifest and `checksums` is JSON."""
+    """A part of a multipart upload. `chunks` is an encoded manifest, and `checksums` is JSON."""
 
     upload_id: str
     number: int
@@ -86,7 +89,7 @@ class ApiKeyRow(NamedTuple):
 
 
 class OplogRow(NamedTuple):
-    """A change in the operation log, for replication. `sequence` is the local order."""
+    """An entry of the operation log, for replication. `sequence` is its position in the log."""
 
     sequence: int
     hlc: str
@@ -99,7 +102,7 @@ class OplogRow(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The amount of stored data."""
+    """The numbers of stored objects, segments, versions and manifests, and their total size."""
 
     objects: int  # current objects, as in a listing
     segments: int  # open and sealed

@@ -1,9 +1,10 @@
 """Checks the disk space for `meta.db-shm`, the memory-mapped file that SQLite processes share.
 
-When SQLite extends the file, it writes one byte into each page of 4 KiB, so that a full disk shows
-as an error. On a file system with smaller blocks the rest of the page is still a hole, and filling
-a hole on a full disk raises SIGBUS, which ends the process. On such file systems the free space is
-checked before SQLite may extend the file: when a connection is opened, and before each commit.
+When SQLite extends the file, it writes one byte into each page of 4 KiB, so that a full disk causes
+an error. On a file system with smaller blocks, the other blocks of the page are still holes, and
+filling a hole on a full disk raises SIGBUS, which ends the process. On such file systems the free
+space is checked before SQLite may extend the file: when a connection is opened, and before each
+commit.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _COMMIT_BYTES = 4 * MIB  # almost no commit adds more than this to the log
 
 
 class Room(NamedTuple):
-    """The size of the shared file and the free space of its file system."""
+    """The sizes of the shared file and the WAL, and the free space of the file system."""
 
-    shared_bytes: int  # its length
-    allocated_bytes: int  # its length without holes
+    shared_bytes: int  # the length of the shared file
+    allocated_bytes: int  # the disk space that the shared file takes
     log_bytes: int  # the length of the write-ahead log
     free_bytes: int
 
@@ -39,13 +40,13 @@ def lacks_room_to_open(room: Room) -> bool:
 
 
 def lacks_room_to_commit(room: Room) -> bool:
-    """Whether a commit might need more space than is free, to fill holes or extend the file."""
+    """Whether a commit might need more space than is free, to fill or extend the shared file."""
     missing_bytes = _needed_bytes(room.log_bytes + _COMMIT_BYTES) - room.allocated_bytes
     return missing_bytes > 0 and room.free_bytes < 2 * missing_bytes
 
 
 def guarded(path: str, connect: partial[apsw.Connection]) -> apsw.Connection:
-    """Opens a connection for which a full disk is an error instead of a signal.
+    """Opens a connection with `connect`; a full disk then causes an error instead of SIGBUS.
 
     Raises `FullError` if the disk is already full.
     """
@@ -87,9 +88,9 @@ def _room(path: str) -> Room:
 
 
 def _sizes(path: str) -> tuple[int, int]:
-    """Returns the length of a file and its allocated space, without opening it.
+    """Returns the length of a file and the disk space that it takes.
 
-    Closing a descriptor of the file would release SQLite's locks.
+    Does not open the file, because closing a descriptor of it would release SQLite's locks.
     """
     try:
         status = os.stat(path)

@@ -1,7 +1,8 @@
-"""Read-only snapshots of the metadata, also of a root that has no metadata yet.
+"""Read-only snapshots of the metadata, even if the root has no metadata yet.
 
-A root where no object was ever stored has no database, and a reader does not create one: it reads
-an empty database in memory instead. Each new snapshot checks again whether a database exists.
+A root where no object was ever stored has no database, and reading must not create one. In that
+case a snapshot is of an empty database in memory. Each new snapshot checks again whether a database
+exists.
 """
 
 from __future__ import annotations
@@ -25,17 +26,23 @@ from lakebed.seglake.meta.reader import Reader
 
 
 class Snapshots(Protocol):
-    """The part of `Database` that readers use."""
+    """The methods of `Database` that readers use."""
 
     def snapshot(self) -> AbstractContextManager[Reader]:
         """Returns a context manager for reading one snapshot."""
 
     def query(self) -> AbstractContextManager[Reader]:
-        """Returns a context manager for a single query; further queries see newer snapshots."""
+        """Returns a context manager for a single query, which is cheaper than a snapshot.
+
+        If it is used for several queries, each sees the newest state.
+        """
 
 
 class ReadOnlyMetadata:
-    """The metadata opened read-only, by the first snapshot after it exists. Thread-safe."""
+    """The metadata of a root, for reading only. Thread-safe.
+
+    The database is opened by the first snapshot after it was created.
+    """
 
     def __init__(
         self,
@@ -101,7 +108,7 @@ class ReadOnlyMetadata:
 
 @contextlib.contextmanager
 def _empty_metadata() -> Iterator[Reader]:
-    """Gives a reader of an empty in-memory database of the current version."""
+    """Yields a reader of an empty in-memory database with the current schema."""
     connection = apsw.Connection(":memory:")
     try:
         migrate(connection, connection.filename, now_ms=0)

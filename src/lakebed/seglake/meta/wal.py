@@ -1,13 +1,15 @@
-"""Makes the write-ahead log that a crash or a failed sync left durable before it is read.
+"""Makes the write-ahead log durable after a crash or a failed sync, before it is read.
 
 SQLite treats every complete transaction in the log as committed. A transaction whose sync failed,
 or did not run because the process died, may exist only in the page cache. It would be visible, and
 later transactions would be appended after it. A power failure would then remove it from the middle
 of the log and, because the log's checksums are chained, all acknowledged transactions after it.
 Repeating the sync does not help, because the kernel considers those pages clean. So the bytes are
-written again and synced, in place, because readers in other processes have the file open.
+written again and synced. That is done in place, because readers in other processes have the file
+open.
 
-Opening and closing the log is safe: SQLite's locks are on the other two files.
+Opening and closing the log's file does not release SQLite's locks, which are on the other two
+files.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def wal_path(database_path: str) -> str:
 
 
 def wal_bytes(disk: Disk, database_path: str) -> int:
-    """Returns the length of the log; 0 if there is none."""
+    """Returns the length of the database's write-ahead log, or 0 if there is none."""
     try:
         with disk.open(wal_path(database_path)) as file:
             return file.size()
@@ -31,7 +33,10 @@ def wal_bytes(disk: Disk, database_path: str) -> int:
 
 
 def settle_wal(disk: Disk, database_path: str) -> None:
-    """Writes the log again and syncs it; no connection of this process may be writing."""
+    """Writes the whole write-ahead log again, in place, and syncs it.
+
+    No connection of this process may be writing at the same time.
+    """
     path = wal_path(database_path)
     if not wal_bytes(disk, database_path):
         return

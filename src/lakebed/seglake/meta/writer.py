@@ -1,7 +1,7 @@
-"""The changes of the metadata within the write transaction, which can also run all queries.
+"""The changes of the metadata within a write transaction, in addition to all queries.
 
-Each change is one or two statements and keeps the tables consistent with each other; callers decide
-which changes make up a request. Changes are durable once the transaction is.
+Each change is a few statements and keeps the tables consistent with each other; callers decide
+which changes make up a request. Changes are durable once the transaction is durable.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from lakebed.seglake.model import BucketInfo, State, Versioning
 
 
 class Writer(Reader):
-    """Reads and writes within a transaction; not valid after it. For one thread at a time."""
+    """Reads and changes the metadata within a write transaction; must not be used after it.
+
+    Not thread-safe.
+    """
 
     # Buckets.
 
@@ -25,9 +28,9 @@ class Writer(Reader):
         self._execute(statements.ADD_BUCKET, row)
 
     def remove_markers(self, bucket: str, limit: int) -> int:
-        """Removes the first `limit` versions of a bucket, which must be delete markers.
+        """Removes the first `limit` versions of a bucket, which must all be delete markers.
 
-        Returns how many were removed.
+        Returns the number removed.
         """
         assert self.starts_with_markers(bucket, limit), "a version has data"
         self._execute(statements.DISCARD_MARKER_MANIFESTS, (bucket, limit))
@@ -35,9 +38,10 @@ class Writer(Reader):
         return self.connection.changes()
 
     def remove_uploads(self, bucket: str, limit: int) -> int:
-        """Removes uploads with their parts until `limit` rows are removed; returns how many.
+        """Removes uploads with their parts until at least `limit` rows are removed.
 
-        An upload, with its up to 10,000 parts, is always removed as a whole.
+        Returns the number of rows removed. It may exceed `limit`, because an upload is always
+        removed with all its parts, up to 10,000.
         """
         removed = 0
         for (upload_id,) in self._execute(statements.FIRST_UPLOADS, (bucket, limit)).fetchall():
@@ -49,7 +53,7 @@ class Writer(Reader):
         return removed
 
     def remove_bucket(self, name: str) -> None:
-        """Removes a bucket with its policy and uploads; it must have no version or marker left."""
+        """Removes a bucket with its policy and uploads; it must have no versions left."""
         for sql in (
             statements.REMOVE_BUCKET_PARTS,
             statements.REMOVE_BUCKET_UPLOADS,
@@ -64,14 +68,18 @@ class Writer(Reader):
     # Versions.
 
     def add_version(self, row: VersionRow, manifest: bytes) -> None:
-        """Adds a version and schedules its manifest file. `set_current` makes it current."""
+        """Adds a version, and schedules its manifest file to be written.
+
+        Does not make it the current version; `set_current` does that.
+        """
         self._execute(statements.ADD_MANIFEST, (row.version_id, manifest))
         self._execute(statements.ADD_VERSION, _values(row))
 
     def add_objects(self, objects: Sequence[tuple[VersionRow, bytes]], *, op: str) -> None:
-        """Adds objects with their manifests, makes each current and logs it.
+        """Adds objects with their manifests, makes each the current version, and logs it as `op`.
 
-        Does the same as `add_version`, `set_current` and `add_oplog` for each, with few statements.
+        Does the same as `add_version`, `set_current` and `add_oplog` for each object, but with
+        fewer SQL statements.
         """
         start = 0
         for count in statements.AT_ONCE:
@@ -98,7 +106,10 @@ class Writer(Reader):
         self._execute(statements.ADD_OPLOGS[count], oplog)
 
     def set_current(self, row: VersionRow) -> None:
-        """Makes the newest version of a key current; a delete marker leaves the key without one."""
+        """Records the newest version of a key as the current object.
+
+        If it is a delete marker, the key has no current object.
+        """
         if row.state is State.DELETED:
             self.clear_current(row.bucket, row.key)
         else:
@@ -108,15 +119,15 @@ class Writer(Reader):
         self._execute(statements.CLEAR_CURRENT, (bucket, key.encode()))
 
     def remove_version(self, version_id: str) -> None:
-        """Removes a version and schedules the removal of its manifest file.
+        """Removes a version, and schedules its manifest file to be removed.
 
-        Does not change which version is current.
+        Does not change which version is recorded as current.
         """
         self._execute(statements.REMOVE_VERSION, (version_id,))
         self._execute(statements.DISCARD_MANIFEST, (version_id,))
 
     def set_state(self, version_id: str, state: State) -> None:
-        """Changes the state of a version with data; it cannot become a delete marker."""
+        """Changes the state of a version. Neither the old nor the new state may be DELETED."""
         assert state is not State.DELETED, "a delete marker is a version of its own"
         updated = self._execute(statements.SET_STATE, (state.value, version_id)).fetchall()
         for bucket, key in updated:
@@ -125,9 +136,10 @@ class Writer(Reader):
     def mark_manifest_files(
         self, *, written: Sequence[str] = (), removed: Sequence[str] = ()
     ) -> None:
-        """Records by version id that manifest files were written or removed.
+        """Records that the manifest files of these version ids were written or removed.
 
-        A file whose version was removed while it was written stays scheduled for removal.
+        If a version was removed while its file was being written, the file stays scheduled for
+        removal.
         """
         self.connection.executemany(statements.MARK_WRITTEN, [(id_,) for id_ in written])
         self.connection.executemany(statements.MARK_REMOVED, [(id_,) for id_ in removed])
@@ -135,7 +147,7 @@ class Writer(Reader):
     # Segments.
 
     def put_segment(self, row: SegmentRow) -> None:
-        """Adds or updates a segment; an older row never unseals or shortens it."""
+        """Adds or updates a segment. An OPEN row never replaces a SEALED one, or a larger size."""
         self._execute(statements.PUT_SEGMENT, row)
 
     # Multipart uploads.
@@ -144,12 +156,12 @@ class Writer(Reader):
         self._execute(statements.ADD_UPLOAD, (*row[:2], row.key.encode(), *row[3:]))
 
     def remove_upload(self, upload_id: str) -> None:
-        """Removes the upload and its parts."""
+        """Removes an upload and its parts."""
         self._execute(statements.REMOVE_PARTS, (upload_id,))
         self._execute(statements.REMOVE_UPLOAD, (upload_id,))
 
     def put_part(self, row: PartRow) -> None:
-        """Adds a part, or replaces the part with the same number."""
+        """Adds a part to an upload, or replaces the part with the same number."""
         self._execute(statements.PUT_PART, astuple(row))
 
     # Access keys.
@@ -161,7 +173,7 @@ class Writer(Reader):
         self._execute(statements.ENABLE_API_KEY, (is_enabled, access_key))
 
     def note_use_of_api_key(self, access_key: str, used_ms: int) -> None:
-        """Records a use of the key; an older time never replaces a newer one."""
+        """Records when an access key was used, unless a later use is already recorded."""
         self._execute(statements.NOTE_USE_OF_API_KEY, (used_ms, access_key))
 
     # The operation log.
@@ -177,9 +189,9 @@ class Writer(Reader):
         version_id: str = "",
         size: int = 0,
     ) -> None:
-        """Appends a log entry. `hlc` and `site_id` together are unique.
+        """Appends an entry to the operation log. `hlc` and `site_id` together must be unique.
 
-        `size` is the number of bytes that replicating the change has to send.
+        `size` is the number of bytes that must be sent to replicate the change.
         """
         row = (hlc, site_id, op, bucket, key.encode(), version_id, size)
         self._execute(statements.ADD_OPLOG, row)

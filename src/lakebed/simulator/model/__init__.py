@@ -1,5 +1,6 @@
-"""What must hold, without I/O: what was acknowledged, what is in doubt, and what settings allow.
+"""What the store must contain, without I/O: acknowledged data, data in doubt, and allowed removals.
 
-An operation enters the model twice: before it is carried out, as something that may happen, and
-with its answer. So a crash in between leaves a doubt, which the next look decides for good.
+An operation is recorded in the model twice: before the call, as something that may happen, and with
+its result. If a crash comes in between, the operation is in doubt: it may have happened or not. The
+next read of that data decides which, for the rest of the run.
 """

@@ -1,12 +1,12 @@
-"""What a consumer group must hold: where each message of a partition stands.
+"""The expected state of a consumer group: the state of each message of each partition.
 
 - A message is available, leased, settled by its holder, or a dead letter.
-- A lease is given to one holder at a time, with an epoch that never comes again; only its holder
-  settles it, and no holder of an earlier topic or group of the same name.
-- What was settled is never delivered again, unless a client seeks or resets.
+- A message is leased to one holder at a time, with an epoch that is never reused. Only that holder
+  can settle it, not a holder from an earlier topic or group of the same name.
+- A settled message is never delivered again, unless a client seeks or resets the group.
 
-What may or may not have happened (an answer that was lost, a crash) is in doubt: then both are
-allowed, until a delivery or the end of the run decides.
+If a crash or a lost response hides whether a call took effect, the messages are in doubt: both
+states are accepted until a delivery or the end of the run decides.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from lakebed.simulator.violation import Promise, require
 
-VAGUE_NS = 61 * 10**9  # after that a lease that is in doubt has ended
-SLACK_NS = 5_000_000  # a call reads the clock a moment earlier or later than the model
+VAGUE_NS = 61 * 10**9  # a lease in doubt has ended after this time
+SLACK_NS = 5_000_000  # a call may read the clock slightly before or after the model does
 
 
 class ModelLease(NamedTuple):
-    """A message that a client holds."""
+    """A lease of one message by a client."""
 
     offset: int
     epoch: int
@@ -31,7 +31,7 @@ class ModelLease(NamedTuple):
 
 @dataclass
 class GroupPartitionModel:
-    """One partition of a group."""
+    """The expected state of one partition of a group."""
 
     name: str
     settled: set[int] = field(default_factory=set)
@@ -39,38 +39,44 @@ class GroupPartitionModel:
     leases: dict[int, ModelLease] = field(default_factory=dict)
     maybe_leases: dict[int, ModelLease] = field(default_factory=dict)
     delayed_until_ns: dict[int, int] = field(default_factory=dict)
-    deliveries: dict[int, tuple[int, int]] = field(default_factory=dict)  # at least, at most
+    deliveries: dict[int, tuple[int, int]] = field(
+        default_factory=dict
+    )  # minimum and maximum count
     settled_ns: dict[int, int] = field(default_factory=dict)
     acked_in_force: set[int] = field(default_factory=set)
     delivery_count_max: int = 0
-    buried: set[int] = field(default_factory=set)  # dead letters by now, or maybe
+    buried: set[int] = field(default_factory=set)  # messages that are or may be dead letters
     lost_lease_count: int = 0  # leases that may have been granted without reaching a client
-    vague_until_ns: int = 0  # until then unknown leases may hold messages
+    vague_until_ns: int = 0  # until then, leases unknown to the model may hold messages
     epochs: set[int] = field(default_factory=set)
     has_started_over: bool = False
-    settled_before_ns: tuple[int, set[int]] = field(  # when it started over, and before that
-        default_factory=lambda: (-(1 << 62), set())
+    settled_before_ns: tuple[int, set[int]] = (
+        field(  # time of the last reset or seek, and the messages settled before it
+            default_factory=lambda: (-(1 << 62), set())
+        )
     )
     in_flight: int = 0
 
     def delivered(
         self, offset: int, *, epoch: int, until_ns: int, delivery_count: int, now_ns: int
     ) -> None:
-        """A lease was answered with that message."""
+        """Records that a lease call returned the message, and checks that it was allowed to."""
         where = f"{self.name}: offset {offset}"
-        what = f"{where} was settled, and was delivered again"
+        what = f"{where} was delivered again after it was settled"
         require(offset not in self.settled, Promise.HOLDER, what)
         held = self.leases.get(offset)
         if held is not None:
-            what = f"{where} is leased with epoch {held.epoch}, and was leased again with {epoch}"
+            what = f"{where} was leased with epoch {epoch} while epoch {held.epoch} held a lease"
             require(held.until_ns - SLACK_NS <= now_ns, Promise.LEASE, what)
         delay_ns = self.delayed_until_ns.pop(offset, None)
         if delay_ns is not None:
-            what = f"{where} was given back with a delay, and was delivered before that was over"
+            what = (
+                f"{where} was nacked with a delay, but was delivered again before the delay ended"
+            )
             require(delay_ns - SLACK_NS <= now_ns, Promise.SCHEDULE, what)
         least, most = self.deliveries.get(offset, (0, 0))
         most += 1 + self.lost_lease_count
-        what = f"{where}: delivery {delivery_count}, where {least + 1} to {most} are possible"
+        what = f"{where} has delivery count {delivery_count}, expected {least + 1} to {most}"
         require(least < delivery_count <= most, Promise.ACCOUNTED, what)
         self.deliveries[offset] = (delivery_count, delivery_count)
         self.maybe_leases.pop(offset, None)
@@ -78,7 +84,7 @@ class GroupPartitionModel:
         self.leases[offset] = ModelLease(offset, epoch, until_ns, delivery_count)
 
     def is_available(self, offset: int, now_ns: int) -> bool:
-        """Whether the message must be delivered to the next lease, beyond doubt."""
+        """Returns whether the next lease call must certainly return the message."""
         is_open = offset not in self.settled and offset not in self.maybe_settled
         held, doubtful = self.leases.get(offset), self.maybe_leases.get(offset)
         is_free = held is None or held.until_ns + VAGUE_NS < now_ns
@@ -89,18 +95,20 @@ class GroupPartitionModel:
         return is_open and is_free and is_surely_free and is_time and is_fresh and is_known
 
     def epoch_used(self, epoch: int) -> None:
-        require(epoch not in self.epochs, Promise.HOLDER, f"{self.name}: epoch {epoch} came again")
+        require(
+            epoch not in self.epochs, Promise.HOLDER, f"{self.name}: epoch {epoch} was used twice"
+        )
         self.epochs.add(epoch)
 
     def is_certain(self, lease: ModelLease, now_ns: int) -> bool:
-        """Whether that lease is in force, beyond doubt."""
+        """Returns whether the lease is certainly valid."""
         held = self.leases.get(lease.offset)
         return held is not None and held.epoch == lease.epoch and now_ns < held.until_ns - SLACK_NS
 
     def is_stale(self, lease: ModelLease, *, is_ack: bool) -> bool:
-        """Whether another client has the message by now, or settled it, beyond doubt.
+        """Returns whether the message is certainly leased to another client or settled.
 
-        What is settled may be settled again: the answer may have been lost.
+        Acking a message twice is allowed, because the first response may have been lost.
         """
         held = self.leases.get(lease.offset)
         if lease.offset in self.maybe_leases or lease.offset in self.maybe_settled:
@@ -110,12 +118,12 @@ class GroupPartitionModel:
         return is_settled or (is_other and not (is_ack and self.may_be_buried(lease.offset)))
 
     def may_be_buried(self, offset: int) -> bool:
-        """A dead letter is settled."""
+        """Returns whether the message may have become a dead letter, which counts as settled."""
         count = max(self.deliveries.get(offset, (0, 0))) + self.lost_lease_count
         return 0 < self.delivery_count_max <= count
 
     def doubt(self, offsets: list[int]) -> None:
-        """A call that changes these is under way: their leases may end any moment."""
+        """Records that a call in progress may end the leases of these messages."""
         for offset in offsets:
             held = self.leases.pop(offset, None)
             if held is not None:
@@ -125,14 +133,17 @@ class GroupPartitionModel:
         self.doubt(list(self.leases))
 
     def restored(self, leases: list[ModelLease]) -> None:
-        """The call that was under way was refused: they are held as before."""
+        """Records that the call was refused, so the leases that `doubt` moved are valid again."""
         for lease in leases:
             held = self.maybe_leases.pop(lease.offset, None)
             if held is not None and lease.offset not in self.leases:
                 self.leases[lease.offset] = held
 
     def acked(self, leases: list[ModelLease], now_ns: int, *, is_certain: bool = True) -> None:
-        """`is_certain`: the leases were in force, so these are no dead letters."""
+        """Records that the messages were acked.
+
+        With `is_certain`, the leases were valid, so the messages cannot be dead letters.
+        """
         for lease in leases:
             offset = lease.offset
             if is_certain:
@@ -144,7 +155,9 @@ class GroupPartitionModel:
             self.settled_ns[offset] = now_ns
 
     def maybe_acked(self, offsets: list[int]) -> list[int]:
-        """Those that were not in doubt before."""
+        """Records that an ack is in progress. Returns the offsets that were not settled or in
+        doubt.
+        """
         fresh = [at for at in offsets if at not in self.settled and at not in self.maybe_settled]
         self.maybe_settled.update(fresh)
         return fresh
@@ -164,24 +177,28 @@ class GroupPartitionModel:
                 self.delayed_until_ns[lease.offset] = until_ns
 
     def maybe_uncount(self, offsets: list[int]) -> None:
-        """A call that takes deliveries back is under way."""
+        """Records that a call in progress may lower the delivery counts of these messages by
+        one.
+        """
         for offset in offsets:
             least, most = self.deliveries.get(offset, (0, 0))
             self.deliveries[offset] = (max(0, least - 1), most)
 
     def uncount(self, offsets: list[int], *, is_durable: bool) -> None:
-        """They were given back unseen: that was no delivery."""
+        """Records that the messages were given back, which lowers their delivery counts by one."""
         for offset in offsets:
             least, most = self.deliveries.get(offset, (0, 0))
             self.deliveries[offset] = (max(0, least - 1), max(0, most - is_durable))
 
     def released(self) -> None:
-        """No message is leased any more."""
+        """Records that all leases have ended."""
         self.leases.clear()
         self.maybe_leases.clear()
 
     def doubt_everything(self) -> None:
-        """A call that starts over is under way: what was settled may be delivered again."""
+        """Records that a reset, seek or deletion is in progress, so settled messages may come
+        again.
+        """
         self.doubt_all()
         self.maybe_settled |= self.settled
         self.settled.clear()
@@ -190,7 +207,9 @@ class GroupPartitionModel:
         self._forget_counts()
 
     def started_over(self, place: int, now_ns: int) -> None:
-        """What is before a place is settled, the rest is delivered again."""
+        """Records a reset or seek: messages before offset `place` are settled, all others
+        available.
+        """
         self.released()
         self.settled_before_ns = (now_ns, self.settled | self.maybe_settled)
         self.settled = set(range(place))
@@ -206,7 +225,9 @@ class GroupPartitionModel:
             self.deliveries[offset] = (0, most)
 
     def lost_power(self, now_ns: int, limit_ns: int) -> None:
-        """What was only written, so short a while ago, may be lost: acks and leases."""
+        """Records that a power cut may have lost the unsynced acks and leases of the last
+        `limit_ns`.
+        """
         when_ns, before = self.settled_before_ns
         if now_ns - when_ns <= limit_ns:
             self.maybe_settled |= before | self.settled
@@ -221,7 +242,9 @@ class GroupPartitionModel:
         self.vague_until_ns = now_ns + VAGUE_NS
 
     def reopened(self, now_ns: int, *, is_clock_stepped: bool) -> None:
-        """Leases and delays stand; when they end is known less exactly after a clock step."""
+        """Records that the store was reopened. Leases remain; after a clock step their ends are in
+        doubt.
+        """
         self.in_flight = 0
         if is_clock_stepped:
             self.doubt_all()
@@ -231,7 +254,7 @@ class GroupPartitionModel:
 
 @dataclass
 class GroupModel:
-    """One group, from its creation to its deletion."""
+    """The expected state of one group, from its creation to its deletion."""
 
     topic: str
     name: str
@@ -243,6 +266,7 @@ class GroupModel:
     per_key_order: bool = False
     is_damaged: bool = False
     maybe_deleted: bool = False
+    is_recreated: bool = False
     incarnations: list[int] = field(default_factory=list)  # by partition
     letters: set[tuple[int, int]] = field(default_factory=set)  # partition and offset
 

@@ -1,9 +1,10 @@
-"""What a log must hold.
+"""The expected contents of a log.
 
-- What was flushed, or seen by a reader, is there: in order, once, unchanged.
-- What was appended and not flushed is there as a prefix, or not; after the next opening it is
-  decided, and what is not there then never appears.
-- Only retention removes records: the oldest, as the settings allow. With an archive they are there.
+- Every record that was flushed or returned to a reader exists exactly once, in order and unchanged.
+- Of the records that were appended but not flushed, the log keeps a prefix, possibly an empty one.
+  Reopening the log decides how many; the others must never appear later.
+- Only retention removes records, oldest first, as the settings allow. If there is an archive,
+  removed records are in it.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from typing import NamedTuple
 from lakebed.simulator.violation import Promise, Violation, require
 
 AUTOMATIC_TOLERANCE_NS = 2 * 10**9
-"""Automatic timestamps follow the wall clock, but for steps back of a second."""
+"""How far an automatic timestamp may differ from the wall clock."""
 
 
 class ModelRecord(NamedTuple):
     record_id: int
     payload: bytes
-    timestamp_ns: int | None  # None: given by the clock
-    appended_ns: tuple[int, int]  # by the wall clock: when the call began, and when it ended
+    timestamp_ns: int | None  # None: set by the log from the clock
+    appended_ns: tuple[int, int]  # wall-clock times of the start and end of the call
 
 
 class Seen(NamedTuple):
-    """A record as a reader saw it."""
+    """A record as a reader returned it."""
 
     record_id: int
     payload: bytes
@@ -34,7 +35,7 @@ class Seen(NamedTuple):
 
 
 class Pinned(NamedTuple):
-    """Records from that id on must not be removed before the pin expires."""
+    """A pin: records from `record_id` on must not be removed before `expires_ms`."""
 
     record_id: int
     expires_ms: int
@@ -42,7 +43,7 @@ class Pinned(NamedTuple):
 
 @dataclass
 class RetentionRule:
-    """What the settings allow to be removed."""
+    """The retention limits of a log; 0 means no limit."""
 
     count_max: int = 0
     bytes_max: int = 0
@@ -56,49 +57,53 @@ class RetentionRule:
 
 @dataclass
 class LogModel:
-    """One log of a store."""
+    """The expected contents of one log."""
 
     name: str
     records: list[ModelRecord] = field(default_factory=list)  # in the order they were appended
-    durable_count: int = 0  # so many of them must be there
-    first: int = 0  # so many of them were removed
-    rules: list[RetentionRule] = field(default_factory=list)  # in force since the last look
-    damaged: set[str] = field(default_factory=set)  # files; then reads may fail, and skip
-    lost: set[int] = field(default_factory=set)  # records that damage may have taken
-    may_be_gone: bool = False  # all of it is damaged
-    unarchived_first: int = 0  # what was removed before it may be in no archive
-    is_unopenable: bool = False  # refused for a reason that the run knows
+    durable_count: int = 0  # the number of records, including removed ones, that are durable
+    first: int = 0  # the number of removed records
+    rules: list[RetentionRule] = field(default_factory=list)  # settings since the last look
+    damaged: set[str] = field(
+        default_factory=set
+    )  # damaged files; if there are any, reads may fail and skip records
+    lost: set[int] = field(default_factory=set)  # records that damage may have destroyed
+    may_be_gone: bool = False  # the whole log is damaged
+    unarchived_first: int = 0  # records before this index may be missing from the archive
+    is_unopenable: bool = False  # opening is refused for a known reason
     in_flight: int = 0
     pins: dict[str, Pinned] = field(default_factory=dict)
-    wall_ms: int = 0  # the latest that the clock has shown
+    wall_ms: int = 0  # the latest time that the clock has shown
 
     def appended(self, records: Sequence[ModelRecord]) -> None:
         for record in records:
             if self.records:
                 last = self.records[-1].record_id
-                what = f"log {self.name}: id {record.record_id:x} given out after {last:x}"
+                what = (
+                    f"log {self.name}: record id {record.record_id:x} was assigned after {last:x}"
+                )
                 require(record.record_id > last or self.in_flight > 1, Promise.ORDER, what)
             self.records.append(record)
         if self.in_flight > 1:
             self.records.sort()
             ids = [record.record_id for record in self.records]
-            what = f"log {self.name}: an id was given out twice"
+            what = f"log {self.name}: a record id was assigned twice"
             require(len(set(ids)) == len(ids), Promise.ONCE, what)
 
     def flushed(self, record_id: int | None = None) -> None:
-        """Everything up to that record is durable; by default all that was appended so far."""
+        """Marks all records up to `record_id`, by default all appended ones, as durable."""
         count = len(self.records)
         if record_id is not None:
             count = sum(record.record_id <= record_id for record in self.records)
         self.durable_count = max(self.durable_count, count)
 
     def opened(self, durable_end: int) -> None:
-        """The log was opened again: what is before its durable end is there, the rest is gone."""
+        """Updates the model after a reopen: records from `durable_end` on do not exist."""
         count = sum(record.record_id < durable_end for record in self.records)
         if not self.damaged:
             what = (
-                f"log {self.name}: {self.durable_count - count} acknowledged records are gone "
-                "after it was opened again"
+                f"log {self.name}: {self.durable_count - count} acknowledged records are missing "
+                "after it was reopened"
             )
             require(count >= self.durable_count, Promise.KEPT, what)
         del self.records[count:]
@@ -112,9 +117,10 @@ class LogModel:
         has_gaps: bool = False,
         durable_count: int = 0,
     ) -> None:
-        """What a reader saw of the whole log, from its oldest record on.
+        """Checks the records that a reader returned, by default those of the whole log.
 
-        `durable_count` is how much was durable before it began to read.
+        With `is_partial`, `seen` is a part of the log; with `has_gaps`, records may be missing in
+        between. `durable_count` is the number of durable records when the reader started.
         """
         by_id = {record.record_id: index for index, record in enumerate(self.records)}
         previous = -1
@@ -124,7 +130,9 @@ class LogModel:
                 what = f"log {self.name}: record {record.record_id:x} was never appended"
                 raise Violation(Promise.NOT_INVENTED, what)
             self._compare(self.records[index], record)
-            what = f"log {self.name}: record {record.record_id:x} comes out of order, or twice"
+            what = (
+                f"log {self.name}: record {record.record_id:x} was returned twice or out of order"
+            )
             require(index > previous, Promise.ORDER, what)
             if previous >= 0 and index != previous + 1 and not has_gaps:
                 self._require_lost(previous + 1, index)
@@ -144,16 +152,17 @@ class LogModel:
         self.durable_count = max(self.durable_count, last + 1)
 
     def removed(self, first: int) -> None:
-        """The oldest record that can be read is that one."""
+        """Sets the index of the oldest readable record, and checks the removal of older ones."""
         if first > self.first and not self.damaged:
             what = (
-                f"log {self.name}: {first - self.first} records are gone, which no setting allows"
+                f"log {self.name}: no setting allows removing {first - self.first} missing records"
             )
             require(any(rule.is_any for rule in self.rules), Promise.REMOVAL, what)
         self._check_pins(first)
         if not all(rule.archive for rule in self.rules):
             self.unarchived_first = max(self.unarchived_first, first)
-        self.first = first  # a crash may bring back the segment that was being removed
+        self.rules = self.rules[-2:]
+        self.first = first  # may be lower: a crash can undo a removal
 
     def _check_pins(self, first: int) -> None:
         for pin in self.pins.values():
@@ -171,21 +180,23 @@ class LogModel:
             record for record in self.records[start:end] if record.record_id not in self.lost
         ]
         what = f"log {self.name}: {len(missing)} acknowledged records are missing" + (
-            f", the first is {missing[0].record_id:x}" if missing else ""
+            f", the first of them {missing[0].record_id:x}" if missing else ""
         )
         require(not missing or bool(self.damaged), Promise.KEPT, what)
 
     def _compare(self, record: ModelRecord, seen: Seen) -> None:
         where = f"log {self.name}: record {seen.record_id:x}"
         promise = Promise.DAMAGE_NEVER_SERVED if self.damaged else Promise.KEPT
-        require(seen.payload == record.payload, promise, f"{where} has other bytes")
+        require(
+            seen.payload == record.payload, promise, f"{where} was read with a different payload"
+        )
         if record.timestamp_ns is not None:
-            what = f"{where} has another timestamp"
+            what = f"{where} was read with a different timestamp"
             require(seen.timestamp_ns == record.timestamp_ns, promise, what)
             return
         what = (
-            f"{where} got {seen.timestamp_ns} as its automatic timestamp when the clock showed "
-            f"{record.appended_ns[0]}"
+            f"{where} has the automatic timestamp {seen.timestamp_ns}, but the clock showed "
+            f"{record.appended_ns[0]} when it was appended"
         )
         begun, ended = record.appended_ns
         slack = AUTOMATIC_TOLERANCE_NS

@@ -1,7 +1,7 @@
-"""What a bucket must hold: the versions of each key, newest first.
+"""The expected contents of a bucket: the versions of each key, newest first.
 
-A key has one state that is known, or several that are possible after an answer was lost; what is
-seen next decides. What was acknowledged is in all of them.
+The state of a key is known, or, after a response was lost, one of several possible states; the next
+read or listing decides which. Every possible state contains all acknowledged changes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from lakebed.simulator.violation import Promise, Violation
 class ModelVersion(NamedTuple):
     """A version of an object; a delete marker has no content."""
 
-    version_id: str | None  # None: not known, for the answer was lost
+    version_id: str | None  # None: unknown, because the response was lost
     content: bytes | None
     is_null: bool = False
 
     def fits(self, seen: ModelVersion) -> bool:
-        """Whether it may be the one that a listing shows, which knows only its size."""
+        """Returns whether this can be the version `seen` of a listing, which shows only sizes."""
         is_same = self.version_id in (None, seen.version_id) or (self.is_null and seen.is_null)
         if self.content is None or seen.content is None:
             return is_same and self.content is seen.content
@@ -33,7 +33,7 @@ EMPTY: KeyState = ()
 
 
 class Versions(NamedTuple):
-    """How a bucket keeps versions."""
+    """The versioning state of a bucket. If both fields are false, versioning is disabled."""
 
     is_enabled: bool
     is_suspended: bool = False
@@ -41,7 +41,7 @@ class Versions(NamedTuple):
 
 @dataclass
 class KeyModel:
-    """All states that the key may be in."""
+    """The possible states of one key."""
 
     states: list[KeyState] = field(default_factory=lambda: [EMPTY])
 
@@ -50,27 +50,33 @@ class KeyModel:
         return len(self.states) == 1
 
     def changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
-        """It was acknowledged: states in which it could not be are ruled out."""
+        """Applies an acknowledged change to every possible state; drops states that it cannot apply
+        to.
+        """
         self.states = (
             _unique(after for after in map(change, self.states) if after is not None) or self.states
         )
 
     def maybe_changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
-        """It was carried out or not."""
+        """Records that a change may have happened: adds the states that it would lead to."""
         after = [state for state in map(change, self.states) if state is not None]
         self.states = _unique([*self.states, *after])
 
     def seen(self, versions: Sequence[ModelVersion], where: str) -> None:
-        """All versions of the key, newest first, as a listing has them."""
+        """Checks the key's versions in a listing, newest first, and keeps the state that they
+        match.
+        """
         fitting = [state for state in self.states if _fits(state, versions)]
         if not fitting:
             expected = " or ".join(map(shown, self.states))
-            what = f"{where}: its versions are {shown(versions)}, not {expected}"
+            what = f"{where}: the versions are {shown(versions)}, expected {expected}"
             raise Violation(_broken(self.states, versions), what)
         self.states = [_joined(fitting[0], versions)]
 
     def identify(self, version_id: str, content: bytes) -> None:
-        """A version whose answer was lost: it was found, and this is its id."""
+        """Sets the id of a version whose id was unknown because the response to its put was
+        lost.
+        """
         self.states = _unique(
             tuple(
                 version._replace(version_id=version_id)
@@ -82,7 +88,7 @@ class KeyModel:
         )
 
     def resolve(self, version_id: str, content: bytes) -> None:
-        """That version was read: states in which it holds something else are ruled out."""
+        """Drops the possible states in which that version has other content than was read."""
         self.states = [
             state
             for state in self.states
@@ -90,14 +96,16 @@ class KeyModel:
         ] or self.states
 
     def current(self) -> set[bytes | None]:
-        """What reading the key may give; None: that there is none."""
+        """Returns the contents that a read may return. None in the set means that the key may not
+        exist.
+        """
         return {state[0].content if state else None for state in self.states}
 
     def saw_current(self, content: bytes | None, where: str) -> None:
         possible = self.current()
         if content not in possible:
             expected = " or ".join(sorted(map(_short, possible)))
-            what = f"{where}: it holds {_short(content)}, not {expected}"
+            what = f"{where}: the object is {_short(content)}, expected {expected}"
             raise Violation(Promise.KEPT, what)
         self.states = [
             state for state in self.states if (state[0].content if state else None) == content
@@ -110,8 +118,10 @@ class BucketModel:
     versions: Versions
     keys: dict[str, KeyModel] = field(default_factory=dict)
     damaged_keys: set[str] = field(default_factory=set)
-    maybe_gone: bool = False  # a deletion in doubt
-    maybe_versions: list[Versions] = field(default_factory=list)  # a change in doubt
+    maybe_gone: bool = False  # its deletion is in doubt
+    maybe_versions: list[Versions] = field(
+        default_factory=list
+    )  # possible states if a change of versioning is in doubt
 
     def key(self, key: str) -> KeyModel:
         return self.keys.setdefault(key, KeyModel())
@@ -122,7 +132,9 @@ class BucketModel:
 
     @property
     def may_be_empty(self) -> bool:
-        """Delete markers alone are in no one's way."""
+        """Whether the bucket may be deletable: all its keys may have no versions but delete
+        markers.
+        """
         return all(any(map(_is_bare, key.states)) for key in self.keys.values())
 
     @property
@@ -141,7 +153,10 @@ def after_put(state: KeyState, version: ModelVersion, versions: Versions) -> Key
 
 
 def after_delete(state: KeyState, version_id: str | None, versions: Versions) -> KeyState:
-    """Without a version: a marker, or in a bucket without versions nothing is left."""
+    """Returns the state after a delete without a version id.
+
+    It adds a delete marker, or removes the object if the bucket has no versioning.
+    """
     if versions.is_enabled:
         return (ModelVersion(version_id, None), *state)
     kept = tuple(each for each in state if not each.is_null)
@@ -151,7 +166,7 @@ def after_delete(state: KeyState, version_id: str | None, versions: Versions) ->
 
 
 def after_removal(state: KeyState, version_id: str) -> KeyState:
-    """Of one version, for good."""
+    """Returns the state after one version was permanently deleted."""
     return tuple(
         each
         for each in state
@@ -166,7 +181,7 @@ def shown(state: Sequence[ModelVersion]) -> str:
 def _short(content: bytes | None) -> str:
     if content is None:
         return "nothing"
-    return f"{content[:24].decode('ascii', 'replace')}({len(content)} bytes)"
+    return f"{content[:24].decode('ascii', 'replace')!r} ({len(content)} bytes)"
 
 
 def _fits(state: KeyState, seen: Sequence[ModelVersion]) -> bool:
@@ -174,7 +189,7 @@ def _fits(state: KeyState, seen: Sequence[ModelVersion]) -> bool:
 
 
 def _joined(state: KeyState, seen: Sequence[ModelVersion]) -> KeyState:
-    """With the ids that are known now."""
+    """Returns the state with the version ids of the listing."""
     return tuple(
         known._replace(version_id=found.version_id)
         for known, found in zip(state, seen, strict=True)

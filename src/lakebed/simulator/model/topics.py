@@ -1,10 +1,10 @@
-"""What a topic must hold: its partitions, by offset.
+"""The expected contents of a topic: the messages of each partition by offset.
 
-- What was acknowledged is at its offset, once, unchanged; offsets follow one another.
-- An append that failed is there or not, which the next look decides; one whose outcome is unknown
-  is decided when the topic is opened again.
-- Only truncation, retention and compaction remove messages, each as it may; a topic that was
-  deleted has nothing to do with the next one of its name.
+- Every acknowledged message exists once, at its offset and unchanged. Offsets are consecutive.
+- A failed append is in doubt: the next read decides whether its messages exist. If the outcome of
+  an append is unknown, the first read after the topic was reopened decides.
+- Only truncation, retention and compaction remove messages, as the settings allow. A new topic
+  contains nothing of a deleted topic of the same name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lakebed.simulator.violation import Promise, Violation, require
 
 UNSYNCED_NS = 3 * 10**9
-"""What was only written so long ago is synced by now."""
+"""Writes older than this are synced even if they were acknowledged before the sync."""
 
 
 class ModelMessage(NamedTuple):
@@ -36,11 +36,11 @@ class SeenMessage(NamedTuple):
 
 @dataclass(eq=False)
 class Doubt:
-    """An append that may have happened."""
+    """An append in doubt: its messages may have been stored or not."""
 
     messages: Sequence[ModelMessage]
-    is_open: bool = True  # it may still happen: it is in progress, or unknown
-    left: list[ModelMessage] = field(init=False)  # those that were not seen yet
+    is_open: bool = True  # it may still take effect: it is in progress or its outcome is unknown
+    left: list[ModelMessage] = field(init=False)  # the messages that no read has returned yet
 
     def __post_init__(self) -> None:
         self.left = list(self.messages)
@@ -48,16 +48,18 @@ class Doubt:
 
 @dataclass
 class TopicRule:
-    """What the settings allow."""
+    """The topic settings that decide which messages may be removed, and when an append is
+    durable.
+    """
 
     compact: bool = False
     retention_ms: int = 0
     retention_bytes: int = 0
     tombstone_ms: int = 0
-    syncs: bool = True  # an acknowledgement means that it is on the device
+    syncs: bool = True  # appends are acknowledged after the sync
 
     def or_else(self, other: TopicRule) -> TopicRule:
-        """What either of them allows to be removed."""
+        """Returns a rule that allows every removal that one of the two rules allows."""
         return TopicRule(
             compact=self.compact or other.compact,
             retention_ms=self.retention_ms or other.retention_ms,
@@ -69,20 +71,26 @@ class TopicRule:
 
 @dataclass
 class PartitionModel:
-    """One partition of one topic."""
+    """The expected contents of one partition."""
 
     name: str
     messages: dict[int, ModelMessage] = field(default_factory=dict)
-    written_ns: dict[int, int] = field(default_factory=dict)  # not certainly synced since then
+    written_ns: dict[int, int] = field(
+        default_factory=dict
+    )  # offset → when it was written, if maybe not synced
     start: int = 0
-    end: int = 0  # the offset after the last one that is known
+    end: int = 0  # the offset after the last known message
     truncated_before: int = 0
     maybe_truncated_before: int = 0
     doubts: list[Doubt] = field(default_factory=list)
     removed: dict[int, ModelMessage] = field(default_factory=dict)  # by compaction
-    places: dict[bytes | None, int] = field(default_factory=dict)  # where each value is stored
-    copied: set[bytes | None] = field(default_factory=set)  # redriven: they are stored again
-    copies: Counter[bytes | None] = field(default_factory=Counter)  # redriven: may come again
+    places: dict[bytes | None, int] = field(default_factory=dict)  # value → offset
+    copied: set[bytes | None] = field(
+        default_factory=set
+    )  # redriven values, which may be stored again
+    copies: Counter[bytes | None] = field(
+        default_factory=Counter
+    )  # redriven values → number of copies that may still appear
     is_damaged: bool = False
     in_flight: int = 0
 
@@ -91,33 +99,33 @@ class PartitionModel:
         for number, message in enumerate(doubt.messages):
             offset = base + number
             known = self.messages.get(offset)
-            what = f"{self.name}: offset {offset} was given out twice"
+            what = f"{self.name}: offset {offset} was assigned to two messages"
             if known is not None:
                 require(_same(known, message), Promise.ONCE, what)
             self._add(offset, message)
             if not rule.syncs:
                 self.written_ns[offset] = now_ns
-        if rule.syncs:  # what is on the device is so with everything before it
+        if rule.syncs:  # the sync also covered everything before it
             for offset in [offset for offset in self.written_ns if offset < base]:
                 del self.written_ns[offset]
         self.end = max(self.end, base + len(doubt.messages))
 
     def refused(self, doubt: Doubt) -> None:
-        """It is not in doubt any more."""
+        """Records that the append did not happen and will not."""
         if doubt in self.doubts:
             self.doubts.remove(doubt)
 
     def closed(self) -> None:
-        """It was closed in order: all that was written is synced."""
+        """Records that the partition was closed cleanly, which syncs all writes."""
         self.written_ns.clear()
 
     def settled(self) -> None:
-        """It was opened again: nothing is under way any more."""
+        """Records that the topic was reopened, so no earlier append is still in progress."""
         for doubt in self.doubts:
             doubt.is_open = False
 
     def lost_power(self, now_ns: int, limit_ns: int) -> None:
-        """What was only written, so short a while ago, may be lost, from some offset on."""
+        """Records that a power cut may have lost the unsynced messages of the last `limit_ns`."""
         at_risk = [at for at, when in self.written_ns.items() if now_ns - when <= limit_ns]
         self.written_ns.clear()
         if at_risk:
@@ -133,14 +141,19 @@ class PartitionModel:
     def read(
         self, seen: Sequence[SeenMessage], *, start: int, end: int, rule: TopicRule, now_ns: int
     ) -> None:
-        """What a reader saw of the whole partition, and where the partition says it begins.
+        """Checks the messages of the whole partition, as a reader returned them.
 
-        Readers see what is on the device: what was acknowledged after its write comes later.
+        Readers return only synced messages, so a message that was acknowledged before its sync may
+        still be missing.
         """
         self._started(start, rule)
         previous = -1
         for offset, message in seen:
-            require(offset > previous, Promise.ORDER, f"{self.name}: offset {offset} out of order")
+            require(
+                offset > previous,
+                Promise.ORDER,
+                f"{self.name}: offset {offset} was read out of order",
+            )
             previous = offset
             known = self.messages.get(offset)
             if known is None:
@@ -155,7 +168,7 @@ class PartitionModel:
             [at for at in self.messages if at not in offsets and start <= at < unseen], rule
         )
         if not self.is_damaged:
-            what = f"{self.name}: it ends at {end}, and had messages up to {unseen}"
+            what = f"{self.name}: the end offset is {end}, but messages exist up to {unseen}"
             require(end >= unseen, Promise.KEPT, what)
         self.end = max(self.end, end)
         for offset in [at for at in self.messages if at < start]:
@@ -163,18 +176,22 @@ class PartitionModel:
         self.doubts = [doubt for doubt in self.doubts if doubt.is_open]
 
     def _started(self, start: int, rule: TopicRule) -> None:
-        what = f"{self.name}: it begins at {start}, and began at {self.start}"
+        what = f"{self.name}: the start offset went back from {self.start} to {start}"
         require(start >= self.start or self.is_damaged, Promise.DELETED, what)
         if start > max(self.start, self.truncated_before, self.maybe_truncated_before):
             may = rule.retention_bytes or rule.retention_ms or self.is_damaged
-            what = f"{self.name}: messages before {start} are gone, which no setting allows"
+            what = f"{self.name}: messages before {start} were removed, but no setting allows it"
             require(bool(may), Promise.REMOVAL, what)
-        what = f"{self.name}: messages before {self.truncated_before} were removed, and are back"
+        what = f"{self.name}: truncated messages before {self.truncated_before} are back"
         require(start >= self.truncated_before, Promise.DELETED, what)
         self.start = max(self.start, start)
 
     def adopt(self, offset: int, message: ModelMessage) -> None:
-        """A message whose offset no client learned: part of an append in doubt."""
+        """Adds a message that was read at an offset that no acknowledged append covers.
+
+        It must come from an append in doubt, a redrive or an undone compaction; anything else is a
+        `Violation`.
+        """
         known = self.removed.get(offset)
         if known is not None and _same(known, message):
             self.messages[offset] = known
@@ -189,21 +206,21 @@ class PartitionModel:
             self.copies[message.value] -= 1
             self._add(offset, message)
             return
-        what = f"{self.name}: offset {offset} holds {message.value!r}, which must not be there"
+        what = f"{self.name}: offset {offset} has {message.value!r}, which must not exist there"
         is_known = any(_same(other, message) for other in self.messages.values())
         raise Violation(Promise.ONCE if is_known else Promise.NEVER_LATER, what)
 
     def _add(self, offset: int, message: ModelMessage) -> None:
         place = self.places.setdefault(message.value, offset)
         if place != offset and message.value is not None and message.value not in self.copied:
-            what = f"{self.name}: {message.value[:20]!r} is stored at {place} and at {offset}"
+            what = f"{self.name}: {message.value[:20]!r} is stored twice, at {place} and {offset}"
             raise Violation(Promise.ONCE, what)
         self.messages[offset] = message
         self.end = max(self.end, offset + 1)
 
     def _compare(self, offset: int, known: ModelMessage, seen: ModelMessage) -> None:
         promise = Promise.DAMAGE_NEVER_SERVED if self.is_damaged else Promise.KEPT
-        what = f"{self.name}: offset {offset} holds {seen.value!r}, not {known.value!r}"
+        what = f"{self.name}: offset {offset} has {seen.value!r}, expected {known.value!r}"
         require(_same(known, seen), promise, what)
 
     def _missing(self, missing: Sequence[int], rule: TopicRule) -> None:
@@ -219,7 +236,7 @@ class PartitionModel:
                 rule.compact and message.key is not None and last_of_key[message.key] > offset
             )
             is_tombstone = rule.compact and message.value is None
-            what = f"{self.name}: offset {offset} ({message.value!r}) was acknowledged and is gone"
+            what = f"{self.name}: acknowledged offset {offset} ({message.value!r}) is missing"
             require(is_superseded or is_tombstone, Promise.KEPT, what)
         for offset in list(missing):  # a crash may undo a compaction
             self.removed[offset] = self.messages.pop(offset)
@@ -231,16 +248,20 @@ def _same(one: ModelMessage, other: ModelMessage) -> bool:
 
 @dataclass
 class TopicModel:
-    """One topic, from its creation to its deletion."""
+    """The expected contents of one topic, from its creation to its deletion."""
 
     name: str
     topic_id: str
     partitions: list[PartitionModel]
-    rule: TopicRule = field(default_factory=TopicRule)  # what was ever allowed
+    rule: TopicRule = field(
+        default_factory=TopicRule
+    )  # allows what any settings since its creation allowed
     is_damaged: bool = False
+    former_letters: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    """Groups that were deleted, with their dead letters as partition and offset."""
 
     @property
     def is_kept_whole(self) -> bool:
-        """Whether nothing removes messages of it."""
+        """Whether no retention or compaction was ever enabled for the topic."""
         rule = self.rule
         return not (rule.compact or rule.retention_bytes or rule.retention_ms)

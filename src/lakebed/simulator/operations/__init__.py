@@ -1,4 +1,4 @@
-"""Everything that clients do, by name; one module per engine."""
+"""All operations of simulated clients by name; one module per engine."""
 
 from __future__ import annotations
 

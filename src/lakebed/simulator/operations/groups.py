@@ -1,4 +1,4 @@
-"""What consumers do: lease, ack, give back, extend, look at dead letters, redrive, seek, delete."""
+"""Client operations on consumer groups: lease, settle, extend, seek, redrive and delete."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from lakebed.store.leased_message import LeasedMessage
 from lakebed.stroma.errors import StaleLease
 
 NAMES = ("billing", "audit")
-HELD_MAX = 60  # tokens that consumers keep, the newest ones
+HELD_MAX = 60  # how many tokens the consumers keep, newest first
 
 
 class Token(NamedTuple):
-    """A message in a consumer's hands, as long as the consumer believes it has it."""
+    """A leased message that a consumer believes it still holds."""
 
     topic: str
     group: str
-    model: GroupModel  # of the group it was leased from
+    model: GroupModel  # the model of the group it was leased from
     message: LeasedMessage
     lease: ModelLease
 
@@ -37,7 +37,10 @@ class Token(NamedTuple):
 def open_group(
     context: Context, step: Step, *, creates: bool = True
 ) -> tuple[Group, GroupModel, TopicModel]:
-    """`NotFound` if there is no such topic, or no such group and none is created."""
+    """Returns the step's group with its model and the model of its topic.
+
+    Creates the group if `creates`. Raises `NotFound` if the topic or the group does not exist.
+    """
     topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
     return open_named(context, topic_name, name, creates=creates)
 
@@ -48,18 +51,23 @@ def open_named(
     topic, topic_model = topics.open_topic(context, topic_name)
     key = (topic_name, name)
     if not creates and key not in context.model.groups:
-        raise NotFound(f"the topic {topic_name} has no group {name}")
+        raise NotFound(f"topic {topic_name} has no group {name}")
     group = topic.group(name)
     if context.model.topics.get(topic_name) is not topic_model:
-        raise Closed(f"{topic_name}: the topic was deleted")
+        raise Closed(f"topic {topic_name} was deleted")
     model = context.model.groups.get(key)
     if model is not None and model.maybe_deleted:
         model = _found_again(group, model)
+        if model is None:
+            forget(context, key)
     if model is None:
         parts = [
             GroupPartitionModel(f"group {name} of {part.name}") for part in topic_model.partitions
         ]
-        model = context.model.groups[key] = GroupModel(topic_name, name, parts)
+        former = topic_model.former_letters.get(name)
+        model = context.model.groups[key] = GroupModel(
+            topic_name, name, parts, letters=set(former or ()), is_recreated=former is not None
+        )
     if context.handles.get(("group", *key)) is not group:
         context.handles["group", *key] = group
         config = configs_of(context.machine.settings).group
@@ -75,12 +83,12 @@ def open_named(
 
 
 def _incarnations(group: Group) -> list[int]:
-    """One for each partition that is open, by its number."""
+    """Returns the incarnation of the group in each open partition, by partition number."""
     return [part.incarnation for part in group.parts]
 
 
 def _found_again(group: Group, model: GroupModel) -> GroupModel | None:
-    """After a deletion in doubt: the same group, or None if it is another one by now."""
+    """Returns the model if the group survived a deletion in doubt, or None if it is a new group."""
     if model.incarnations and model.incarnations != _incarnations(group):
         return None
     model.maybe_deleted = False
@@ -118,13 +126,15 @@ def _lease(context: Context, step: Step) -> Answer:
         group, model, topic_model = open_group(context, step)
     except NotFound:
         return topics.missing(context, topic_name)
-    what = f"lease up to {step.arguments['max']} messages of group {model.name} of {topic_name}"
+    what = (
+        f"lease up to {step.arguments['max']} messages for group {model.name} of topic {topic_name}"
+    )
     begun_ns = context.machine.now_ns
     wall_ms = context.machine.wall_ms
     ends = [min(known.written_ns, default=known.end) for known in topic_model.partitions]
     lease_ms = step.arguments["lease_ms"]
     target = context.group_surface(step, group)
-    for _ in range(step.arguments.get("wire") or 0):  # what was leased by an answer that is lost
+    for _ in range(step.arguments.get("wire") or 0):  # responses that will be lost may grant leases
         _lease_lost(context, model)
     with _in_flight(model), _may_be_lost(context, model):
         try:
@@ -141,7 +151,7 @@ def _lease(context: Context, step: Step) -> Answer:
                 _lease_lost(context, model)
             return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
     if context.model.groups.get((topic_name, model.name)) is not model:
-        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+        return Answer(Outcome.OK, f"{what}: the group was deleted during the call")
     if (
         context.is_troubled
     ):  # the error of one partition is not reported if others returned messages
@@ -152,12 +162,12 @@ def _lease(context: Context, step: Step) -> Answer:
         _check_nothing_left(context, model, topic_model, ends, wall_ms)
     places = ", ".join(f"{m.partition}/{m.offset}" for m in leased)
     outcome = Outcome.OK if leased else Outcome.NOTHING
-    return Answer(outcome, f"{what}: {places or 'none'}")
+    return Answer(outcome, f"{what}: {places or 'no messages'}")
 
 
 @contextmanager
 def _may_be_lost(context: Context, model: GroupModel) -> Iterator[None]:
-    """A crash inside leaves unknown leases."""
+    """Records, if a crash happens inside, that the group may have leases unknown to the model."""
     try:
         yield
     except Exception:
@@ -180,7 +190,7 @@ def _check_nothing_left(
     ends: Sequence[int],
     wall_ms: int,
 ) -> None:
-    """A lease was given less than it asked for: nothing else was to be had."""
+    """Checks that no other message was available, after a lease returned fewer than requested."""
     if context.is_troubled or model.per_key_order or _is_damaged(model, topic_model):
         return
     now_ns = context.machine.now_ns
@@ -191,7 +201,7 @@ def _check_nothing_left(
         for offset, message in known.messages.items():
             is_due = message.not_before_ms <= wall_ms and offset < ends[number]
             is_there = is_due and _stays(topic_model, number, offset)
-            what = f"{part.name}: offset {offset} is due, and a lease did not get it"
+            what = f"{part.name}: offset {offset} is available, but a lease did not return it"
             require(not (is_there and part.is_available(offset, now_ns)), Promise.SCHEDULE, what)
 
 
@@ -249,8 +259,12 @@ def _compare(known: PartitionModel, message: LeasedMessage, wall_ms: int) -> Non
         known.adopt(message.offset, seen.message)
     else:
         promise = Promise.DAMAGE_NEVER_SERVED if known.is_damaged else Promise.KEPT
-        require(seen.message[:3] == expected[:3], promise, f"{where} has other bytes")
-    what = f"{where} came before its time, {seen.message.not_before_ms} ms"
+        require(
+            seen.message[:3] == expected[:3],
+            promise,
+            f"{where} returned different bytes than were appended",
+        )
+    what = f"{where} was granted before its scheduled time, {seen.message.not_before_ms} ms"
     require(seen.message.not_before_ms <= wall_ms, Promise.SCHEDULE, what)
 
 
@@ -269,8 +283,8 @@ def _check_key_order(
         is_before = offset < message.offset and _stays(topic_model, message.partition, offset)
         if is_before and other is not None and other.key == message.key:
             what = (
-                f"{part.name}: offset {message.offset} was leased while {offset} of the same key "
-                "is in other hands"
+                f"{part.name}: offset {message.offset} was leased while offset {offset} with the "
+                "same key is leased to another holder"
             )
             is_held = part.is_certain(lease, now_ns) and lease.epoch != message.epoch
             require(not is_held, Promise.ORDER, what)
@@ -279,7 +293,7 @@ def _check_key_order(
 def lease_all(
     context: Context, group: Group, model: GroupModel, topic_model: TopicModel
 ) -> list[LeasedMessage]:
-    """A lease of many messages, judged; in quiet time."""
+    """Leases up to 200 messages and checks them. For use while no other client is active."""
     begun_ns = context.machine.now_ns
     leased = group.lease(max_messages=200)
     until_ns = begun_ns + model.lease_ms * NS_PER_MS
@@ -303,7 +317,10 @@ def _draw_settle(random: Random) -> dict[str, Any]:
 
 
 def _chosen(context: Context, step: Step) -> list[Token]:
-    """Some that were leased together from one group of these names, however long ago."""
+    """Returns some tokens of the step's group that come from the same lease call and partition.
+
+    The lease may be old, and the group may have been deleted since.
+    """
     topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
     mine = [token for token in tokens(context) if (token.topic, token.group) == (topic_name, name)]
     if not mine:
@@ -320,20 +337,25 @@ def _chosen(context: Context, step: Step) -> list[Token]:
 
 
 def _settle(context: Context, step: Step, verb: str) -> Answer:
-    """Ack, give back or extend messages that were leased, maybe long ago, maybe from a group or
-    topic that was deleted since."""
+    """Acks, nacks, gives back or extends leased messages, and checks the result.
+
+    The lease may have ended long ago, and its group or topic may have been deleted since.
+    """
     chosen = _chosen(context, step)
     topic_name = topics.NAMES[step.arguments["topic"]]
     if not chosen:
-        return Answer(Outcome.NOTHING, f"{verb}: no client holds a message")
+        return Answer(Outcome.NOTHING, f"{verb}: no consumer holds a message")
     try:
         group, model, topic_model = open_group(context, step, creates=False)
     except NotFound:
-        return Answer(Outcome.NOTHING, f"{verb}: the group is gone")
+        return Answer(Outcome.NOTHING, f"{verb}: the group does not exist")
     except Closed as error:
         return context.refused(error, verb)
     places = ", ".join(f"{t.message.partition}/{t.message.offset}" for t in chosen)
-    what = f"{verb} {places} of group {model.name} of {topic_name}, epoch {chosen[0].message.epoch}"
+    what = (
+        f"{verb} {places} of group {model.name} of topic {topic_name}, "
+        f"epoch {chosen[0].message.epoch}"
+    )
     part = model.partitions[chosen[0].message.partition % len(model.partitions)]
     is_same_group = chosen[0].model is model
     leases = [token.lease for token in chosen]
@@ -361,21 +383,27 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
         try:
             extended = _call(context, step, group, verb, chosen)
         except StaleLease as error:
-            if step.arguments.get("wire"):  # the call whose answer was lost may have done it
-                return Answer(Outcome.UNKNOWN, f"{what}: an answer was lost, and then: stale")
+            if step.arguments.get("wire"):  # the call whose response was lost may have settled it
+                return Answer(
+                    Outcome.UNKNOWN,
+                    f"{what}: a response was lost, and the retry was refused as stale",
+                )
             if is_same_group:
                 part.not_acked(fresh)
                 part.deliveries.update(counts)
-            wrong = f"{what}: refused, and the lease was in force: {error}"
+            wrong = f"{what}: refused, although the lease is valid: {error}"
             require(not (is_certain and is_alone and not model.is_damaged), Promise.HOLDER, wrong)
             _drop(context, chosen)
-            return Answer(Outcome.REFUSED, f"{what}: stale")
+            return Answer(Outcome.REFUSED, f"{what}: refused as stale")
         except LakebedError as error:
-            return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
-    wrong = f"{what}: taken, though the messages are in other hands, or were settled"
+            # A former topic of that name may have had more partitions.
+            expected = () if is_same_group else (InputError,)
+            is_damaged = _is_damaged(model, topic_model)
+            return context.refused(error, what, is_damaged=is_damaged, expected=expected)
+    wrong = f"{what}: accepted, although the messages are settled or leased to another holder"
     require(not (is_stale and is_alone), Promise.HOLDER, wrong)
     if not is_same_group or context.model.groups.get((topic_name, model.name)) is not model:
-        return Answer(Outcome.OK, f"{what}: of another group")
+        return Answer(Outcome.OK, f"{what}: the group was replaced")
     if verb == "ack":
         part.acked(leases, context.machine.now_ns, is_certain=is_certain)
         _drop(context, chosen)
@@ -393,7 +421,7 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
 
 
 def _stays(topic_model: TopicModel, number: int, offset: int) -> bool:
-    """Whether the message is in the log, and nothing may remove it meanwhile."""
+    """Returns whether the message is in the topic and nothing can remove it."""
     known, rule = topic_model.partitions[number], topic_model.rule
     is_removable = rule.compact or rule.retention_bytes or rule.retention_ms
     is_old = offset < max(known.start, known.maybe_truncated_before)
@@ -433,7 +461,7 @@ def _extended(
 
 
 def _drop(context: Context, chosen: list[Token]) -> None:
-    """Most consumers forget what they settled. Some do not, and settle it again later."""
+    """Drops most of the settled tokens. The others are kept, to be settled again later."""
     if chosen and chosen[0].message.offset % 4:
         gone = {id(token) for token in chosen}
         context.parts["tokens"] = [token for token in tokens(context) if id(token) not in gone]
@@ -478,10 +506,12 @@ def _change_all(context: Context, step: Step, verb: str, change: Any) -> Answer:
     try:
         group, model, topic_model = open_group(context, step, creates=False)
     except NotFound:
-        return Answer(Outcome.NOTHING, f"{verb}: there is no such group")
-    what = f"{verb}: group {model.name} of {topic_name}"
+        return Answer(Outcome.NOTHING, f"{verb}: the group does not exist")
+    what = f"{verb}: group {model.name} of topic {topic_name}"
     if any(part.in_flight for part in model.partitions):
-        return Answer(Outcome.NOTHING, f"{what}: another client is busy with it")
+        return Answer(
+            Outcome.NOTHING, f"{what}: skipped, because another client is using the group"
+        )
     places = {}
     if verb == "seek":
         known = topic_model.partitions[0]
@@ -501,7 +531,7 @@ def _change_all(context: Context, step: Step, verb: str, change: Any) -> Answer:
         except LakebedError as error:
             return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
     if context.model.groups.get((topic_name, model.name)) is not model:
-        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+        return Answer(Outcome.OK, f"{what}: the group was deleted during the call")
     for number, part in enumerate(affected):
         if verb == "release":
             part.released()
@@ -509,7 +539,7 @@ def _change_all(context: Context, step: Step, verb: str, change: Any) -> Answer:
             known = topic_model.partitions[number]
             end = min(known.written_ns, default=known.end) if "end" in verb else 0
             part.started_over(places.get(number, end), context.machine.now_ns)
-            if "end" in verb:  # what was appended meanwhile is settled, or not
+            if "end" in verb:  # messages appended during the call are settled or not
                 ends_at = group.topic.partition(number).high_watermark()
                 part.maybe_settled.update(range(end, ends_at))
     return Answer(Outcome.OK, what)
@@ -517,7 +547,7 @@ def _change_all(context: Context, step: Step, verb: str, change: Any) -> Answer:
 
 def _delete(context: Context, step: Step) -> Answer:
     topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
-    what = f"delete group {name} of {topic_name}"
+    what = f"delete group {name} of topic {topic_name}"
     key = (topic_name, name)
     known = context.model.groups.get(key)
     if known is not None:
@@ -532,10 +562,10 @@ def _delete(context: Context, step: Step) -> Answer:
             require(
                 not is_there or topic_name in context.model.maybe_deleted,
                 Promise.KEPT,
-                f"{what}: it is gone",
+                f"{what}: the group is missing",
             )
-        context.model.groups.pop(key, None)
-        return Answer(Outcome.NOTHING, f"{what}: there is none")
+        forget(context, key)
+        return Answer(Outcome.NOTHING, f"{what}: the group does not exist")
     except LakebedError as error:
         if known is not None:
             known.maybe_deleted = True
@@ -545,8 +575,16 @@ def _delete(context: Context, step: Step) -> Answer:
             known.maybe_deleted = True
         raise
     if context.model.groups.get(key) is known:
-        context.model.groups.pop(key, None)
+        forget(context, key)
     return Answer(Outcome.OK, what)
+
+
+def forget(context: Context, key: tuple[str, str]) -> None:
+    """Records that a group was deleted. Its dead letters stay, for a new group of that name."""
+    model = context.model.groups.pop(key, None)
+    topic_model = context.model.topics.get(key[0])
+    if topic_model is not None:
+        topic_model.former_letters[key[1]] = set() if model is None else set(model.letters)
 
 
 def _dead_letters(context: Context, step: Step) -> Answer:
@@ -554,16 +592,19 @@ def _dead_letters(context: Context, step: Step) -> Answer:
     try:
         group, model, topic_model = open_group(context, step, creates=False)
     except NotFound:
-        return Answer(Outcome.NOTHING, "dead letters: there is no such group")
+        return Answer(Outcome.NOTHING, "list dead letters: the group does not exist")
     return look_at_letters(context, group, model, topic_model, topic_name)
 
 
 def look_at_letters(
     context: Context, group: Group, model: GroupModel, topic_model: TopicModel, topic_name: str
 ) -> Answer:
-    """The dead letters of a group: each is a message of the topic that was delivered too often,
-    and those that were there are still there."""
-    what = f"dead letters of group {model.name} of {topic_name}"
+    """Lists the dead letters of a group and checks them.
+
+    Every dead letter must be an unchanged message of the topic that was not acked, and all dead
+    letters listed earlier must still exist.
+    """
+    what = f"list dead letters of group {model.name} of topic {topic_name}"
     try:
         letters = group.dead_letters()
     except LakebedError as error:
@@ -571,29 +612,30 @@ def look_at_letters(
             error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
         )
     if model.in_flight_any or context.model.groups.get((topic_name, model.name)) is not model:
-        return Answer(Outcome.OK, f"{what}: {len(letters)}")
+        return Answer(Outcome.OK, f"{what}: {len(letters)} letters")
     found = {(letter.partition, letter.offset) for letter in letters}
     lost = sorted(model.letters - found)
-    wrong = f"{what}: {lost[:3]} were there, and are gone"
+    wrong = f"{what}: {lost[:3]} were listed earlier, but are missing"
     may = model.is_damaged or context.is_any_damaged or context.machine.has_retained_topics
     require(not lost or may, Promise.DEAD_LETTERS, wrong)
     model.letters &= found
     for letter in letters:
         part = model.partitions[letter.partition]
         expected = topic_model.partitions[letter.partition].messages.get(letter.offset)
-        wrong = f"{what}: the letter of {letter.partition}/{letter.offset} has other bytes"
+        wrong = f"{what}: {letter.partition}/{letter.offset} has different bytes than the message"
         same = expected is None or (letter.value or None, letter.key) == (
             expected.value or None,
             expected.key,
         )
         require(same, Promise.DEAD_LETTERS, wrong)
-        wrong = f"{what}: {letter.partition}/{letter.offset} is one, and was acked"
+        wrong = f"{what}: {letter.partition}/{letter.offset} is listed, but was acked"
         may = letter.offset not in part.acked_in_force or part.has_started_over
+        may = may or model.is_recreated  # the letter may be the former group's
         may = may or (letter.partition, letter.offset) in model.letters
         require(may, Promise.HOLDER, wrong)
         part.buried.add(letter.offset)
     model.letters |= found
-    return Answer(Outcome.OK, f"{what}: {len(letters)}")
+    return Answer(Outcome.OK, f"{what}: {len(letters)} letters")
 
 
 def _redrive(context: Context, step: Step) -> Answer:
@@ -601,10 +643,12 @@ def _redrive(context: Context, step: Step) -> Answer:
     try:
         group, model, topic_model = open_group(context, step, creates=False)
     except NotFound:
-        return Answer(Outcome.NOTHING, "redrive: there is no such group")
-    what = f"redrive group {model.name} of {topic_name}"
+        return Answer(Outcome.NOTHING, "redrive: the group does not exist")
+    what = f"redrive dead letters of group {model.name} of topic {topic_name}"
     if model.in_flight_any:
-        return Answer(Outcome.NOTHING, f"{what}: another client is busy with it")
+        return Answer(
+            Outcome.NOTHING, f"{what}: skipped, because another client is using the group"
+        )
     try:
         letters = group.dead_letters()
     except LakebedError as error:
@@ -612,7 +656,7 @@ def _redrive(context: Context, step: Step) -> Answer:
             error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
         )
     if not letters:
-        return Answer(Outcome.NOTHING, f"{what}: there is no dead letter")
+        return Answer(Outcome.NOTHING, f"{what}: there are no dead letters")
     before = set(model.letters)
     model.letters.clear()
     for letter in letters:
@@ -630,15 +674,15 @@ def _redrive(context: Context, step: Step) -> Answer:
                 error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
             )
     if context.model.topics.get(topic_name) is not topic_model:
-        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+        return Answer(Outcome.OK, f"{what}: the group was deleted during the call")
     words = topics.read_topic(context, topic_name).words
     if not _is_damaged(model, topic_model) and count >= len(letters):
         _check_redriven(topic_model, letters, what)
-    return Answer(Outcome.OK, f"{what}: {count}; {words}")
+    return Answer(Outcome.OK, f"{what}: {count} messages; {words}")
 
 
 def _check_redriven(topic_model: TopicModel, letters: Sequence[Any], what: str) -> None:
-    """What was sent back is in the topic again, unless a later message of its key is."""
+    """Checks that each redriven message, or a later one with its key, is in the topic again."""
     for letter in letters:
         known = topic_model.partitions[letter.partition]
         is_there = any(
@@ -646,7 +690,7 @@ def _check_redriven(topic_model: TopicModel, letters: Sequence[Any], what: str) 
             for offset, message in known.messages.items()
             if offset > letter.offset
         )
-        wrong = f"{what}: {letter.partition}/{letter.offset} is not in the topic"
+        wrong = f"{what}: {letter.partition}/{letter.offset} is not in the topic again"
         require(
             is_there or known.in_flight > 0 or known.start > letter.offset, Promise.ACCOUNTED, wrong
         )
@@ -661,8 +705,8 @@ def _peek(context: Context, step: Step) -> Answer:
     try:
         group, model, topic_model = open_group(context, step, creates=False)
     except NotFound:
-        return Answer(Outcome.NOTHING, "peek: there is no such group")
-    what = f"peek into group {model.name} of {topic_name}"
+        return Answer(Outcome.NOTHING, "peek: the group does not exist")
+    what = f"peek at group {model.name} of topic {topic_name}"
     try:
         peeked = group.peek(max_messages=step.arguments["max"])
         lag = group.lag()
@@ -670,17 +714,17 @@ def _peek(context: Context, step: Step) -> Answer:
         return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
     for message in peeked:
         part = model.partitions[message.partition]
-        wrong = f"{part.name}: offset {message.offset} was settled, and is next"
+        wrong = f"{part.name}: peek returned offset {message.offset}, which is settled"
         require(message.offset not in part.settled or part.in_flight > 0, Promise.HOLDER, wrong)
     return Answer(Outcome.OK, f"{what}: {len(peeked)} messages, lag {sum(lag.values())}")
 
 
 class _Broken(Exception):
-    """What a careless listener raises."""
+    """The error that a faulty listener raises."""
 
 
 def _listen(context: Context, step: Step) -> Answer:
-    """A listener that raises must not affect others."""
+    """Adds a listener that always raises, which must not affect any other caller."""
     try:
         group, model, _ = open_group(context, step)
     except NotFound:
@@ -690,7 +734,10 @@ def _listen(context: Context, step: Step) -> Answer:
         raise _Broken
 
     group.on_change(listener)
-    return Answer(Outcome.OK, f"a listener of group {model.name} fails from now on")
+    return Answer(
+        Outcome.OK,
+        f"add a listener that always raises to group {model.name} of topic {model.topic}",
+    )
 
 
 OPERATIONS = (

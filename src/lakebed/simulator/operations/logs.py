@@ -1,4 +1,4 @@
-"""What clients do with logs: append, flush, seal, read, follow, close."""
+"""Client operations on logs: append, flush, seal, read, seek, follow and close."""
 
 from __future__ import annotations
 
@@ -32,19 +32,22 @@ def rule_of(context: Context) -> RetentionRule:
 
 
 def open_log(context: Context, name: str) -> tuple[Aof, LogModel]:
-    """The log and its model, which learns what is there if the log was opened just now."""
+    """Returns the log and its model.
+
+    If this call opened the log, its durable end is recorded in the model.
+    """
     log = context.store.log(name)
     model = context.model.logs.setdefault(name, LogModel(name))
     model.wall_ms = context.machine.latest_wall_ms
     if context.handles.get(("log", name)) is not log:
         context.handles["log", name] = log
         model.opened(int(log.durable_end()))
-        model.rules = [*model.rules[-1:], rule_of(context)]
+        model.rules.append(rule_of(context))
     return log, model
 
 
 def payload_of(step: Step, index: int, size: int) -> bytes:
-    """Unlike every other record, and known by its beginning."""
+    """Returns a payload that is unique to this record of the step."""
     return f"{step.number}.{index} ".encode().ljust(
         size, b"abcdefgh"[step.number % 8 :][:1] or b"x"
     )
@@ -64,7 +67,7 @@ def _draw_append(random: Random) -> dict[str, Any]:
         "count": random.choice([1, 1, 2, 5]),
         "size": random.choice(SIZES),
         "flush": random.random() < 0.6,
-        "hours": random.choice([None] * 8 + [-2, 30]),  # the timestamp, from the clock
+        "hours": random.choice([None] * 8 + [-2, 30]),  # explicit timestamp, relative to the clock
     }
 
 
@@ -93,7 +96,9 @@ def _append(context: Context, step: Step) -> Answer:
         ids = log.append_records(payloads, timestamps=stamp)
     except WouldBlock as error:
         keep(error.record_ids)
-        return Answer(Outcome.REFUSED, f"{what}: {error.kind.value}, {len(error.record_ids)} taken")
+        return Answer(
+            Outcome.REFUSED, f"{what}: {error.kind.value}, {len(error.record_ids)} records accepted"
+        )
     except LakebedError as error:
         return context.refused(error, what, is_damaged=bool(model.damaged))
     finally:
@@ -101,7 +106,7 @@ def _append(context: Context, step: Step) -> Answer:
     keep(ids)
     last = ids[-1]
     if not step.arguments["flush"]:
-        return Answer(Outcome.OK, f"{what}: ids up to {last:x}")
+        return Answer(Outcome.OK, f"{what}: last id {last:x}")
     return _flushed(context, log, model, last, what)
 
 
@@ -114,9 +119,9 @@ def _flushed(
     try:
         log.flush(last, timeout=FLUSH_S)
     except NotDurableYet as error:
-        return context.refused(error, f"{what}, flush")
+        return context.refused(error, f"{what} and flush")
     except LakebedError as error:
-        return context.refused(error, f"{what}, flush", is_damaged=bool(model.damaged))
+        return context.refused(error, f"{what} and flush", is_damaged=bool(model.damaged))
     if known is not None:
         model.flushed(known)
     return Answer(Outcome.OK, f"{what}: durable")
@@ -137,14 +142,14 @@ def _seal(context: Context, step: Step) -> Answer:
     except LakebedError as error:
         return context.refused(error, f"seal log {name}", is_damaged=bool(model.damaged))
     if info is None:
-        return Answer(Outcome.NOTHING, f"seal log {name}: there is nothing to seal")
+        return Answer(Outcome.NOTHING, f"seal log {name}: nothing to seal")
     if model.in_flight == 0 and len(model.records) == appended:
         model.flushed()
     return Answer(Outcome.OK, f"seal log {name}: segment {info.segment_id}")
 
 
 def read_log(context: Context, name: str) -> Answer:
-    """All of a log, compared with the model."""
+    """Reads the whole log and compares it with the model."""
     log, model = open_log(context, name)
     seen: list[Seen] = []
     durable_count = model.durable_count
@@ -171,7 +176,7 @@ def _get(context: Context, step: Step) -> Answer:
     log, model = open_log(context, name)
     durable = model.records[model.first : model.durable_count]
     if not durable:
-        return Answer(Outcome.NOTHING, f"get from log {name}: it is empty")
+        return Answer(Outcome.NOTHING, f"get a record of log {name}: the log is empty")
     record = pick(durable, step.arguments["record"])
     what = f"get record {record.record_id:x} of log {name}"
     try:
@@ -179,7 +184,7 @@ def _get(context: Context, step: Step) -> Answer:
     except NotFound as error:
         is_removable = any(rule.is_any for rule in model.rules) or bool(model.damaged)
         require(is_removable, Promise.KEPT, f"{what}: {error}")
-        return Answer(Outcome.REFUSED, f"{what}: removed")
+        return Answer(Outcome.REFUSED, f"{what}: not found")
     except LakebedError as error:
         return context.refused(error, what, is_damaged=bool(model.damaged))
     model.read([seen_of(found)], is_partial=True)
@@ -206,24 +211,24 @@ def _seek_time(context: Context, step: Step) -> Answer:
     log, model = open_log(context, name)
     durable = model.records[model.first : model.durable_count]
     if not durable:
-        return Answer(Outcome.NOTHING, f"seek in log {name}: it is empty")
+        return Answer(Outcome.NOTHING, f"seek in log {name} by time: the log is empty")
     record = pick(durable, step.arguments["record"])
-    what = f"seek log {name} by the time of record {record.record_id:x}"
+    what = f"seek in log {name} to the time of record {record.record_id:x}"
     try:
         stamp = log.get(RecordId(record.record_id)).timestamp
         place = log.seek_timestamp(stamp)
-        log.get(RecordId(record.record_id))  # it was not removed meanwhile
+        log.get(RecordId(record.record_id))  # raises if it was removed in between
     except NotFound:
-        return Answer(Outcome.REFUSED, f"{what}: removed")
+        return Answer(Outcome.REFUSED, f"{what}: not found")
     except LakebedError as error:
         return context.refused(error, what, is_damaged=bool(model.damaged))
-    wrong = f"{what}: it came to {int(place):x}, after the record"
+    wrong = f"{what}: the result is {int(place):x}, after the record"
     require(int(place) <= record.record_id or bool(model.damaged), Promise.ORDER, wrong)
     return Answer(Outcome.OK, what)
 
 
 def _follow(context: Context, step: Step) -> Answer:
-    """Begin to follow a log from its oldest record, or read on where it was followed last."""
+    """Starts a follower at the oldest record, or continues the follower of an earlier step."""
     name = NAMES[step.arguments["log"]]
     log, model = open_log(context, name)
     held = context.followers.pop(name, None)

@@ -1,4 +1,4 @@
-"""Client operations on objects and buckets: put, copy, multipart, read, list and delete."""
+"""Client operations on objects and buckets: put, multipart upload, copy, read, list and delete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES = ("photos", "plain", "guarded")
 KEYS = ("a", "b", "c/d", "c/e")
 SIZES = (0, 20, 20, 5_000, 70_000)
 MODIFIED_SLACK_MS = 2_000
-HEAD_BYTES = 12  # of a content: no other begins so
+HEAD_BYTES = 12  # enough of a content to tell it from all others
 _VERSIONING = (Versioning.ENABLED, Versioning.DISABLED, Versioning.SUSPENDED)
 
 
@@ -74,7 +74,10 @@ def _draw_key(random: Random) -> dict[str, Any]:
 
 @contextmanager
 def _alone(context: Context, *keys: tuple[str, str]) -> Iterator[bool]:
-    """Whether no other client is busy with these keys, or with their buckets as a whole."""
+    """Reserves these keys for the caller, or a whole bucket where the key is empty.
+
+    Yields whether that succeeded: False means that another client is using one of them.
+    """
     busy: set[tuple[str, str]] = context.parts.setdefault("busy", set())
     wanted = set(keys)
     wholes = {(bucket, "") for bucket, _ in keys}
@@ -96,10 +99,10 @@ def _missing_bucket(context: Context, name: str, what: str) -> Answer:
         require(
             known.maybe_gone or context.is_any_damaged,
             Promise.KEPT,
-            f"{what}: bucket {name} is gone",
+            f"{what}: bucket {name} is missing",
         )
         del context.model.buckets[name]
-    return Answer(Outcome.NOTHING, f"{what}: there is no bucket {name}")
+    return Answer(Outcome.NOTHING, f"{what}: bucket {name} does not exist")
 
 
 def _require_bucket(context: Context, name: str) -> BucketModel | None:
@@ -123,14 +126,16 @@ def _create_bucket(context: Context, step: Step) -> Answer:
     what = f"create bucket {name}"
     with _alone(context, (name, "")) as is_alone:
         if not is_alone:
-            return Answer(Outcome.NOTHING, f"{what}: another client is busy with it")
+            return Answer(Outcome.NOTHING, f"{what}: skipped, because another client is using it")
         known = known_bucket(context, name)
         context.model.maybe_buckets.add(name)
         try:
             context.surface(step).bucket(name, versioning=versioning)
             info = context.store.lake.buckets.get(name)
         except BucketExists:
-            return Answer(Outcome.REFUSED, f"{what}: it is there with another versioning")
+            return Answer(
+                Outcome.REFUSED, f"{what}: it already exists with another versioning state"
+            )
         except LakebedError as error:
             if isinstance(error, InputError):
                 context.model.maybe_buckets.discard(name)
@@ -146,21 +151,21 @@ def _delete_bucket(context: Context, step: Step) -> Answer:
     what = f"delete bucket {name}"
     with _alone(context, (name, "")) as is_alone:
         if not is_alone:
-            return Answer(Outcome.NOTHING, f"{what}: another client is busy with it")
+            return Answer(Outcome.NOTHING, f"{what}: skipped, because another client is using it")
         known = known_bucket(context, name)
         if known is not None and known.may_be_empty:
             known.maybe_gone = True
         try:
             context.store.delete_bucket(name)
         except BucketNotEmpty:
-            wrong = f"{what}: it is empty, and is said not to be"
+            wrong = f"{what}: refused as not empty, although it is empty"
             require(known is None or not known.is_empty, Promise.DELETED, wrong)
             return Answer(Outcome.REFUSED, f"{what}: it is not empty")
         except NotFound:
             return _missing_bucket(context, name, what)
         except LakebedError as error:
             return context.refused(error, what, is_damaged=context.is_any_damaged)
-        wrong = f"{what}: it had objects"
+        wrong = f"{what}: deleted, although it has objects"
         require(known is None or known.may_be_empty, Promise.KEPT, wrong)
         context.model.buckets.pop(name, None)
         return Answer(Outcome.OK, what)
@@ -176,7 +181,9 @@ def _set_versioning(context: Context, step: Step) -> Answer:
     with _alone(context, (name, "")) as is_alone:
         known = known_bucket(context, name)
         if not is_alone or known is None:
-            return Answer(Outcome.NOTHING, f"{what}: there is none, or it is busy")
+            return Answer(
+                Outcome.NOTHING, f"{what}: skipped, because it does not exist or is in use"
+            )
         before = known.versions
         known.maybe_versions = [before, versions_of(versioning)]
         try:
@@ -227,7 +234,10 @@ def _upload(context: Context, step: Step) -> Answer:
     parts = [content_of(step, size, part) for part, size in enumerate(step.arguments["sizes"])]
     content = b"".join(parts)
     ends = step.arguments["ends"]
-    what = f"upload {len(parts)} parts as {_name(step)}/{_key(step)}, {ends}"
+    what = (
+        f"upload {len(parts)} parts as {_name(step)}/{_key(step)}, "
+        f"{'leave the upload open' if ends == 'never' else ends + ' the upload'}"
+    )
 
     def act(bucket: Any, condition: dict[str, str]) -> ObjectInfo | None:
         upload = bucket.upload(_key(step))
@@ -253,7 +263,9 @@ def _write(
     with _alone(context, (name, key)) as is_alone:
         known = known_bucket(context, name)
         if not is_alone or known is None:
-            return Answer(Outcome.NOTHING, f"{what}: there is no bucket, or it is busy")
+            return Answer(
+                Outcome.NOTHING, f"{what}: skipped, because the bucket does not exist or is in use"
+            )
         model, versions = known.key(key), known.versions
         condition, must_fail, must_pass = _condition(context, step, known, model)
         begun_ms = context.machine.wall_ms
@@ -272,8 +284,8 @@ def _write(
             info = act(bucket, condition)
         except PreconditionFailed:
             model.states = before
-            require(not must_pass, Promise.ERRORS, f"{what}: refused, though its condition holds")
-            return Answer(Outcome.REFUSED, f"{what}: its condition does not hold")
+            require(not must_pass, Promise.ERRORS, f"{what}: refused, although the condition holds")
+            return Answer(Outcome.REFUSED, f"{what}: the condition does not hold")
         except NoSuchBucket:
             model.states = before
             return _missing_bucket(context, name, what)
@@ -283,7 +295,9 @@ def _write(
             return context.refused(error, what, is_damaged=context.is_any_damaged)
         if not is_written or info is None:
             return Answer(Outcome.OK, what)
-        require(not must_fail, Promise.KEPT, f"{what}: done, though its condition does not hold")
+        require(
+            not must_fail, Promise.KEPT, f"{what}: accepted, although the condition does not hold"
+        )
         _check_modified(context, info, begun_ms, what)
         model.states = before
         if info.is_null != (not versions.is_enabled) and len(known.possible_versions) > 1:
@@ -292,7 +306,8 @@ def _write(
         model.changed(
             lambda state: after_put(state, ModelVersion(info.version_id, content), versions)
         )
-        known.damaged_keys.discard(key) if not versions.is_enabled else None
+        if all(len(state) == 1 for state in model.states):  # no older version is left
+            known.damaged_keys.discard(key)
         context.parts.setdefault("etags", {})[name, key] = info.etag
         return Answer(Outcome.OK, what)
 
@@ -300,7 +315,10 @@ def _write(
 def _condition(
     context: Context, step: Step, known: BucketModel, model: KeyModel
 ) -> tuple[dict[str, str], bool, bool]:
-    """The condition, and whether it must fail, or must hold, beyond doubt."""
+    """Returns the condition of a put, whether it must fail, and whether it must hold.
+
+    Both are false if the outcome is not certain.
+    """
     kind = step.arguments["condition"]
     current = model.current()
     is_there, is_absent = None not in current, current == {None}
@@ -317,9 +335,9 @@ def _condition(
 
 
 def _check_modified(context: Context, info: ObjectInfo, begun_ms: int, what: str) -> None:
-    """Last-Modified follows the wall clock, whatever it showed before."""
+    """Checks that Last-Modified is the current wall-clock time, even if the clock was set back."""
     low, high = begun_ms - MODIFIED_SLACK_MS, context.machine.wall_ms + MODIFIED_SLACK_MS
-    wrong = f"{what}: it was modified at {info.modified_ms}, when the clock showed {begun_ms}"
+    wrong = f"{what}: Last-Modified is {info.modified_ms}, but the clock showed {begun_ms}"
     require(low <= info.modified_ms <= high, Promise.TIMES, wrong)
 
 
@@ -333,7 +351,10 @@ def _copy(context: Context, step: Step) -> Answer:
     with _alone(context, (name, key), (name, target)) as is_alone:
         known = known_bucket(context, name)
         if not is_alone or known is None or key == target:
-            return Answer(Outcome.NOTHING, f"{what}: there is no bucket, or it is busy")
+            return Answer(
+                Outcome.NOTHING,
+                f"{what}: skipped, because the keys are equal or the bucket is missing or in use",
+            )
         source, model, versions = known.key(key), known.key(target), known.versions
         contents = {content for content in source.current() if content is not None}
         before = list(model.states)
@@ -348,12 +369,12 @@ def _copy(context: Context, step: Step) -> Answer:
             info = context.bucket_surface(step, name).copy(key, target)
         except (NoSuchKey, MethodNotAllowed):
             model.states = before
-            wrong = f"{what}: the source is gone"
+            wrong = f"{what}: the source is missing"
             require(None in source.current() or key in known.damaged_keys, Promise.KEPT, wrong)
-            return Answer(Outcome.REFUSED, f"{what}: there is none")
+            return Answer(Outcome.REFUSED, f"{what}: the object does not exist")
         except PreconditionFailed:
             model.states = before
-            return Answer(Outcome.REFUSED, f"{what}: it is guarded")
+            return Answer(Outcome.REFUSED, f"{what}: the bucket requires If-Match")
         except Damaged as error:
             model.states = before
             return context.refused(error, what, is_damaged=key in known.damaged_keys)
@@ -364,7 +385,11 @@ def _copy(context: Context, step: Step) -> Answer:
             if isinstance(error, InputError):
                 model.states = before
             return context.refused(error, what, is_damaged=context.is_any_damaged)
-        require(bool(contents), Promise.NOT_INVENTED, f"{what}: there was nothing to copy")
+        require(
+            bool(contents),
+            Promise.NOT_INVENTED,
+            f"{what}: copied, although the source does not exist",
+        )
         if info.is_null != (not versions.is_enabled) and len(known.possible_versions) > 1:
             versions = next(v for v in known.possible_versions if v.is_enabled != info.is_null)
         model.states = [
@@ -387,7 +412,8 @@ def _delete(context: Context, step: Step) -> Answer:
         known = known_bucket(context, name)
         if not is_alone or known is None:
             return Answer(
-                Outcome.NOTHING, f"delete {name}/{key}: there is no bucket, or it is busy"
+                Outcome.NOTHING,
+                f"delete {name}/{key}: skipped, because the bucket does not exist or is in use",
             )
         model = known.key(key)
         version_id = _version_to_delete(step, model)
@@ -447,7 +473,7 @@ def _deleted(known: BucketModel, model: KeyModel, version_id: str | None, delete
         return
     made = deleted.version_id if deleted.is_marker else None
     if versions.is_enabled and not deleted.is_marker:
-        return  # there was nothing to hide
+        return  # there was no object to hide
     model.changed(lambda state: after_delete(state, made, versions))
 
 
@@ -466,7 +492,9 @@ def _delete_many(context: Context, step: Step) -> Answer:
     with _alone(context, *((name, key) for key in keys)) as is_alone:
         known = known_bucket(context, name)
         if not is_alone or known is None:
-            return Answer(Outcome.NOTHING, f"{what}: there is no bucket, or it is busy")
+            return Answer(
+                Outcome.NOTHING, f"{what}: skipped, because the bucket does not exist or is in use"
+            )
         before = {key: list(known.key(key).states) for key in keys}
         for key in keys:
             _maybe_deleted(known, known.key(key), None)
@@ -495,7 +523,9 @@ def _get(context: Context, step: Step) -> Answer:
     with _alone(context, (name, key)) as is_alone:
         known = known_bucket(context, name)
         if not is_alone or known is None:
-            return Answer(Outcome.NOTHING, f"{what}: there is no bucket, or it is busy")
+            return Answer(
+                Outcome.NOTHING, f"{what}: skipped, because the bucket does not exist or is in use"
+            )
         model = known.key(key)
         is_damaged = key in known.damaged_keys
         try:
@@ -503,7 +533,7 @@ def _get(context: Context, step: Step) -> Answer:
         except (NoSuchKey, MethodNotAllowed):
             if not is_damaged:
                 model.saw_current(None, what)
-            return Answer(Outcome.REFUSED, f"{what}: there is none")
+            return Answer(Outcome.REFUSED, f"{what}: the object does not exist")
         except NoSuchBucket:
             return _missing_bucket(context, name, what)
         except LakebedError as error:
@@ -515,7 +545,7 @@ def _get(context: Context, step: Step) -> Answer:
 def _compare(model: KeyModel, content: bytes, what: str, *, is_damaged: bool) -> None:
     if is_damaged:
         known = {version.content for state in model.states for version in state}
-        require(content in known, Promise.DAMAGE_NEVER_SERVED, f"{what}: other bytes")
+        require(content in known, Promise.DAMAGE_NEVER_SERVED, f"{what}: bytes that no client put")
     else:
         model.saw_current(content, what)
 
@@ -525,12 +555,14 @@ def _list(context: Context, step: Step) -> Answer:
 
 
 def check_bucket(context: Context, name: str, *, reads: bool) -> Answer:
-    """All versions of all keys, compared with the model; their contents as well, if asked for."""
+    """Compares all versions of all keys with the model, and with `reads` also their contents."""
     what = f"list bucket {name}"
     with _alone(context, (name, "")) as is_alone:
         known = known_bucket(context, name)
         if not is_alone or known is None:
-            return Answer(Outcome.NOTHING, f"{what}: there is none, or it is busy")
+            return Answer(
+                Outcome.NOTHING, f"{what}: skipped, because it does not exist or is in use"
+            )
         try:
             bucket = context.open_bucket(name)
             rows = [listed.row for listed in bucket.versions()]
@@ -551,13 +583,13 @@ def check_bucket(context: Context, name: str, *, reads: bool) -> Answer:
         for key in sorted({*seen, *known.keys}):
             known.key(key).seen(seen.get(key, []), f"{name}/{key}")
         expected = [key for key, model in sorted(known.keys.items()) if None not in model.current()]
-        wrong = f"{what}: it lists {current}, not {expected}"
+        wrong = f"{what}: the keys are {current}, expected {expected}"
         require(current == expected, Promise.KEPT, wrong)
         return Answer(Outcome.OK, f"{what}: {len(rows)} versions of {len(seen)} keys")
 
 
 def _read_versions(context: Context, bucket: Any, known: BucketModel, rows: list[Any]) -> None:
-    """The bytes of every version, as they were put."""
+    """Reads every version, and checks that its bytes are those that were put."""
     by_id: dict[str | None, set[bytes | None]] = {}
     for model in known.keys.values():
         for version in (version for state in model.states for version in state):
@@ -575,7 +607,11 @@ def _read_versions(context: Context, bucket: Any, known: BucketModel, rows: list
         promise = Promise.DAMAGE_NEVER_SERVED if is_damaged else Promise.KEPT
         expected = by_id.get(row.version_id)
         if expected is not None and row.version_id is not None:
-            require(content in expected, promise, f"{where}: a version has other bytes")
+            require(
+                content in expected,
+                promise,
+                f"{where}: a version has different bytes than were put",
+            )
             known.key(row.key).resolve(row.version_id, content)
             continue
         states = known.key(row.key).states
@@ -585,26 +621,26 @@ def _read_versions(context: Context, bucket: Any, known: BucketModel, rows: list
 
 
 def _touch_reserved(context: Context, step: Step) -> Answer:
-    """What belongs to the logs of the store is changed by them alone."""
-    what = f"change bucket {TIER2_BUCKET}"
+    """Deletes an object of the bucket that is reserved for logs, which must be refused."""
+    what = f"delete an object of the reserved bucket {TIER2_BUCKET}"
     try:
         bucket = context.open_bucket(TIER2_BUCKET)
         keys = [row.key for row in bucket.list()]
         if not keys:
-            return Answer(Outcome.NOTHING, f"{what}: it is empty")
+            return Answer(Outcome.NOTHING, f"{what}: the bucket is empty")
         key = pick(keys, step.arguments["key"])
         context.bucket_surface(step, TIER2_BUCKET).delete(key)
     except ReservedBucket:
-        return Answer(Outcome.OK, f"{what}: refused, as it must be")
+        return Answer(Outcome.OK, f"{what}: refused, as required")
     except NoSuchBucket:
-        return Answer(Outcome.NOTHING, f"{what}: there is none")
+        return Answer(Outcome.NOTHING, f"{what}: the bucket does not exist")
     except LakebedError as error:
         return context.refused(error, what, is_damaged=context.is_any_damaged)
-    raise Violation(Promise.KEPT, f"{what}: an object of a log was deleted")
+    raise Violation(Promise.KEPT, f"{what}: it was not refused")
 
 
 def check_buckets(context: Context) -> None:
-    """The buckets that are there are those that were created and not deleted."""
+    """Checks that the store has exactly the buckets that were created and not deleted."""
     if not context.model.buckets and not context.model.maybe_buckets:
         return
     infos = {info.name: info for info in context.store.buckets()}
@@ -612,15 +648,15 @@ def check_buckets(context: Context) -> None:
         known = known_bucket(context, name)
         info = infos.get(name)
         if info is None:
-            _missing_bucket(context, name, "look")
+            _missing_bucket(context, name, "list buckets")
         elif known is None:
-            wrong = f"bucket {name} is there, and was deleted, or never created"
+            wrong = f"bucket {name} exists, although it was deleted or never created"
             may = name in context.model.maybe_buckets
             require(may or context.is_any_damaged, Promise.DELETED, wrong)
             context.model.buckets[name] = BucketModel(name, versions_of(info.versioning))
         else:
             versions = versions_of(info.versioning)
-            wrong = f"bucket {name} has versioning {info.versioning.value}"
+            wrong = f"bucket {name} has unexpected versioning: {info.versioning.value}"
             require(versions in known.possible_versions, Promise.KEPT, wrong)
             known.versions, known.maybe_versions = versions, []
     context.model.maybe_buckets.clear()

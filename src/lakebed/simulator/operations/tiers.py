@@ -1,4 +1,4 @@
-"""What operators do with the segments of logs: upload, evict, hydrate, repair, read the archive."""
+"""Operator actions on the segments of logs: upload, evict, hydrate, repair, read the archive."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def _read_archive(context: Context, step: Step) -> Answer:
 
 
 def read_archive(context: Context, name: str) -> Answer:
-    """What retention moved there is as it was, and all of it is there.
+    """Checks that the archive of a log has every record that retention removed, unchanged.
 
-    While the settings kept no archive, retention may have left gaps, and only these may be skipped.
+    Records that were removed while the settings kept no archive may be missing, and the read skips
+    those gaps. Other gaps are an error.
     """
     what = f"read the archive of log {name}"
     _, model = logs.open_log(context, name)

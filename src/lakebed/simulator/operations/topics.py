@@ -1,4 +1,4 @@
-"""What clients do with topics: create, produce, read, truncate, configure, delete."""
+"""Client operations on topics: create, produce, read, truncate, configure and delete."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lakebed.base.errors import (
     LakebedError,
     NoSpace,
     NotFound,
+    TooLarge,
     TooManyFiles,
 )
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.errors import OffsetOutOfRange, OutOfOrderSequence, PartlyAppended
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.message import Message
-from lakebed.keratin.paths import PARTITIONS_CREATED_MAX
 from lakebed.keratin.record_batch import build
 from lakebed.simulator.context import Answer, Context, Operation, Outcome, pick
 from lakebed.simulator.model.topics import (
@@ -39,12 +39,13 @@ NAMES = ("orders", "events")
 KEYS = (b"red", b"green", b"blue")
 SIZES = (8, 8, 100, 3_000, 9_000)
 WAIT_S = 20.0
-PRODUCER_MS = 20_000  # a producer that was quiet for longer goes on with another id
-PARTITIONS_TOO_MANY = PARTITIONS_CREATED_MAX + 1
+PRODUCER_MS = 20_000  # a producer that was idle for longer continues with another id
+PARTITIONS_TOO_MANY = 1001  # a number, and not the store's limit: a wrong limit must be found
 
 NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
-"""Errors that say that nothing was appended, nor will be. After any other one a look at the topic,
-once it was opened again, decides."""
+"""Errors that guarantee that nothing was or will be appended. After any other error the append is
+in doubt until the topic is reopened and read.
+"""
 _OWN_HEADERS = "lakebed-"
 
 
@@ -64,17 +65,19 @@ def new_model(name: str, topic_id: str, partitions: int) -> TopicModel:
 
 
 def open_topic(context: Context, name: str) -> tuple[StoreTopic, TopicModel]:
-    """The topic and its model; `NotFound` if there is none, which must then be so."""
+    """Returns the topic and its model. Raises `NotFound` if the store has no such topic."""
     topic = context.store.topics.open(name)
     model = learn(context, topic)
     return topic, model
 
 
 def learn(context: Context, topic: StoreTopic) -> TopicModel:
-    """The model of a topic that is there: one that is known, or was created in doubt."""
+    """Returns the model of an existing topic, and creates it if the topic's creation was in
+    doubt.
+    """
     model = context.model.topics.get(topic.name)
     if model is None:
-        what = f"topic {topic.name} is there, and was deleted, or never created"
+        what = f"topic {topic.name} exists, although it was deleted or never created"
         may = topic.name in context.model.maybe_created
         require(may or context.is_any_damaged, Promise.DELETED, what)
         model = new_model(topic.name, topic.topic_id, topic.partition_count)
@@ -82,7 +85,7 @@ def learn(context: Context, topic: StoreTopic) -> TopicModel:
     context.model.maybe_created.discard(topic.name)
     if context.handles.get(("topic", topic.name)) is not topic:
         context.handles["topic", topic.name] = topic
-        what = f"topic {topic.name} is another one than the one that was created"
+        what = f"topic {topic.name} has another id than the topic that was created"
         require(model.topic_id == topic.topic_id, Promise.DELETED, what)
         model.rule = model.rule.or_else(rule_of(topic.config))
         for partition in model.partitions:
@@ -91,17 +94,17 @@ def learn(context: Context, topic: StoreTopic) -> TopicModel:
 
 
 def missing(context: Context, name: str) -> Answer:
-    """A topic is not there: that must be so."""
+    """Returns the answer for a missing topic, and checks that it is allowed to be missing."""
     known = context.model.topics.get(name)
     if known is not None and not known.is_damaged:
         may = name in context.model.maybe_deleted
-        require(may, Promise.KEPT, f"topic {name} was created, and is not there")
+        require(may, Promise.KEPT, f"topic {name} was created, but is missing")
         forget(context, name)
-    return Answer(Outcome.NOTHING, f"topic {name}: there is none")
+    return Answer(Outcome.NOTHING, f"topic {name} does not exist")
 
 
 def forget(context: Context, name: str) -> None:
-    """A topic was deleted: with its groups and its dead letters."""
+    """Removes a deleted topic and its groups from the model."""
     context.model.topics.pop(name, None)
     context.model.maybe_deleted.discard(name)
     for key in [key for key in context.model.groups if key[0] == name]:
@@ -117,7 +120,7 @@ def seen_of(message: Message) -> SeenMessage:
 
 
 def draw_wire(random: Random) -> int | None:
-    """Whether a call goes over the wire, and how many of its answers are lost."""
+    """Draws how many responses to an HTTP call are lost, or None for a call without HTTP."""
     return random.choice([None, None, 0, 0, 1, 3])
 
 
@@ -152,25 +155,32 @@ def _create(context: Context, step: Step) -> Answer:
                 or context.is_any_damaged
                 or name in context.model.maybe_created,
                 Promise.DELETED,
-                f"{what}: there is one",
+                f"{what}: it exists, although it was deleted or never created",
             )
         else:
             context.model.maybe_created.discard(name)
-        return Answer(Outcome.REFUSED, f"{what}: there is one")
+        return Answer(Outcome.REFUSED, f"{what}: it already exists")
     except InputError as error:
         if not is_known:
             context.model.maybe_created.discard(name)
-        return context.refused(error, what)
+        is_too_many = partitions >= PARTITIONS_TOO_MANY
+        return context.refused(error, what, expected=(InputError,) if is_too_many else ())
     finally:
         if is_known and name in context.model.topics:
             context.model.maybe_created.discard(name)
     found = context.model.topics.get(name)
-    if found is not None and found.topic_id == topic.topic_id:  # others were faster to find it
+    if (
+        found is not None and found.topic_id == topic.topic_id
+    ):  # a concurrent step already added it to the model
         return Answer(Outcome.OK, what)
-    what_wrong = f"{what}: it was created over one that is there"
+    what_wrong = f"{what}: it replaced an existing topic"
     may = name in context.model.maybe_deleted or context.is_any_damaged
     require(not is_known or may or name not in context.model.topics, Promise.KEPT, what_wrong)
-    require(partitions < PARTITIONS_TOO_MANY, Promise.BOUNDED, f"{what}: it was not refused")
+    require(
+        partitions < PARTITIONS_TOO_MANY,
+        Promise.BOUNDED,
+        f"{what}: accepted, although that is too many partitions",
+    )
     forget(context, name)
     context.model.maybe_created.discard(name)
     context.model.topics[name] = new_model(name, topic.topic_id, partitions)
@@ -196,7 +206,7 @@ def _delete(context: Context, step: Step) -> Answer:
     letters = dead_letter_topic(name)
     is_left = letters in context.store.topics.names() and name not in context.model.topics
     is_known = known is not None and not context.is_any_damaged and not context.has_ever_troubled
-    wrong = f"{what}: its dead letters are left"
+    wrong = f"{what}: its dead letters were not deleted"
     require(
         not (is_left and is_known and not context.parts.get("doubtful_letters")),
         Promise.DELETED,
@@ -268,7 +278,7 @@ def _produce(context: Context, step: Step) -> Answer:
         is_wire = step.arguments.get("wire") is not None
         if not step.arguments["waits"] and producer is None and not is_wire:
             context.parts.setdefault("appends", []).append((partition, doubt, rule, future))
-            return Answer(Outcome.UNKNOWN, f"{what}, without waiting")
+            return Answer(Outcome.UNKNOWN, f"{what}, without waiting for the result")
         base, count = future.result(WAIT_S)
     except OutOfOrderSequence as error:
         partition.refused(doubt)
@@ -278,18 +288,19 @@ def _produce(context: Context, step: Step) -> Answer:
             partition.refused(doubt)
             if producer is not None:
                 _rewind(context, model, number, step)
-        return context.refused(error, what, is_damaged=model.is_damaged or partition.is_damaged)
+        is_damaged = model.is_damaged or partition.is_damaged
+        return context.refused(error, what, is_damaged=is_damaged, expected=(TooLarge,))
     finally:
         partition.in_flight -= 1
-    require(count == len(messages), Promise.ONCE, f"{what}: {count} were stored")
+    require(count == len(messages), Promise.ONCE, f"{what}: {count} messages were stored")
     if context.model.topics.get(name) is model:
         if messages is drawn:
             partition.acknowledged(doubt, base, rule, context.machine.now_ns)
-        elif rule.syncs:  # else readers see it later
+        elif rule.syncs:  # otherwise readers may not return it yet
             _check_repeated(context, topic, model, number, messages)
         if producer is not None:
             _confirm(context, model, number, step)
-    return Answer(Outcome.OK, f"{what}: from offset {base}")
+    return Answer(Outcome.OK, f"{what}: first offset {base}")
 
 
 def _check_repeated(
@@ -299,13 +310,13 @@ def _check_repeated(
     number: int,
     messages: Sequence[ModelMessage],
 ) -> None:
-    """An append that was sent again: some of it may have been there, with others after it."""
+    """Checks that all messages of an append that a producer sent again are in the partition."""
     known = model.partitions[number]
     answer = _read_partition(context, topic, model, number)
     is_sure = answer.outcome is Outcome.OK and model.is_kept_whole
     if is_sure and not known.in_flight and not known.written_ns:
         missing = [m for m in messages if m.value is not None and m.value not in known.places]
-        what = f"{known.name}: {len(missing)} messages that were sent again are not there"
+        what = f"{known.name}: {len(missing)} messages of a repeated append are missing"
         require(not missing or known.is_damaged, Promise.KEPT, what)
 
 
@@ -336,17 +347,21 @@ def _append(
     )
 
 
-# Producers: what was not acknowledged is sent again as it was, until it is.
+# Producers repeat an append unchanged until it is acknowledged.
 
 
 def _producer_of(
     context: Context, step: Step, model: TopicModel, number: int, messages: list[ModelMessage]
 ) -> tuple[Producer | None, list[ModelMessage]]:
     index = step.arguments["producer"]
-    if index is None or model.partitions[number].in_flight:  # it may be another one of its id
+    if (
+        index is None or model.partitions[number].in_flight
+    ):  # another step may use the same producer
         return None, messages
     kept = _producers(context).setdefault((model.topic_id, number, index), [0, None, index, 0])
-    if abs(context.machine.wall_ms - kept[3]) > PRODUCER_MS:  # it may be forgotten by now
+    if (
+        abs(context.machine.wall_ms - kept[3]) > PRODUCER_MS
+    ):  # the partition may have forgotten the producer
         kept[:3] = [0, None, kept[2] + 10]
     kept[3] = context.machine.wall_ms
     if kept[1] is None:
@@ -377,7 +392,7 @@ def _confirm(context: Context, model: TopicModel, number: int, step: Step) -> No
 
 
 def _rewind(context: Context, model: TopicModel, number: int, step: Step) -> None:
-    """It was refused: the next one has its sequence."""
+    """Drops a refused append of a producer; the next append reuses its sequence number."""
     kept = _kept(context, model, number, step)
     if kept is not None:
         kept[1] = None
@@ -386,15 +401,15 @@ def _rewind(context: Context, model: TopicModel, number: int, step: Step) -> Non
 def _out_of_order(
     context: Context, model: TopicModel, number: int, step: Step, what: str, error: LakebedError
 ) -> Answer:
-    """The producer was forgotten, or what it had sent was lost: it goes on with another id."""
+    """Gives the producer a new id, after the partition forgot it or lost its earlier appends."""
     kept = _kept(context, model, number, step)
     assert kept is not None, f"{what}: {error}"
     kept[:3] = [0, None, kept[2] + 10]
-    return Answer(Outcome.REFUSED, f"{what}: the producer was forgotten")
+    return Answer(Outcome.REFUSED, f"{what}: sequence refused, continue with a new producer id")
 
 
 def settle_appends(context: Context) -> None:
-    """Look at the appends that no client waited for."""
+    """Records in the model the results of completed appends that no client waited for."""
     left = []
     for partition, doubt, rule, future in context.parts.pop("appends", []):
         if not future.done():
@@ -429,7 +444,7 @@ def _produce_keyed(context: Context, step: Step) -> Answer:
         (KEYS[(step.number + index) % len(KEYS)], _value(step, index, step.arguments["size"]))
         for index in range(step.arguments["count"])
     ]
-    what = f"produce {len(pairs)} messages by their keys to topic {name}"
+    what = f"produce {len(pairs)} messages with keys to topic {name}"
     by_number: dict[int, list[ModelMessage]] = {}
     for key, value in pairs:
         by_number.setdefault(topic.partition_for(key), []).append(ModelMessage(key, value))
@@ -444,7 +459,7 @@ def _produce_keyed(context: Context, step: Step) -> Answer:
             if isinstance(error, NOTHING_DONE):
                 model.partitions[number].refused(doubt)
         if isinstance(error, PartlyAppended):
-            return Answer(Outcome.UNKNOWN, f"{what}: in part")
+            return Answer(Outcome.UNKNOWN, f"{what}: only some were appended")
         return context.refused(error, what, is_damaged=model.is_damaged)
     answers = []
     for future in futures:
@@ -462,7 +477,7 @@ def _produce_keyed(context: Context, step: Step) -> Answer:
 
 
 def read_topic(context: Context, name: str) -> Answer:
-    """All partitions, compared with the model."""
+    """Reads all partitions of the topic and compares them with the model."""
     try:
         topic, model = open_topic(context, name)
     except NotFound:
@@ -482,18 +497,20 @@ def _read_partition(context: Context, topic: StoreTopic, model: TopicModel, numb
         partition = topic.partition(number)
         seen = [seen_of(message) for message in partition.read()]
         start, end = partition.start_offset(), partition.high_watermark()
-    except OffsetOutOfRange as error:  # retention was faster
+    except OffsetOutOfRange as error:  # retention removed messages during the read
         return Answer(Outcome.REFUSED, f"{what}: {error}")
     except LakebedError as error:
         return context.refused(error, what, is_damaged=known.is_damaged or model.is_damaged)
     if context.model.topics.get(topic.name) is not model:
-        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
-    if known.in_flight or known.end != end_before:  # others were faster, or slower
+        return Answer(Outcome.OK, f"{what}: the topic was deleted during the call")
+    if (
+        known.in_flight or known.end != end_before
+    ):  # another client is appending, so the end is not known
         return Answer(Outcome.OK, f"{len(seen)} messages")
     seen = [each for each in seen if each.offset >= start]
     now_ns = 0 if context.is_troubled else begun_ns  # a sync may have failed
     known.read(seen, start=start, end=end, rule=model.rule, now_ns=now_ns)
-    return Answer(Outcome.OK, f"{len(seen)} messages from {start} to {end}")
+    return Answer(Outcome.OK, f"{len(seen)} messages at offsets [{start}, {end})")
 
 
 def _read(context: Context, step: Step) -> Answer:
@@ -501,10 +518,10 @@ def _read(context: Context, step: Step) -> Answer:
 
 
 def _open_to_read(context: Context, step: Step) -> Answer:
-    """A topic is read also while the disk takes no writes."""
+    """Reads a topic with `open_to_read`, which must also work while the disk accepts no writes."""
     name = NAMES[step.arguments["topic"]]
     if name not in context.model.topics:
-        return Answer(Outcome.NOTHING, f"open topic {name} to read: there is none")
+        return Answer(Outcome.NOTHING, f"open topic {name} to read: it does not exist")
     what = f"open topic {name} to read"
     model = context.model.topics[name]
     try:
@@ -540,7 +557,7 @@ def _get(context: Context, step: Step) -> Answer:
     number = step.arguments["partition"] % topic.partition_count
     known = model.partitions[number]
     if not known.messages:
-        return Answer(Outcome.NOTHING, f"get a message of {known.name}: there is none")
+        return Answer(Outcome.NOTHING, f"get a message of {known.name}: it has no messages")
     offset = pick(sorted(known.messages), step.arguments["message"])
     expected = known.messages[offset]
     what = f"get offset {offset} of {known.name}"
@@ -551,11 +568,15 @@ def _get(context: Context, step: Step) -> Answer:
         may = rule.compact or rule.retention_bytes or rule.retention_ms or known.in_flight
         may = may or known.maybe_truncated_before > offset or known.is_damaged or known.written_ns
         require(bool(may), Promise.KEPT, f"{what}: {error}")
-        return Answer(Outcome.REFUSED, f"{what}: removed")
+        return Answer(Outcome.REFUSED, f"{what}: not found")
     except LakebedError as error:
         return context.refused(error, what, is_damaged=known.is_damaged or model.is_damaged)
     promise = Promise.DAMAGE_NEVER_SERVED if known.is_damaged else Promise.KEPT
-    require(seen_of(message).message[:3] == expected[:3], promise, f"{what}: other bytes")
+    require(
+        seen_of(message).message[:3] == expected[:3],
+        promise,
+        f"{what}: different bytes than were appended",
+    )
     return Answer(Outcome.OK, what)
 
 
@@ -640,7 +661,9 @@ def _draw_commit(random: Random) -> dict[str, Any]:
 
 
 def _commit_batches(context: Context, step: Step) -> Answer:
-    """Staged batches, handed over once: what is repeated is stored once."""
+    """Commits batches to all partitions under a version; repeating a version must store nothing
+    new.
+    """
     name = NAMES[step.arguments["topic"]]
     try:
         topic, model = open_topic(context, name)
@@ -667,7 +690,7 @@ def _commit_batches(context: Context, step: Step) -> Answer:
             partition.doubts = [d for d in partition.doubts if d.messages != messages]
             doubts[number] = Doubt(messages)
             partition.doubts.append(doubts[number])
-    kept[2] = True  # it may have to be repeated
+    kept[2] = True  # the commit must be repeated unless it succeeds
     batches = {
         number: [
             build([message.value for message in messages], timestamps_ms=context.machine.wall_ms)
@@ -679,12 +702,12 @@ def _commit_batches(context: Context, step: Step) -> Answer:
     try:
         done = topic.commit_batches(application, kept[0], batches)
     except LakebedError as error:
-        # Some partitions may have it; the next opening of the topic completes what was begun.
+        # Some partitions may have it; reopening the topic completes the commit.
         return context.refused(
             error, what, is_damaged=model.is_damaged or any(p.is_damaged for p in model.partitions)
         )
     if context.model.topics.get(name) is not model:
-        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+        return Answer(Outcome.OK, f"{what}: the topic was deleted during the call")
     for committed in done:
         doubt = doubts.get(committed.partition)
         partition = model.partitions[committed.partition]
@@ -698,7 +721,7 @@ def _commit_batches(context: Context, step: Step) -> Answer:
 
 
 def check_names(context: Context) -> None:
-    """The topics that are there are those that were created and not deleted."""
+    """Checks that the store has exactly the topics that were created and not deleted."""
     names = [name for name in context.store.topics.names() if name in NAMES]
     for name in NAMES:
         if name not in names:
@@ -709,7 +732,7 @@ def check_names(context: Context) -> None:
             or name in context.model.maybe_created
             or context.is_any_damaged
         ):
-            what = f"topic {name} is there, and was deleted, or never created"
+            what = f"topic {name} exists, although it was deleted or never created"
             raise Violation(Promise.DELETED, what)
         context.model.maybe_deleted.discard(name)
 

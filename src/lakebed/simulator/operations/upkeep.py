@@ -36,12 +36,12 @@ def _draw_pin(random: Random) -> dict[str, Any]:
 
 
 def _pin(context: Context, step: Step) -> Answer:
-    """Pin a segment: retention leaves it alone, and all that follow it."""
+    """Pins a segment, so that retention must not remove it or any later segment."""
     name = logs.NAMES[step.arguments["log"]]
     log, model = logs.open_log(context, name)
     segments = log.segments()
     if not segments:
-        return Answer(Outcome.NOTHING, f"pin a segment of log {name}: there is none")
+        return Answer(Outcome.NOTHING, f"pin a segment of log {name}: the log has no segments")
     info = pick(list(segments), step.arguments["segment"])
     what = f"pin segment {info.segment_id} of log {name} for {step.arguments['ms']} ms"
     expires_ms = context.machine.wall_ms + step.arguments["ms"]
@@ -64,21 +64,21 @@ def _unpin(context: Context, step: Step) -> Answer:
     name = logs.NAMES[step.arguments["log"]]
     model = context.model.logs.setdefault(name, LogModel(name))
     if not model.pins:
-        return Answer(Outcome.NOTHING, f"unpin log {name}: there is no pin")
+        return Answer(Outcome.NOTHING, f"release a pin of log {name}: there are no pins")
     pin_id = pick(list(model.pins), step.arguments["segment"])
     del model.pins[pin_id]
     try:
         context.store.pins.release(pin_id)
     except LakebedError as error:
-        return context.refused(error, f"unpin log {name}")
-    return Answer(Outcome.OK, f"unpin log {name}")
+        return context.refused(error, f"release a pin of log {name}")
+    return Answer(Outcome.OK, f"release a pin of log {name}")
 
 
 # Verification.
 
 
 def verify(context: Context) -> tuple[StoreReport, list[str]]:
-    """What verification reports of the store as it is now."""
+    """Verifies the open store. Returns the report, and its problems as lines of text."""
     with context.machine.read_only() as store:
         report = verify_store(store)
     found: list[str] = []
@@ -100,24 +100,24 @@ def _verify(context: Context, _step: Step) -> Answer:
 
 
 def check_verification(context: Context) -> Answer:
-    """Nothing is reported but what was damaged."""
-    context.store  # noqa: B018 - one must be open
+    """Verifies the store, and checks that no problem is reported unless data was damaged."""
+    context.store  # noqa: B018 - raises if no store is open
     try:
         _, found = verify(context)
     except LakebedError as error:
         return context.refused(error, "verify", is_damaged=context.is_any_damaged)
     bugs = [line for line in found if "this is a bug" in line]
-    require(not bugs, Promise.ERRORS, f"verification failed: {bugs[:1]}")
+    require(not bugs, Promise.ERRORS, f"verification reports a bug in itself: {bugs[:1]}")
     if context.may_have_gaps or context.has_ever_troubled:
         found = [line for line in found if not line.startswith(("damage on record", "group"))]
     if not context.is_any_damaged and not context.is_troubled:
-        wrong = f"nothing was damaged, and verification reports {found[:2]}"
+        wrong = f"nothing was damaged, but verification reports {found[:2]}"
         require(not found, Promise.DAMAGE_ONLY, wrong)
     return Answer(Outcome.OK, f"verify: {len(found)} problems")
 
 
 def _list_damage(context: Context, _step: Step) -> Answer:
-    """What was lost stays on record until it is acknowledged."""
+    """Lists the damage records, and checks that they are kept until they are acknowledged."""
     known: set[int] = context.parts.setdefault("losses", set())
     try:
         records = context.store.damage.list()
@@ -126,40 +126,44 @@ def _list_damage(context: Context, _step: Step) -> Answer:
     ids = {record.id for record in records if record.acknowledged_ms is None}
     deleted = context.parts.get("deletions", 0)
     gone = known - ids
-    wrong = f"damage {sorted(gone)} was on record, and is not, and was not acknowledged"
+    wrong = f"damage records {sorted(gone)} are missing, but were not acknowledged"
     require(not gone or bool(deleted), Promise.DAMAGE_ON_RECORD, wrong)
     may = context.is_any_damaged or context.has_ever_troubled or context.may_have_gaps
     if records and not may:
-        raise Violation(Promise.DAMAGE_ONLY, f"nothing was damaged, and on record is {records[0]}")
+        raise Violation(
+            Promise.DAMAGE_ONLY, f"nothing was damaged, but damage is on record: {records[0]}"
+        )
     context.parts["losses"] = ids
-    return Answer(Outcome.OK, f"list damage: {len(records)} on record")
+    return Answer(Outcome.OK, f"list damage: {len(records)} records")
 
 
 def _acknowledge(context: Context, step: Step) -> Answer:
     known: set[int] = context.parts.setdefault("losses", set())
     if not known:
-        return Answer(Outcome.NOTHING, "acknowledge damage: there is none")
+        return Answer(Outcome.NOTHING, "acknowledge damage: there are no damage records")
     record_id = pick(sorted(known), step.arguments["damage"])
     known.discard(record_id)
     context.parts["acknowledged"] = True
     try:
         context.store.damage.acknowledge(record_id)
     except NotFound:
-        return Answer(Outcome.REFUSED, f"acknowledge damage {record_id}: it is not on record")
+        return Answer(Outcome.REFUSED, f"acknowledge damage record {record_id}: it does not exist")
     except LakebedError as error:
-        return context.refused(error, "acknowledge damage", is_damaged=True)
-    return Answer(Outcome.OK, f"acknowledge damage {record_id}")
+        return context.refused(error, f"acknowledge damage record {record_id}", is_damaged=True)
+    return Answer(Outcome.OK, f"acknowledge damage record {record_id}")
 
 
 # Backups.
 
 
 def _back_up(context: Context, step: Step) -> Answer:
-    """Back up the store while it is open, restore it elsewhere, and compare."""
+    """Backs up the open store, restores the backup elsewhere, and compares the two."""
     machine = context.machine
-    context.store  # noqa: B018 - one must be open
+    context.store  # noqa: B018 - raises if no store is open
     if any(model.in_flight for model in context.model.logs.values()):
-        return Answer(Outcome.NOTHING, "back up: others are busy")
+        return Answer(
+            Outcome.NOTHING, "back up and restore: skipped, because other clients are appending"
+        )
     acknowledged = {
         name: [record.record_id for record in model.records[model.first : model.durable_count]]
         for name, model in context.model.logs.items()
@@ -196,7 +200,9 @@ def _compare(
     acknowledged: dict[str, list[int]],
     produced: dict[tuple[str, int], set[int]],
 ) -> None:
-    """Everything that was acknowledged before is in the restored store, and nothing else."""
+    """Checks that the restored store has all data that was acknowledged before, and nothing
+    else.
+    """
     if context.is_any_damaged:
         return
     with context.machine.open_at(RESTORED) as store:
@@ -206,7 +212,7 @@ def _compare(
             model.read(seen, is_partial=True)
             missing = set(ids) - {record.record_id for record in seen}
             may = any(rule.is_any for rule in model.rules)
-            wrong = f"log {name}: {len(missing)} records are missing in a restored backup"
+            wrong = f"log {name}: {len(missing)} records are missing from a restored backup"
             require(not missing or may, Promise.BACKUP, wrong)
         for (name, number), offsets in produced.items():
             _compare_partition(context, store, name, number, offsets)
@@ -224,13 +230,17 @@ def _compare_partition(
     }
     rule = topic.rule
     may = rule.compact or rule.retention_bytes or rule.retention_ms or known.maybe_truncated_before
-    wrong = f"{known.name}: messages are missing in a restored backup"
+    wrong = f"{known.name}: messages are missing from a restored backup"
     require(offsets <= set(found) or bool(may), Promise.BACKUP, wrong)
     for offset, message in found.items():
         expected = known.messages.get(offset) or known.removed.get(offset)
         if expected is not None:
             is_same = topics.seen_of(message).message[:3] == expected[:3]
-            require(is_same, Promise.BACKUP, f"{known.name}: offset {offset} differs in a backup")
+            require(
+                is_same,
+                Promise.BACKUP,
+                f"{known.name}: offset {offset} has different bytes in a backup",
+            )
 
 
 def _draw_damage(random: Random) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Messages of topics and records of logs as Arrow batches for Spark.
+"""Converts messages of topics and records of logs to Arrow batches for Spark.
 
     from lakebed.spark.arrow import messages
 
@@ -6,7 +6,7 @@
     for batch in messages.record_batches(batches, topic="orders", partition=0):
         ...
 
-No Python loop runs over the rows: positions and lengths come from the engines' scans, a compiled
-kernel copies the bytes, and numeric columns are used without conversion. Needs pyarrow and numpy,
-which the extra `spark` installs.
+No Python loop runs over the rows: the storage engines return positions and lengths as columns, a
+compiled kernel copies the bytes, and numeric columns are used without conversion. Needs pyarrow and
+numpy, which the extra `spark` installs.
 """

@@ -1,6 +1,7 @@
-"""Arrow columns made from the kernels' columns, without a copy where Arrow can use the same bytes.
+"""Converts columns that the compiled kernels return to Arrow columns.
 
-Spark has no unsigned numbers: an unsigned number becomes the signed number with the same bits.
+Nothing is copied where Arrow can use the same bytes. Spark has no unsigned numbers, so an unsigned
+number becomes the signed number with the same bits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _REPEATED_STEP = 1024
 
 
 class Fields:
-    """The columns of a source with their Arrow and Spark types; a read may choose some of them."""
+    """The columns of a data source with their Arrow and Spark types.
+
+    In its methods, `columns` selects some of the columns; None means all of them.
+    """
 
     def __init__(self, types: Mapping[str, tuple[str, pa.DataType]]) -> None:
         self._types = types
@@ -33,9 +37,9 @@ class Fields:
         self.names = tuple(types)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Returns the Arrow schema.
+        """Returns the Arrow schema of the selected columns.
 
-        Cached for each choice of columns, because there are many batches.
+        The schema is cached, because every batch needs it.
         """
         names = self.checked(columns)
         if names not in self._schemas:
@@ -44,16 +48,16 @@ class Fields:
         return self._schemas[names]
 
     def ddl(self, columns: Sequence[str] | None = None) -> str:
-        """Returns the schema in Spark's DDL.
+        """Returns the selected columns as a schema in Spark's DDL.
 
-        Spark compares it with the Arrow schema of the first batch.
+        It must match the Arrow schema: Spark compares the two when the first batch arrives.
         """
         return ", ".join(f"{name} {self._types[name][0]}" for name in self.checked(columns))
 
     def checked(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Returns these columns, or all if None.
+        """Returns the names of the selected columns, or of all columns if `columns` is None.
 
-        Raises `InputError` for unknown or repeated names.
+        Raises `InputError` if a name is unknown or repeated, or if there are no names.
         """
         names = self.names if columns is None else tuple(columns)
         for name in names:
@@ -62,17 +66,23 @@ class Fields:
                     f"column {name!r} does not exist; the columns are {', '.join(self.names)}"
                 )
         if not names or len(set(names)) < len(names):
-            raise InputError("choose at least one column, and none twice")
+            raise InputError("select at least one column, and no column twice")
         return names
 
 
 def integers(column: Column, kind: pa.DataType) -> pa.Array:
-    """Wraps a column of 64-bit or 32-bit integers without a copy."""
+    """Converts a column of 64-bit or 32-bit integers to an Arrow array without a copy.
+
+    `kind` is the Arrow type, of the same width.
+    """
     return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
 
 
 def binary(gathered: Gathered) -> pa.Array:
-    """Wraps the gathered slices without a copy. An empty slice and a null are different."""
+    """Converts byte strings that a kernel gathered to an Arrow array without a copy.
+
+    An empty byte string and a null stay different.
+    """
     validity = None if gathered.validity is None else pa.py_buffer(gathered.validity)
     buffers = [validity, pa.py_buffer(gathered.offsets), pa.py_buffer(gathered.data)]
     count = len(gathered.offsets) - 1
@@ -80,14 +90,15 @@ def binary(gathered: Gathered) -> pa.Array:
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """Concatenates the arrays."""
+    """Concatenates the arrays. A single array is returned without a copy."""
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
 def timestamps_of_ms(columns: Sequence[Column]) -> pa.Array:
-    """Converts milliseconds, signed or unsigned.
+    """Converts columns of milliseconds since 1970 to one Arrow column of timestamps in
+    microseconds.
 
-    Values that do not fit microseconds are clamped to the limits.
+    The numbers may be signed or unsigned. Values beyond the range of the result are clamped to it.
     """
     numbers = np.concatenate([_as_int64(column) for column in columns])
     if numbers.max() > _MS_MAX or numbers.min() < -_MS_MAX:
@@ -96,7 +107,9 @@ def timestamps_of_ms(columns: Sequence[Column]) -> pa.Array:
 
 
 def timestamps_of_ns(column: Column) -> pa.Array:
-    """Converts unsigned nanoseconds, rounding down to microseconds."""
+    """Converts a column of unsigned nanoseconds since 1970 to timestamps, rounding down to
+    microseconds.
+    """
     return integers((np.asarray(column) // _NS_PER_US).data, TIMESTAMP)
 
 
@@ -108,9 +121,9 @@ def _as_int64(column: Column) -> np.ndarray:
 
 
 def repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
-    """Returns a column with the same value in every row.
+    """Returns a column of `count` rows that all have the same value.
 
-    Cached, because string columns are slow to create.
+    The column is cached, because string columns are slow to create.
     """
     return _repeated(value, kind, -(-count // _REPEATED_STEP) * _REPEATED_STEP).slice(0, count)
 
@@ -121,7 +134,9 @@ def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def parts(batch: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
-    """Yields the batch in parts of about equal size, at most `rows_max` rows each. No copy."""
+    """Yields slices of the batch of about equal size, with at most `rows_max` rows each. Copies
+    nothing.
+    """
     part_count = -(-batch.num_rows // rows_max)
     row_count = -(-batch.num_rows // part_count)
     for first in range(0, batch.num_rows, row_count):

@@ -1,7 +1,8 @@
-"""Where the keys, values and headers of a batch's messages are: columns of positions in one buffer.
+"""Finds where the keys, values and headers of a batch's messages are in the batch's buffer.
 
-Only the requested columns are located. A damaged headers block is noticed only if keys or headers
-are requested, and raises the same error as reading the message.
+The result has columns of positions and lengths. Only the requested fields are located. A damaged
+headers block is noticed only if keys or headers are requested; it raises the same error as reading
+the message.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from lakebed.kernels.results import BatchStop, BlockStop, Column
 
 
 class Slices(NamedTuple):
-    """Slices of the buffer. A negative length is a null."""
+    """Byte ranges in a buffer, as a column of positions and a column of lengths. A negative
+    length means null.
+    """
 
     positions: Column
     lengths: Column
 
 
 class Headers(NamedTuple):
-    """The headers of all messages, one after another, and how many each message has."""
+    """The headers of all messages in one sequence, and the number of headers of each message."""
 
     counts: Column
     names: Slices
@@ -37,7 +40,10 @@ class Headers(NamedTuple):
 
 
 class MessageSlices(NamedTuple):
-    """One item per message. Columns that were not requested may be None."""
+    """Where the keys, values and headers of a batch's messages are in `buffer`.
+
+    Fields that were not requested may be None.
+    """
 
     buffer: memoryview
     keys: Slices | None
@@ -46,7 +52,10 @@ class MessageSlices(NamedTuple):
 
 
 def message_slices_of(batch: MessageBatch, columns: Collection[str]) -> MessageSlices:
-    """Locates those of `key`, `value` and `headers` that are among the columns."""
+    """Finds the keys, values and headers of the batch's messages, as far as they are requested.
+
+    `columns` requests them as `key`, `value` and `headers`; other names in it are ignored.
+    """
     if isinstance(batch, PackedMessages):
         return _packed(batch, columns)
     assert isinstance(batch, PlainMessages), "unknown kind of batch"
@@ -83,7 +92,7 @@ def _plain(batch: PlainMessages) -> MessageSlices:
 
 
 def _plain_values(batch: PlainMessages) -> Slices:
-    """Locates the values without parsing the headers blocks."""
+    """Finds the values of the messages without parsing their headers blocks."""
     run = batch.run
     positions = np.asarray(run.positions) + KERATIN_RECORD.size
     positions += np.asarray(run.header_lengths)
@@ -92,7 +101,7 @@ def _plain_values(batch: PlainMessages) -> Slices:
     if are_null.any():
         largest = int(lengths.max())
         if largest > I32_MAX:
-            raise TooLarge("the size of a message in bytes", size=largest, limit=I32_MAX)
+            raise TooLarge("the size of a message value in bytes", size=largest, limit=I32_MAX)
         lengths = lengths.astype(np.int32)
         lengths[are_null] = -1
     return Slices(positions.data, lengths.data)

@@ -1,8 +1,9 @@
-"""Messages of a topic as Arrow batches, with the columns of the Spark source `lakebed.topic`.
+"""Converts messages of a topic to Arrow batches, with the columns of the Spark source
+`lakebed.topic`.
 
-The rows and their order are those of the engine's batches. An Arrow batch has about ten thousand
-rows: longer engine batches are cut, and shorter ones joined. Damage raises the same error as
-reading the messages; no rows of the damaged engine batch are returned then.
+The rows have the same order as in the batches that the storage engine returned. An Arrow batch has
+at most ten thousand rows: longer batches of the engine are cut, and shorter ones joined. Damage
+raises the same error as reading the messages does; no rows of the damaged batch are returned then.
 """
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ def record_batches(
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields all messages. Long batches are cut, and short ones joined."""
+    """Yields the messages of a partition as Arrow batches of at most `rows_max` rows.
+
+    Long batches are cut, and short ones are joined. `columns` selects the columns and their order;
+    None means all.
+    """
     names = FIELDS.checked(columns)
     for group in _groups(batches, rows_max):
         for batch in _within_limits(group, topic, partition, names):
@@ -64,9 +69,10 @@ def record_batches(
 def record_batch(
     *batches: MessageBatch, topic: str, partition: int, columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
-    """Returns the messages, one per row. Raises `TooLarge` if a column would have 2 GiB or more.
+    """Returns all messages of these batches as one Arrow batch, with one row per message.
 
-    `columns` chooses the columns and their order; None means all. Other columns cost nothing.
+    `columns` selects the columns and their order; None means all. Columns that are not selected are
+    not computed. Raises `TooLarge` if a column would have 2 GiB or more.
     """
     names = FIELDS.checked(columns)
     slices = [message_slices_of(batch, names) for batch in batches]
@@ -83,7 +89,10 @@ def record_batch(
 
 
 def _groups(batches: Iterable[MessageBatch], rows_max: int) -> Iterator[list[MessageBatch]]:
-    """Groups short batches until there are enough rows or bytes."""
+    """Groups consecutive batches, up to `rows_max` rows or 4 MiB per group.
+
+    A batch that exceeds a limit on its own forms a group of one.
+    """
     assert rows_max > 0, "rows_max must be positive"
     group: list[MessageBatch] = []
     row_count = byte_count = 0
@@ -101,7 +110,7 @@ def _groups(batches: Iterable[MessageBatch], rows_max: int) -> Iterator[list[Mes
 
 
 def _bytes_of(batch: MessageBatch) -> int:
-    """Returns about how many bytes the rows take."""
+    """Returns about how many bytes the messages of the batch take."""
     if isinstance(batch, PlainMessages):
         return batch.run.end - batch.run.start
     assert isinstance(batch, PackedMessages), "unknown kind of batch"
@@ -111,7 +120,11 @@ def _bytes_of(batch: MessageBatch) -> int:
 def _within_limits(
     group: Sequence[MessageBatch], topic: str, partition: int, names: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yields one Arrow batch; if a column is too large, halves the batch, repeatedly if needed."""
+    """Yields the group as one Arrow batch, or as several if a column would be too large.
+
+    A batch that is too large is halved until its parts fit. Raises `TooLarge` if a single message
+    does not fit.
+    """
     try:
         yield record_batch(*group, topic=topic, partition=partition, columns=names)
     except TooLarge:
@@ -145,7 +158,7 @@ def _bytes(buffer: memoryview, slices: Slices | None) -> pa.Array:
 
 
 def _no_headers(count: int) -> pa.Array:
-    """Returns empty lists, not nulls."""
+    """Returns a headers column of `count` rows that all are empty lists, not nulls."""
     offsets = integers(np.zeros(count + 1, np.int32).data, pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array([], _HEADER), type=_HEADERS)
 

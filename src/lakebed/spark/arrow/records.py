@@ -1,8 +1,9 @@
-"""Records of an append-only log as Arrow batches, with the columns of the source `lakebed.aof`.
+"""Converts records of an append-only log to Arrow batches, with the columns of the Spark source
+`lakebed.aof`.
 
-The rows and their order are those of the engine's batches. Spark has no unsigned numbers:
-`record_id`, `segment`, `timestamp_ns` and `ext_id` become the signed numbers with the same bits, so
-the upper half of their range is negative.
+The rows have the same order as in the batches that the storage engine returned. Spark has no
+unsigned numbers: `record_id`, `segment`, `timestamp_ns` and `ext_id` become the signed numbers with
+the same bits, so numbers in the upper half of their range become negative.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def record_batches(
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields all records. Long batches are cut."""
+    """Yields the records as Arrow batches of at most `rows_max` rows.
+
+    Longer batches are cut. `columns` selects the columns and their order; None means all.
+    """
     assert rows_max > 0, "rows_max must be positive"
     for batch in batches:
         for rows in _within_limits(batch, log=log, columns=columns):
@@ -58,9 +62,10 @@ def record_batches(
 def record_batch(
     batch: RecordBatch, *, log: str, columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
-    """Returns the records, one per row. Raises `TooLarge` if a column would have 2 GiB or more.
+    """Returns the records of the batch as an Arrow batch, with one row per record.
 
-    `columns` chooses the columns and their order; None means all. Other columns cost nothing.
+    `columns` selects the columns and their order; None means all. Columns that are not selected are
+    not computed. Raises `TooLarge` if a column would have 2 GiB or more.
     """
     names = FIELDS.checked(columns)
     arrays = [_column(name, batch, log) for name in names]
@@ -70,7 +75,11 @@ def record_batch(
 def _within_limits(
     batch: RecordBatch, *, log: str, columns: Sequence[str] | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields one Arrow batch; if a column is too large, halves the batch, repeatedly if needed."""
+    """Yields the records as one Arrow batch, or as several if a column would be too large.
+
+    A batch that is too large is halved until its parts fit. Raises `TooLarge` if a single record
+    does not fit.
+    """
     try:
         yield record_batch(batch, log=log, columns=columns)
     except TooLarge:

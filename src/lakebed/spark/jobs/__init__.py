@@ -1,5 +1,5 @@
-"""Spark jobs that process whole data sets: one module per job, each with a function that takes a
-session.
+"""Spark jobs that process whole data sets. Each job is a function that takes a session, in a module
+of its own.
 
     report = verify(spark, backend)          # as `lakebed spark run verify` does
 

@@ -1,8 +1,9 @@
-"""Parquet files in a folder or below a prefix of a bucket: lists, writes and reads them.
+"""Lists, writes and reads the Parquet files of an export, in a folder or below a prefix of a
+bucket.
 
 Each task writes one file, named by the number of the task: `part-00000.parquet`. A repeated task
-writes the same file. A file or object appears only when it is complete. `_SUCCESS` means that all
-files are there. A `FilesLocation` is plain data and is sent to the workers.
+replaces the file. A file or object appears only when it is complete. The file `_SUCCESS` is written
+last and means that all files are there. A `FilesLocation` is plain data and is sent to the workers.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _OURS = re.compile(r"part-[0-9]{5,9}\.parquet(\.[0-9a-f]{32}\.tmp)?|_SUCCESS")
 
 
 class FoundFile(NamedTuple):
-    """A listed file; `path` is in the form that its file system uses."""
+    """A listed file. `path` is in the form that its file system uses: for S3 it starts with the
+    bucket.
+    """
 
     path: str
     size_bytes: int
@@ -58,7 +61,7 @@ class WrittenFile(NamedTuple):
 class FilesLocation:
     """Where files are: a folder that all workers share, or a prefix in a bucket.
 
-    Exactly one is set.
+    Exactly one of `folder` and `prefix` is set.
     """
 
     folder: str = ""
@@ -81,7 +84,7 @@ class FilesLocation:
     def list_files(self) -> list[FoundFile]:
         """Returns all files below the location, sorted by path, or the single file that it names.
 
-        Raises `NotFound`.
+        Raises `NotFound` if there is neither.
         """
         from pyarrow.fs import FileSelector, FileType
 
@@ -99,9 +102,9 @@ class FilesLocation:
         return sorted(listed)
 
     def prepare(self, *, overwrite: bool) -> None:
-        """Prepares the location for an export. Raises `AlreadyExists` if there are files.
+        """Creates the folder for an export. Raises `AlreadyExists` if it already has files.
 
-        With `overwrite`, files of an earlier export are removed; other files still raise
+        With `overwrite`, files of an earlier export are removed first; any other file still raises
         `AlreadyExists`.
         """
         try:
@@ -109,12 +112,15 @@ class FilesLocation:
         except NotFound:
             existing = []
         if existing and not overwrite:
-            raise AlreadyExists(f"{self}: not empty, it has {existing[0].path}")
+            raise AlreadyExists(
+                f"{self}: cannot export to it: it is not empty, it has {existing[0].path}"
+            )
         for file in existing:
             name = file.path.removeprefix(self.base).lstrip("/")
             if not _OURS.fullmatch(name):
                 raise AlreadyExists(
-                    f"{self}: not overwritten, because {name} is not a file of an export"
+                    f"{self}: cannot be overwritten, because {name} is not a file of an earlier "
+                    "export"
                 )
         self.remove(file.path for file in existing)
         with _converted_errors(self):
@@ -134,7 +140,7 @@ class FilesLocation:
                 obstore.delete(self.prefix.object_store(), keys)
 
     def mark_whole(self) -> None:
-        """Writes `_SUCCESS`."""
+        """Writes the empty file `_SUCCESS`, which means that the export is complete."""
         with (
             _converted_errors(self),
             self.file_system().open_output_stream(f"{self.base}/{SUCCESS}") as stream,
@@ -143,8 +149,10 @@ class FilesLocation:
 
 
 def parquet_files(location: FilesLocation) -> list[FoundFile]:
-    """Returns the Parquet files sorted by path, except those whose path has a part that starts
-    with a dot or an underscore. Raises `NotFound` if there are none.
+    """Returns the Parquet files at the location, sorted by path.
+
+    Files are skipped if a part of their path starts with a dot or an underscore. Raises `NotFound`
+    if there are no Parquet files.
     """
     files = [file for file in location.list_files() if not _is_hidden(file.path, location)]
     files = [file for file in files if file.path.endswith(SUFFIX) or file.path == location.base]
@@ -161,9 +169,9 @@ def write_file(
     *,
     compression: str,
 ) -> WrittenFile | None:
-    """Writes all batches to one file.
+    """Writes all batches to the Parquet file with this number. Runs in a task.
 
-    Returns None, and writes nothing, if there are no rows. Runs in a task.
+    Returns None, and writes nothing, if there are no rows.
     """
     groups = _row_groups(batches, schema)
     first = next(groups, None)
@@ -193,9 +201,10 @@ def read_batches(
     part_count: int,
     columns_of: Callable[[pa.Schema], Sequence[str]],
 ) -> Iterator[pa.RecordBatch]:
-    """Reads part number `part` of a file that is divided into `part_count` parts by its row groups.
+    """Yields the rows of one part of a Parquet file. Runs in a task.
 
-    `columns_of` gets the file's schema and returns the columns to read. Runs in a task.
+    The row groups of the file are divided into `part_count` parts; `part` is the number of the
+    part, from 0. `columns_of` gets the file's schema and returns the columns to read.
     """
     import pyarrow as pa
     import pyarrow.parquet as parquet
@@ -213,7 +222,7 @@ def read_batches(
 
 
 def schema_of(location: FilesLocation, path: str) -> pa.Schema:
-    """Returns the Arrow schema of a file. Raises `Corrupt` if it is not Parquet."""
+    """Returns the Arrow schema of a Parquet file. Raises `Corrupt` if the file is not Parquet."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -241,7 +250,7 @@ def _write(
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Joins batches into tables that are large enough for a row group."""
+    """Joins batches into tables that are large enough for a row group (32 MiB)."""
     import pyarrow as pa
 
     held: list[pa.RecordBatch] = []
@@ -265,17 +274,19 @@ def _is_hidden(path: str, location: FilesLocation) -> bool:
 
 @contextmanager
 def _converted_errors(location: FilesLocation) -> Iterator[None]:
-    """Converts errors of the system or of S3 into Lakebed's errors that name the location."""
+    """Converts an `OSError` of the `with` block, from a disk or from S3, to a Lakebed error that
+    names the location.
+    """
     try:
         yield
     except OSError as error:
         if location.prefix is None:
             path = error.filename if isinstance(error.filename, str) else location.folder
-            raise from_os_error(error, operation="write", path=path) from error
+            raise from_os_error(error, operation="access", path=path) from error
         text = _first_line(error)
         if "NO_SUCH_BUCKET" in text:
             raise NotFound(f"{location}: bucket {location.prefix.bucket} does not exist") from error
-        raise DiskError("use", str(location), why=text) from error
+        raise DiskError("access", str(location), why=text) from error
 
 
 def _first_line(error: BaseException) -> str:

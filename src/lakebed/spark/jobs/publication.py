@@ -1,9 +1,9 @@
-"""Publishes rows to a topic, exactly once if the publication has a name, and reports where they
-are.
+"""Publishes the rows of a Spark frame to a topic, and reports their offsets.
 
-The name identifies the write: starting a job with the same name again publishes nothing new and
-reports the messages of the first run. Without a name, each start writes again. In both cases the
-positions come from the store, which is queried afterwards.
+A publication that has a name happens exactly once: a job that is started again with the same name
+publishes nothing new, and reports the messages of the first run. Without a name, each start
+publishes the rows again. In both cases the reported offsets come from the store, which is queried
+after the write.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _COLUMNS = ("value", "key", "timestamp", "headers")
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """The topic to publish to, and how."""
+    """The topic to which a job publishes rows, and the settings of the write."""
 
     backend: Backend
     topic: str
-    name: str = ""  # empty: each start is another write
-    keeps_partitions: bool = False  # otherwise by key, or round robin
+    name: str = ""  # if empty, each start of the job publishes again
+    keeps_partitions: bool = False  # otherwise rows are distributed by key, or round robin
     creates_topic: bool = False
     partitions: int | None = None  # only for a topic that is created
     compression: str = "none"
@@ -40,20 +40,24 @@ class Publication:
 
     def __post_init__(self) -> None:
         if self.partitions is not None and not self.creates_topic:
-            raise InputError("the number of partitions can only be set for a topic that is created")
+            raise InputError(
+                "the number of partitions can only be set if the topic is to be created"
+            )
         if self.staging_bucket and self.backend.path:
             raise InputError(
-                "a staging bucket needs a store that is reached by its endpoint, not by its path"
+                "a staging bucket can only be set for a store given as an endpoint, not as a path"
             )
 
     def check(self) -> None:
-        """Raises `NotFound` if the topic does not exist and is not to be created."""
+        """Raises `NotFound` if the topic does not exist and the publication does not create it."""
         _ends(self)
 
 
 @dataclass(frozen=True)
 class PublicationReport:
-    """The messages in each partition: those that this run wrote, and those of an earlier run."""
+    """Where the published messages are: `now` lists what this run wrote to each partition, and
+    `before` what an earlier run of the same name wrote.
+    """
 
     now: list[CommittedPartition]
     before: list[CommittedPartition]
@@ -78,8 +82,10 @@ class PublicationReport:
 
 
 def publish(frame: DataFrame, to: Publication, *, job: str) -> PublicationReport:
-    """Publishes all rows of the frame; each partition gets its rows at once. Columns that a
-    topic does not have are dropped.
+    """Publishes all rows of the frame; the rows of each partition appear in one write.
+
+    Columns that messages do not have are dropped. `job` is the name of the job; together with the
+    name of the publication it identifies the write.
     """
     application = f"{job} {to.name}" if to.name else f"{job} {token_hex(16)}"
     ends = _ends(to)
@@ -103,9 +109,9 @@ def publish(frame: DataFrame, to: Publication, *, job: str) -> PublicationReport
 
 
 def _ends(to: Publication) -> dict[int, int]:
-    """Returns the current end of each partition.
+    """Returns the current end offset of each partition, or nothing if the topic is to be created.
 
-    Raises `NotFound` if the topic is missing and is not to be created.
+    Raises `NotFound` if the topic does not exist and the publication does not create it.
     """
     with to.backend.open() as store:
         try:
@@ -113,13 +119,16 @@ def _ends(to: Publication) -> dict[int, int]:
         except NotFound as error:
             if to.creates_topic:
                 return {}
-            raise NotFound(f"{error}, and creating it was not requested") from None
+            raise NotFound(f"{error}, and the job was not asked to create it") from None
         return {number: bounds.end for number, bounds in enumerate(topic.bounds())}
 
 
 def _published(to: Publication, application: str, ends: dict[int, int]) -> PublicationReport:
-    """Returns where the messages are, by repeating the commit without rows: the store returns
-    the result of the first commit.
+    """Returns where the messages of the publication are.
+
+    To find out, repeats the commit without rows: the store then returns the result of the first
+    commit. `ends` are the ends of the partitions before the write; messages before them are of an
+    earlier run.
     """
     with writing(to.backend) as store:
         topic = store.topics.open(to.topic)

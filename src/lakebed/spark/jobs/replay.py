@@ -1,11 +1,12 @@
-"""The job `replay`: publishes a range of a topic or a log, in any tier, to a topic again.
+"""The job `replay`: publishes a range of a topic or a log again, to another topic or the same one.
 
     replay(spark, backend, Origin("orders"), Publication(backend=backend, topic="again"),
            span=Span(start={None: 100}))
 
-Keys, values, headers, timestamps and tombstones are kept. The messages of a partition keep their
-order if they go to one partition. The payloads of a log become values. All messages are staged
-first; then each partition gets all of its messages at once, or none.
+Keys, values, headers, timestamps and tombstones are kept. Messages of one source partition that go
+to the same target partition keep their order. The records of a log, in any tier, become messages
+whose values are the payloads. All messages are staged first; then each partition gets all of its
+messages in one write, or none.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ def replay(
     span: Span | None = None,
     watcher: Watcher | None = None,
 ) -> Report:
-    """Raises `NotFound` if the origin or the target is missing, and `DataLost` if part of the
-    range is gone.
+    """Publishes the messages or records of `origin` that are in `span` to the topic of `to`.
+
+    Raises `NotFound` if the origin or the target topic is missing, and `DataLost` if part of the
+    range was removed.
     """
     watcher = watcher or NullWatcher()
     resolved = resolve(backend, origin, span or Span())

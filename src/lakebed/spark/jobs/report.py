@@ -1,4 +1,4 @@
-"""The result of a job, for people and for programs."""
+"""The report that a Spark job returns, for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a job. `facts` are shown in this order in the summary and in the JSON
-    document; numbers stay numbers.
+    """The result of a Spark job.
+
+    `facts` are shown in their order in the text summary and in the JSON document, where numbers
+    stay numbers.
     """
 
     job: str
     row_count: int = 0
     size_bytes: int = 0
     facts: dict[str, object] = field(default_factory=dict)
-    lines: tuple[str, ...] = ()  # for people, before the summary: tables, damage
+    lines: tuple[str, ...] = ()  # text printed before the summary, such as tables and damage
     is_good: bool = True  # if False, the command prints `failed` and exits with a non-zero code

@@ -5,9 +5,9 @@
     Span(start={None: "3:64"})                   # of a log
     Span(time_start_us=…, time_end_us=…)         # by the messages' own timestamps
 
-Ranges are half-open. A span is resolved once, when the job starts: later appends are not part of
-it, even if Spark repeats a task. Positions that were removed raise `DataLost`; positions that do
-not exist yet are ignored.
+Ranges include their start and exclude their end. A span is resolved to positions once, when the job
+starts: later appends are not part of it, even if Spark repeats a task. Positions that were removed
+raise `DataLost` when they are read; positions that do not exist yet are ignored.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """A range by position and time. The default is everything."""
+    """A range of positions and times. By default it includes everything."""
 
     start: Positions = field(default_factory=dict)
     end: Positions = field(default_factory=dict)
@@ -68,12 +68,12 @@ class Span:
     def __post_init__(self) -> None:
         start, end = self.time_start_us, self.time_end_us
         if start is not None and end is not None and start > end:
-            raise InputError("the time range ends before it starts")
+            raise InputError("the time range to read ends before it starts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """A span, resolved to positions that existed when the job started."""
+    """A span of a topic or log, converted to positions that existed when the job started."""
 
     backend: Backend
     origin: Origin
@@ -87,7 +87,7 @@ class Resolved:
         return len(self.ranges)
 
     def options(self) -> dict[str, str]:
-        """Returns the options for reading exactly this range."""
+        """Returns the options of the Spark data source for reading exactly these positions."""
         name = self.origin.name
         starts = {str(number): start for number, (start, _) in self.ranges.items()}
         ends = {str(number): end for number, (_, end) in self.ranges.items()}
@@ -99,9 +99,9 @@ class Resolved:
         }
 
     def read(self, spark: SparkSession, **options: str) -> DataFrame:
-        """Returns a frame of the range.
+        """Returns a frame with the messages or records of the span.
 
-        The messages of a partition are in order, within and across tasks.
+        Those of one partition are in order, within a task and from task to task.
         """
         from pyspark.sql.functions import col, lit
 
@@ -115,7 +115,10 @@ class Resolved:
 
 
 def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
-    """Resolves a span. Raises `NotFound` if the topic, the log or a partition does not exist."""
+    """Converts the span to positions, and estimates how many rows and bytes it has.
+
+    Raises `NotFound` if the topic, the log or a partition does not exist.
+    """
     from lakebed.spark.sources.feed import LaneRange, hold, size_bytes
     from lakebed.spark.sources.settings import feed_state
 
@@ -147,12 +150,16 @@ def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
 def _check_numbers(span: Span, origin: Origin, *, count: int) -> None:
     for number in (*span.partitions, *span.start, *span.end):
         if number is not None and not 0 <= number < count:
-            raise NotFound(f"{origin.name}: partition {number} does not exist (it has {count})")
+            raise NotFound(
+                f"{origin.name}: partition {number} does not exist (number of partitions: {count})"
+            )
 
 
 def _range(feed: Feed, lane: Lane, span: Span, bounds: Bounds, *, since: int) -> tuple[int, int]:
-    """Returns the requested range, ending at the current end at the latest. A start that was
-    removed is kept: the read then raises `DataLost`.
+    """Returns the positions of the span in a partition or log, up to its current end at most.
+
+    A start that was removed is returned unchanged, so that the read raises `DataLost`. `since` is
+    the position at which the span's time range starts, or 0.
     """
     start = max(_position(feed, span.start, lane, bounds.start), since)
     end = min(_position(feed, span.end, lane, bounds.end), bounds.end)
@@ -168,8 +175,9 @@ def _position(feed: Feed, positions: Positions, lane: Lane, default: int) -> int
 
 
 def _shown_position(position: int, origin: Origin) -> int | str:
-    """Returns the position as an option has it: as text for logs, because JSON numbers are exact
-    only up to 53 bits.
+    """Returns the position as it is written in an option of the data source.
+
+    Positions of logs become text, because JSON numbers are exact only up to 53 bits.
     """
     return str(position) if origin.is_log else position
 

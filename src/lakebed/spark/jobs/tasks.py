@@ -1,4 +1,4 @@
-"""Runs a Python function on many inputs in the tasks of a session, for work that is not a query.
+"""Runs a Python function on many inputs in Spark tasks, for work that is not a query.
 
     outputs = in_tasks(spark, check, [some, others])      # check(some) runs in its own task
 
@@ -30,7 +30,11 @@ Output = TypeVar("Output")
 def in_tasks(
     spark: SparkSession, work: Callable[[Input], Output], inputs: Sequence[Input]
 ) -> list[Output]:
-    """Returns the output for each input, in the same order. An error in one task fails the call."""
+    """Calls `work` with each input, in a task of its own. Returns the outputs in the order of the
+    inputs.
+
+    If one task fails, the whole call fails.
+    """
     if not inputs:
         return []
     numbers = spark.range(0, len(inputs), 1, len(inputs))  # one per task
@@ -44,7 +48,11 @@ def in_tasks(
 def grouped(
     sizes: Sequence[int], *, task_bytes: int = TASK_BYTES, tasks_min: int = TASKS_MIN
 ) -> list[range]:
-    """Divides items into consecutive ranges, one per task: few tasks, with about equal bytes."""
+    """Divides items into consecutive ranges, one per task, with about equal numbers of bytes.
+
+    `sizes` are the sizes of the items in bytes. A task gets about `task_bytes` at most; if there is
+    enough data, there are at least `tasks_min` tasks.
+    """
     total = sum(sizes)
     count = max(-(-total // task_bytes), min(tasks_min, total // BYTES_WORTH_A_TASK), 1)
     groups: list[range] = []

@@ -1,18 +1,21 @@
-"""The job `tier-history`: in which tiers segments were, when and for how long, from the manifest
-logs.
+"""The job `tier-history`: reports from the manifest logs in which tiers segments were, and for how
+long.
 
     report = tier_history(spark, Backend(path=root), ["orders"], output="history")
 
 It writes these tables as Parquet and CSV into the output folder:
 
-- `time_in_tier`: per log and tier, how many stays ended, how many continue, and percentiles of the
-  ended ones in seconds. A stay that began before the history counts from the start of the history.
-- `hydration_latency`: per log and source tier, in milliseconds.
+- `time_in_tier`: per log and tier, how many stays of segments in the tier have ended, how many
+  continue, and percentiles of the duration of those that ended, in seconds. A stay that began
+  before the history counts from the start of the history.
+- `hydration_latency`: per log and source tier, the number of hydrations, and percentiles of their
+  duration in milliseconds.
 - `upload_retries`: per log, the number of uploads, attempts and retries.
 - `bytes_per_tier`: per log, the bytes in each tier, at no more than a thousand points in time.
 
 Plots of all but `upload_retries` are written as PNGs to the same folder. If retention removed the
-start of the history, it begins with the oldest snapshot. Damaged chunks are left out and reported.
+start of the history, the history begins with the oldest snapshot. Damaged chunks of manifest logs
+are left out and reported.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ _AT = "unix_millis(timestamp) AS at_ms"
 
 
 class Beginning(NamedTuple):
-    """Where the history of a log begins."""
+    """The position and time at which the history of a log begins in its manifest log."""
 
     log: str
     chunk_index: int
@@ -74,8 +77,10 @@ def tier_history(
     plots: bool = True,
     watcher: Watcher | None = None,
 ) -> Report:
-    """Analyses these logs, or all logs. Without `output` nothing is written, and the tables are
-    only in the report. `is_good` is False if part of a manifest log is damaged.
+    """Analyses the tier history of these logs, or of all logs if `logs` is empty.
+
+    Without `output`, no files are written and the tables are only in the report. The report's
+    `is_good` is False if part of a manifest log is damaged.
     """
     watcher = watcher or NullWatcher()
     watcher.begin("list")
@@ -98,9 +103,9 @@ def tier_history(
 
 
 def beginnings_in_task(logs: Sequence[str], backend: Backend) -> list[Beginning]:
-    """Returns the beginning of each log that has a history.
+    """Returns where the history of each log begins, or of all logs if `logs` is empty.
 
-    Raises `NotFound` if a named log does not exist.
+    Logs without a history are left out. Raises `NotFound` if a named log does not exist.
     """
     from lakebed.spark.sources.manifest_records import recorded
 
@@ -122,7 +127,7 @@ def beginnings_in_task(logs: Sequence[str], backend: Backend) -> list[Beginning]
 
 
 def spans_in_task(table: pa.Table) -> pa.Table:
-    """Returns the spans of one segment, from its rows in any order."""
+    """Converts the manifest records of one segment, in any order, to its spans of time."""
     import pyarrow as pa
 
     ordered = table.sort_by([("chunk_index", "ascending"), ("chunk_offset", "ascending")])
@@ -149,8 +154,10 @@ def _span_schema() -> pa.Schema:
 
 
 def _rows(spark: SparkSession, backend: Backend, beginnings: Sequence[Beginning]) -> DataFrame:
-    """Returns the records of all logs, and the state before the first record where earlier
-    history is gone.
+    """Returns the manifest records of all logs.
+
+    For a log whose earlier history was removed, also returns the state of each segment before the
+    first record.
     """
     frames = []
     for beginning in beginnings:
@@ -169,9 +176,10 @@ def _source(spark: SparkSession, backend: Backend, log: str, **options: str) -> 
 
 
 def _records(spark: SparkSession, backend: Backend, beginning: Beginning) -> DataFrame:
-    """Returns the records from the beginning on.
+    """Returns the manifest records of a log from the beginning of its history.
 
-    Unsigned numbers that become negative here are only compared for equality.
+    Large unsigned numbers become negative here. That is harmless, because they are only compared
+    for equality.
     """
     frame = _source(spark, backend, beginning.log, columns=",".join(_COLUMNS))
     index, offset = beginning.chunk_index, beginning.chunk_offset

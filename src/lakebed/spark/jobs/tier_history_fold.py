@@ -1,13 +1,16 @@
-"""Folds the records of one segment, in order, into spans of time. Without I/O.
+"""Converts the manifest records of one segment, in order, to spans of time. Does no I/O.
 
-- A stay in a tier: from the record that put the segment there to the one that removed it.
+These are the kinds of spans:
+
+- A stay in a tier: from the record that put the segment there to the record that removed it.
 - A hydration: from its start to its completion or failure.
 - An upload: from its first attempt to its completion, with the numbers of attempts and failures.
 - A change of the number of bytes in a tier.
-- The number of records; damage of a manifest log takes the place of records.
+- The number of records.
+- Damage of the manifest log, or a torn end, in place of the records there.
 
-The engine defines how a record changes a segment's state (`aof.manifest.transitions`). Work that
-was interrupted by a crash and started again has no end of its own.
+The engine defines how a record changes a segment's state (`aof.manifest.transitions`). A hydration
+that a crash interrupted and that was started again has no end time.
 """
 
 from __future__ import annotations
@@ -37,14 +40,14 @@ _KNOWN_BEFORE = ("durable_bytes", "resident_bytes", "compressed_bytes", "key", "
 
 
 class Span(NamedTuple):
-    """A span of one segment. Fields that its kind does not use are None."""
+    """A span of time in the history of one segment. Fields that its kind does not use are None."""
 
     kind: str
     tier: int
     started_ms: int
     ended_ms: int | None = None  # None if it has not ended, or the end is unknown
-    is_cut: bool = False  # it began before the history
-    size_bytes: int | None = None  # of a change: positive or negative
+    is_cut: bool = False  # whether it began before the history does
+    size_bytes: int | None = None  # by which a tier grew or, if negative, shrank
     outcome: str | None = None
     tries: int | None = None
     failures: int | None = None
@@ -57,9 +60,10 @@ class _Upload(NamedTuple):
 
 
 def spans_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Span]:
-    """Yields the spans of a segment.
+    """Yields the spans of one segment.
 
-    `rows` are its records as `lakebed.manifest` returns them, with `at_ms`.
+    `rows` are its manifest records in order, as the data source `lakebed.manifest` returns them,
+    plus the column `at_ms`.
     """
     fold = _Fold()
     count = 0
@@ -109,7 +113,7 @@ class _Fold:
             yield from self._moved(at_ms)
 
     def finish(self) -> Iterator[Span]:
-        """Yields what has not ended."""
+        """Yields the stays, the hydration and the upload that have not ended yet."""
         for tier, (since_ms, is_cut) in self._stays.items():
             yield Span(STAY, tier, since_ms, is_cut=is_cut)
         if self._hydration is not None:
@@ -118,7 +122,9 @@ class _Fold:
             yield _uploaded(self._upload, None, UNFINISHED)
 
     def _moved(self, at_ms: int, *, is_cut: bool = False) -> Iterator[Span]:
-        """Yields the stays that ended and the changes of size, from the old to the new state."""
+        """Compares the segment's new state with the state before. Yields the stays in tiers that
+        ended, and the changes of the bytes in each tier.
+        """
         draft = self._draft
         for tier, bit in _TIERS.items():
             is_here = draft is not None and bool(draft.residency & bit)
@@ -176,7 +182,12 @@ def _uploaded(upload: _Upload, ended_ms: int | None, outcome: str) -> Span:
 
 
 def _value(kind: type, row: Mapping[str, Any], name: str) -> Any:
-    """Returns a field of a payload. Only the short form of a seal lacks fields."""
+    """Returns the value of the field `name` of a record's payload, converted from a row.
+
+    A field that is null or missing in the row becomes an empty string if it is `key` or `etag`, and
+    0 otherwise. Numbers are null only in a `SealSegment` record of the short form, which lacks some
+    fields.
+    """
     value = row.get(name)
     if value is None:
         assert kind is SealSegment or name not in row or name in ("key", "etag"), name

@@ -1,4 +1,4 @@
-"""Writes the tables of the job `tier-history` as files, text and plots."""
+"""Writes the tables of the job `tier-history` as Parquet and CSV files, as text and as plots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _MIB = 1 << 20
 
 
 def write_tables(tables: Mapping[str, pa.Table], output: str | os.PathLike[str]) -> list[str]:
-    """Returns the paths of the files. Existing files are replaced."""
+    """Writes each table as a Parquet file and a CSV file to the folder `output`.
+
+    Existing files are replaced. Returns the paths of the files.
+    """
     from pyarrow import csv, parquet
 
     folder = Path(output)
@@ -33,7 +36,10 @@ def write_tables(tables: Mapping[str, pa.Table], output: str | os.PathLike[str])
 
 
 def write_plots(tables: Mapping[str, pa.Table], output: str | os.PathLike[str]) -> list[str]:
-    """Returns the paths of the PNGs. A table without data gets no plot."""
+    """Writes plots of the tables as PNG files to the folder `output`. Returns their paths.
+
+    A table without data gets no plot.
+    """
     folder = Path(output)
     drawn = {
         "time_in_tier": _bars(
@@ -74,7 +80,10 @@ def _text(value: object) -> str:
 
 
 def _figure(height: float) -> Any:
-    """Creates a figure without a display, and without pyplot, which would keep it in memory."""
+    """Creates an empty figure of this height, which needs no display.
+
+    It does not use pyplot, which would keep the figure in memory.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -84,7 +93,10 @@ def _figure(height: float) -> Any:
 
 
 def _bars(table: pa.Table, *, by: str, unit: str, title: str) -> Any:
-    """Plots the percentiles of each row as a group of bars. Returns None if no row has any."""
+    """Plots the percentiles of each row as a group of bars.
+
+    Returns None if no row has percentiles.
+    """
     rows = [row for row in table.to_pylist() if row[f"p50_{unit}"] is not None]
     if not rows:
         return None
@@ -104,7 +116,10 @@ def _bars(table: pa.Table, *, by: str, unit: str, title: str) -> Any:
 
 
 def _bytes(table: pa.Table) -> Any:
-    """Plots the logs one below the other, with their tiers stacked."""
+    """Plots the bytes in each tier over time, with one chart per log and the tiers stacked.
+
+    Returns None if the table is empty.
+    """
     rows = table.to_pylist()
     logs: Sequence[str] = list(dict.fromkeys(row["log"] for row in rows))[:_LOGS_PLOTTED_MAX]
     if not logs:
@@ -127,5 +142,5 @@ def _label(log: str, tier: int) -> str:
 
 
 def _plain(log: str) -> str:
-    """Escapes dollar signs, which would start a formula."""
+    """Escapes dollar signs in the name of a log, because Matplotlib would show a formula."""
     return log.replace("$", r"\$")

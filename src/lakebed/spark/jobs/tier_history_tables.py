@@ -1,6 +1,4 @@
-"""Computes the tables of the job `tier-history` from the spans of all segments, with two
-queries.
-"""
+"""Computes the tables of the job `tier-history` from the spans of time of all segments."""
 
 from __future__ import annotations
 
@@ -38,7 +36,10 @@ class HistoryTables(NamedTuple):
 
 
 def tables_of(spark: SparkSession, spans: DataFrame) -> HistoryTables:
-    """Reads `spans` twice, and once more if there is damage."""
+    """Computes the tables from the spans of all segments.
+
+    Reads `spans` two times, or three times if there is damage.
+    """
     groups = _groups(spans)
     reported: list[tuple[str, str]] = []
     if any(row.kind in (DAMAGE, TORN) for row in groups):
@@ -57,7 +58,7 @@ def tables_of(spark: SparkSession, spans: DataFrame) -> HistoryTables:
 
 
 def _groups(spans: DataFrame) -> list[Row]:
-    """Aggregates the spans by log, kind and tier into all that the tables need."""
+    """Aggregates the spans by log, kind and tier: counts, sums and percentiles for the tables."""
     from pyspark.sql import functions as sql
 
     is_counted = sql.col("outcome").isNull() | (sql.col("outcome") == DONE)
@@ -108,7 +109,11 @@ _BYTES = ("log", "at", "tier0_bytes", "tier1_bytes", "tier2_bytes")
 
 
 def _durations(row: Row, unit: str, divisor: int) -> dict[str, float | None]:
-    """Returns the percentiles and the maximum; all are None if nothing has ended yet."""
+    """Returns the percentiles and the maximum of the durations, with their names in the table.
+
+    `unit` is the suffix of the names, and `divisor` converts milliseconds to that unit. All values
+    are None if nothing has ended yet.
+    """
     percentiles = row.percentiles or [None] * len(PERCENTILES)
     values = {**dict(zip(PERCENTILES, percentiles, strict=True)), "max": row.duration_max}
     return {
@@ -136,8 +141,9 @@ def _arrow(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> pa.Table:
 
 
 def _bytes_over_time(spark: SparkSession, spans: DataFrame, groups: Iterable[Row]) -> pa.Table:
-    """Returns the size of each tier at the end of each time step. A log has at most
-    `MOMENTS_MAX` steps of equal length.
+    """Returns the number of bytes in each tier at the end of each time step in which it changed.
+
+    A log has at most `MOMENTS_MAX` steps of equal length.
     """
     edges: dict[str, tuple[int, int]] = {}
     for row in groups:
@@ -161,9 +167,9 @@ def _bytes_over_time(spark: SparkSession, spans: DataFrame, groups: Iterable[Row
 
 
 def _running(changes: Sequence[tuple[str, int, int, int]]) -> Iterator[dict[str, Any]]:
-    """Yields running totals, one row per time.
+    """Yields the bytes in each tier after each point in time, as running totals of the changes.
 
-    `changes` are log, time, tier and bytes, sorted by log and time.
+    `changes` are tuples of log, time, tier and bytes, sorted by log and time.
     """
     log, sizes = "", [0, 0, 0]
     for index, (name, at_ms, tier, change) in enumerate(changes):

@@ -1,14 +1,14 @@
-"""The jobs `export` and `import`: topics to Parquet files, and Parquet files to topics, without
+"""The jobs `export` (a topic to Parquet files) and `import` (Parquet files to a topic), without
 loss.
 
     files = FilesLocation(folder="/backup/orders")
     export_topic(spark, backend, "orders", files)
     import_topic(spark, files, Publication(backend=backend, topic="orders"))
 
-An exported file has the columns of `lakebed.topic`. An imported file needs only `value`; it may
-have key, timestamp, headers and partition, and its topic and offset are ignored. Files are imported
-in the order of their names and rows in their order, so that an exported partition is restored
-exactly.
+An exported file has the columns of `lakebed.topic`. An imported file needs only the column `value`;
+it may also have `key`, `timestamp`, `headers` and `partition`. The columns `topic` and `offset` are
+ignored. Files are imported in the order of their names, and rows in the order of the file, so that
+an exported partition is restored exactly.
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ def export_topic(
     file_bytes: int = FILE_BYTES,
     watcher: Watcher | None = None,
 ) -> Report:
-    """Exports a topic. Raises `AlreadyExists` if there are files at the target.
+    """Exports a topic to Parquet files. Raises `AlreadyExists` if the target already has files.
 
-    A failed export may leave files, but never `_SUCCESS`.
+    With `overwrite`, files of an earlier export are replaced. A failed export may leave files, but
+    never `_SUCCESS`.
     """
     if compression not in COMPRESSIONS:
-        raise InputError(f"compression must be one of {', '.join(COMPRESSIONS)}")
+        raise InputError(f"the compression of an export must be one of {', '.join(COMPRESSIONS)}")
     watcher = watcher or NullWatcher()
     resolved = resolve(backend, Origin(topic), span or Span())
     to.prepare(overwrite=overwrite)
@@ -75,7 +76,8 @@ def export_topic(
     missing = [file.path for file in written if file.path not in visible]
     if missing:
         raise NotFound(
-            f"{missing[0]}: written by a worker but not visible here: is {to} a shared folder?"
+            f"{missing[0]}: a worker wrote this file, but the driver cannot see it: {to} must be a "
+            "folder that all machines share"
         )
     to.mark_whole()
     return Report(
@@ -98,15 +100,18 @@ def import_topic(
     *,
     watcher: Watcher | None = None,
 ) -> Report:
-    """Imports files.
+    """Publishes the rows of Parquet files to a topic.
 
-    Raises `NotFound` if there are none, `InputError` if their columns do not describe messages.
+    Raises `NotFound` if there are no files, and `InputError` if their columns are not those of
+    messages.
     """
     watcher = watcher or NullWatcher()
     files = parquet_files(origin)
     columns = importable_columns(schema_of(origin, files[0].path), files[0].path)
     if to.keeps_partitions and "partition" not in columns:
-        raise InputError(f"{files[0].path}: cannot keep partitions: there is no column partition")
+        raise InputError(
+            f"{files[0].path}: cannot keep partitions, because the file has no column partition"
+        )
     pieces = cut(files, piece_bytes=FILE_BYTES)
     size_bytes = sum(file.size_bytes for file in files)
     reading = partial(_read_rows, origin, pieces, columns)
@@ -123,7 +128,7 @@ def import_topic(
 
 
 class FilePiece(NamedTuple):
-    """Part number `part` of `part_count` parts of a file."""
+    """One of `part_count` parts of a file; `part` is its number, from 0."""
 
     path: str
     part: int
@@ -131,9 +136,9 @@ class FilePiece(NamedTuple):
 
 
 def cut(files: Sequence[FoundFile], *, piece_bytes: int) -> list[tuple[FilePiece, ...]]:
-    """Returns what each task reads, in file order.
+    """Assigns the files, in order, to tasks; returns the file pieces of each task.
 
-    Small files share a task; large files are read by several.
+    Small files share a task, and a large file is divided among several tasks.
     """
     tasks: list[tuple[FilePiece, ...]] = []
     held: list[FilePiece] = []
@@ -152,9 +157,9 @@ def cut(files: Sequence[FoundFile], *, piece_bytes: int) -> list[tuple[FilePiece
 
 
 def importable_columns(schema: pa.Schema, path: str) -> tuple[str, ...]:
-    """Returns the columns to import.
+    """Returns the columns of a file that are imported, which excludes `topic` and `offset`.
 
-    Raises `InputError` if there are unknown columns, or no value.
+    Raises `InputError` if there is a column that messages do not have, or no column `value`.
     """
     from lakebed.spark.arrow.messages import FIELDS
 
@@ -173,7 +178,7 @@ def importable_columns(schema: pa.Schema, path: str) -> tuple[str, ...]:
 def _write_rows(
     to: FilesLocation, compression: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Writes the rows of this task to a file. Yields one row that describes the file."""
+    """Writes the rows of this task to a Parquet file. Yields one row that describes the file."""
     import pyarrow as pa
     from pyspark import TaskContext
 
@@ -194,9 +199,9 @@ def _read_rows(
     columns: Sequence[str],
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of the pieces of this task.
+    """Yields the rows of the file pieces that this task reads.
 
-    `numbers` has the index of its entry in `pieces`.
+    `numbers` contains the indexes of this task's entries in `pieces`.
     """
     from lakebed.spark.arrow.messages import FIELDS
 
@@ -212,8 +217,10 @@ def _read_rows(
 
 
 def _same_columns(columns: Sequence[str], path: str, schema: pa.Schema) -> Sequence[str]:
-    """Raises `InputError` if the columns differ from those of the first file: none is silently
-    dropped.
+    """Returns `columns`, the columns of the first file.
+
+    Raises `InputError` if another file does not have the same columns, so that no column is
+    silently dropped.
     """
     importable = importable_columns(schema, path)
     differing = sorted(set(importable) ^ set(columns))
@@ -225,9 +232,9 @@ def _same_columns(columns: Sequence[str], path: str, schema: pa.Schema) -> Seque
 
 
 def conformed(rows: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
-    """Casts the rows to the schema that was declared to Spark.
+    """Casts the rows of a file to the schema that was declared to Spark.
 
-    A time without a zone is taken as UTC.
+    A timestamp without a zone is taken as UTC. Raises `InputError` if a column cannot be cast.
     """
     import pyarrow as pa
 
@@ -246,7 +253,9 @@ def conformed(rows: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBa
             arrays.append(array.cast(field.type, safe=not is_fine))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             reason = str(error).partition("\n")[0]
-            raise InputError(f"{path}: the column {field.name}: {reason}") from error
+            raise InputError(
+                f"{path}: the column {field.name} cannot be imported: {reason}"
+            ) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

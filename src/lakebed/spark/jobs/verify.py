@@ -1,15 +1,16 @@
-"""The job `verify`: checks every checksum of a store in many tasks, with the report of
+"""The job `verify`: checks every checksum of a store in many tasks. Its report is that of
 `verify_store`.
 
     report = verify(spark, Backend(path=root))
 
-With `path` the tasks read the files: logs in all tiers with their manifest logs, topics, groups and
-objects. Each task checks a group of segments or object versions of about equal size. Damage is
-reported and fails no task. With `endpoint` see `verify_remote`.
+If the backend is a path, the tasks read the files: logs in all tiers with their manifest logs,
+topics, groups and objects. Each task checks a group of segments or object versions; the groups have
+about equal sizes. Damage is reported; it does not make a task fail. For an endpoint, see
+`verify_remote`.
 
-Objects that have lost bytes are marked as damaged by the process that has the store open, or by
-this process if there is none; it checks them again first. Parts of multipart uploads cannot be
-marked.
+Objects that have lost bytes are marked as damaged. This is done by the process that has the store
+open, or by this process if there is none; it checks the objects again first. Parts of multipart
+uploads cannot be marked.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ PIECE_BYTES = 64 * MIB  # for objects
 
 
 class CheckedStore(NamedTuple):
-    """The findings, and about how many bytes were read."""
+    """The result of checking a store: the findings, and about how many bytes were read."""
 
     report: StoreReport
     size_bytes: int
@@ -61,8 +62,10 @@ def verify(
     mark: bool = True,
     watcher: Watcher | None = None,
 ) -> Report:
-    """Checks the store and marks damaged objects. `tier2`: also read all Tier 2 objects of logs.
-    `is_good` is False if there is any damage.
+    """Checks the whole store, and marks damaged objects if `mark` is set.
+
+    `tier2` requests that all Tier 2 objects of logs are read too. The report's `is_good` is False
+    if there is any damage.
     """
     watcher = watcher or NullWatcher()
     checked = check(spark, backend, tier2=tier2, watcher=watcher)
@@ -87,7 +90,7 @@ def check(
     piece_bytes: int = PIECE_BYTES,
     watcher: Watcher | None = None,
 ) -> CheckedStore:
-    """Checks the store, and marks nothing."""
+    """Checks the whole store without marking damaged objects."""
     watcher = watcher or NullWatcher()
     if not backend.path:
         report, size_bytes = check_remote(spark, backend, tier2=tier2, watcher=watcher)
@@ -109,7 +112,9 @@ def check(
 
 
 def plan_in_task(tier2: bool, piece_bytes: int, path: str) -> StorePlan:
-    """Plans the check in a task, because with Spark Connect only the tasks see the files."""
+    """Lists what to check. Runs in a task, because with Spark Connect only tasks can read the
+    files.
+    """
     with ReadOnlyStore(path) as store:
         return plan_store(store, tier2=tier2, bytes_max=piece_bytes)
 

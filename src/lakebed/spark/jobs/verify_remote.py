@@ -1,12 +1,12 @@
 """The job `verify` for a store on another machine, over its HTTP API.
 
-- Topics and logs: tasks fetch the stored segments up to the durable end, and check every record as
-  if they had the files. A segment of a log is read from the hottest tier that has it.
-- Objects: the node checks them itself, as one job. It verifies every byte that it serves, so
-  fetching objects would check nothing more; and it exposes neither its metadata nor upload parts.
+- Topics and logs: tasks fetch the stored segments up to the durable end, and check every record
+  as if they had the files. A segment of a log is read from the hottest tier that has it.
+- Objects: the node checks them itself, as one job. Fetching objects would check nothing more,
+  because the node verifies every byte that it serves.
 
-Not checked, because only the files show them: indexes and manifests of partitions, manifest logs,
-groups, and copies of segments in colder tiers. `lakebed verify` on the node checks these too.
+Not checked: indexes and manifests of partitions, manifest logs, groups, and copies of segments in
+colder tiers. `lakebed verify` on the node checks these too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OBJECTS_BYTES = 64 * MIB  # so that the objects get a task of their own
 
 
 class AllObjects(NamedTuple):
-    """All objects of the store, checked by the node itself."""
+    """A piece of work for one task: the node is asked to check all objects of the store."""
 
     kind: str = "objects-verify"
 
@@ -67,7 +67,9 @@ class Plan(NamedTuple):
 def check_remote(
     spark: SparkSession, backend: Backend, *, tier2: bool, watcher: Watcher
 ) -> tuple[StoreReport, int]:
-    """Returns the findings, and about how many bytes were read."""
+    """Checks a store over its HTTP API. Returns the findings, and about how many bytes were
+    read.
+    """
     watcher.begin("list")
     [plan] = in_tasks(spark, partial(plan_in_task, tier2), [backend])
     sizes = [_size(piece) for piece in plan.pieces]

@@ -1,7 +1,7 @@
-"""Fetches one segment of a remote store in its stored form, and checks it like a local file.
+"""Fetches a segment of a remote store as it is stored, and checks it like a local file.
 
-A log's segment is held in memory as a whole, a topic's one window at a time. A segment that was
-moved to another tier or compacted after it was listed is looked up again.
+A segment of a log is held in memory as a whole, a segment of a topic one window at a time. A
+segment that was moved to another tier or compacted after it was listed is looked up again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TopicSegment(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path of the file below the root."""
+        """The path of the segment's file, relative to the root of the store."""
         return f"topics/{self.topic}/{self.partition}/segments/{self.info.base_offset:020}.log"
 
 
@@ -95,7 +95,10 @@ def _check_file(log: RemoteLog, info: SegmentInfo) -> LogFinding:
 
 
 def _full_bytes(data: bytearray) -> int:
-    """Returns the full length of the file, which its header states; 0 if there is no header."""
+    """Returns the full length of a segment's file, as its header states it.
+
+    Returns 0 if the data does not start with a valid header.
+    """
     if len(data) < SEGMENT_HEADER.size:
         return 0
     header = SEGMENT_HEADER.unpack(data)
@@ -107,7 +110,9 @@ def _check_copy(log: RemoteLog, info: SegmentInfo) -> LogFinding:
         source = _SegmentSource(log, info)
         footer, crc = read_copy(source, segment_id=info.segment_id, base_offset=info.base_offset)
         if crc != footer.payload_checksum:
-            raise Corrupt("the segment's payload differs from what was sealed")
+            raise Corrupt(
+                "the payload's checksum differs from the one that the segment's footer records"
+            )
     except DataError as error:
         problem = Problem(info.path, None, 0, Verdict.CORRUPT, str(error))
         return LogFinding(info.segment_id, info.tier, None, (problem,))
@@ -128,13 +133,15 @@ class _SegmentSource:
         while length > 0:
             data = self._fetch(offset, min(length, FETCH_BYTES)).data
             if not data.nbytes:
-                raise Corrupt("the segment became shorter", path=self.name, offset=offset)
+                raise Corrupt(
+                    "the segment became shorter while it was read", path=self.name, offset=offset
+                )
             pieces.append(data)
             offset, length = offset + data.nbytes, length - data.nbytes
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Does nothing: no resource is held."""
+        """Does nothing, because there is nothing to close."""
 
     def _fetch(self, offset: int, length: int) -> SegmentRange:
         info = self._info
@@ -159,7 +166,7 @@ def check_topic_segment(partition: RemotePartition, piece: TopicSegment) -> Topi
                 (segment for segment in partition.segments() if segment.base_offset == base), None
             )
     raise NotFound(
-        "the segment was compacted again and again while it was checked; run the job again"
+        "the segment was compacted several times while it was checked; run the job again"
     )
 
 
@@ -182,7 +189,7 @@ def _check_records(partition: RemotePartition, piece: TopicSegment) -> TopicFind
 
 
 class _RemoteBytes:
-    """A `ByteSource` that fetches from the node. It holds one window, and reads ahead."""
+    """A `ByteSource` that fetches a topic's segment from the node, several MiB at a time."""
 
     def __init__(self, partition: RemotePartition, info: PartitionSegment) -> None:
         self.size = info.end

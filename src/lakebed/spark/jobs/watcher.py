@@ -1,4 +1,4 @@
-"""The receiver of a job's progress: a progress bar, a test, or none."""
+"""The interface to which a job reports its progress, for example to show a progress bar."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ from typing import Protocol
 
 
 class Watcher(Protocol):
-    """Called by the thread of the job or by the thread that polls Spark. Must not raise."""
+    """Receives the progress of a job.
+
+    The methods are called in the thread of the job or in the thread that polls Spark. They must not
+    raise.
+    """
 
     def begin(self, what: str, *, total: int = 0, unit: str = "rows") -> None:
-        """Called when a part of the job starts. A `total` of 0 means unknown."""
+        """Called when a step of the job starts; `what` names it. A `total` of 0 means unknown."""
 
     def advance(self, done: int, *, size_bytes: int = 0) -> None:
-        """Reports how much of the part is done in total, and how many bytes were read for it."""
+        """Called with the total amount of the step that is done so far, and the bytes read for
+        it.
+        """
 
     def report_line(self, text: str) -> None:
-        """Shows one line of text that stays visible."""
+        """Shows one line of text, which stays visible while the progress changes."""
 
 
 class NullWatcher:
-    """Ignores all progress. The default."""
+    """A watcher that ignores all progress; jobs use it if the caller passes none."""
 
     def begin(self, what: str, *, total: int = 0, unit: str = "rows") -> None: ...
 

@@ -1,1 +1,1 @@
-"""Sinks for queries: topics and tables. Each batch is written once."""
+"""Spark sinks that write the results of queries to topics and tables."""

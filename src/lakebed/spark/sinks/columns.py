@@ -1,5 +1,5 @@
-"""The columns from which the topic sink makes messages: their names and types, and their bytes as
-slices.
+"""The columns from which the topic sink makes messages: checks their names and types, and finds
+their bytes.
 
     value        binary | string                                 required; null is a tombstone
     key          binary | string                                 null: no key
@@ -44,14 +44,16 @@ _US_PER_MS = 1000
 
 
 class Slices(NamedTuple):
-    """Slices of a buffer. A negative length is a null."""
+    """Byte ranges in a buffer, as a column of positions and a column of lengths. A negative
+    length means null.
+    """
 
     buffer: memoryview
     positions: Numbers
     lengths: Numbers
 
     def taken(self, rows: Numbers) -> Slices:
-        """Returns the slices of these rows."""
+        """Returns the slices of the rows with these indexes."""
         return Slices(self.buffer, self.positions[rows], self.lengths[rows])
 
     def part(self, start: int, end: int) -> Slices:
@@ -59,19 +61,20 @@ class Slices(NamedTuple):
 
     @property
     def raw(self) -> tuple[memoryview, memoryview, memoryview]:
-        """The arguments that the kernels take."""
+        """The slices as arguments for the compiled kernels: buffer, positions and lengths."""
         return self.buffer, self.positions.data, self.lengths.data
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """The sizes in bytes; 0 for a null."""
+        """The size of each slice in bytes; 0 for a null."""
         return np.maximum(self.lengths, 0).astype(np.int64)
 
 
 def checked_columns(schema: StructType) -> dict[str, int]:
-    """Returns the index of each column.
+    """Returns the index of each column of a message in the schema, by name.
 
-    Raises `InputError` for unknown, repeated or missing columns and wrong types.
+    Raises `InputError` if a column is unknown, repeated or of a wrong type, or if `value` is
+    missing.
     """
     indexes: dict[str, int] = {}
     for index, field in enumerate(schema.fields):
@@ -94,7 +97,10 @@ def checked_columns(schema: StructType) -> dict[str, int]:
 
 
 def columns_of(batches: list[pa.RecordBatch], indexes: Mapping[str, int]) -> dict[str, pa.Array]:
-    """Concatenates the batches, column by column."""
+    """Concatenates the batches, and returns their columns by name.
+
+    `indexes` has the index of each column in the batches.
+    """
     if len(batches) == 1:
         return {name: batches[0].column(index) for name, index in indexes.items()}
     return {
@@ -104,7 +110,7 @@ def columns_of(batches: list[pa.RecordBatch], indexes: Mapping[str, int]) -> dic
 
 
 def slices_of(array: pa.Array) -> Slices:
-    """Returns the slices of a column of bytes or text.
+    """Returns where the values of a column of bytes or text are in its buffer.
 
     Raises `TooLarge` if a value has 2 GiB or more.
     """
@@ -117,7 +123,7 @@ def slices_of(array: pa.Array) -> Slices:
     lengths: Numbers = np.diff(offsets)
     if is_large:
         if int(lengths.max()) > I32_MAX:
-            raise TooLarge("the size of a message in bytes", size=int(lengths.max()), limit=I32_MAX)
+            raise TooLarge("the size of a value in bytes", size=int(lengths.max()), limit=I32_MAX)
         lengths = lengths.astype(np.int32)
     if array.null_count:
         lengths[array.is_null().to_numpy(zero_copy_only=False)] = -1
@@ -128,15 +134,20 @@ def slices_of(array: pa.Array) -> Slices:
 
 
 def sections_of(array: pa.Array) -> Slices | None:
-    """Returns the encoded headers of each message, as in a record batch; None if there are none."""
+    """Encodes the headers of each message in the form that record batches use.
+
+    Returns None if no message has headers.
+    """
     counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     if not counts.any():
         return None
     if int(counts.max()) > HEADERS_COUNT_MAX:
-        raise TooLarge("the number of headers", size=int(counts.max()), limit=HEADERS_COUNT_MAX)
+        raise TooLarge(
+            "the number of headers of a message", size=int(counts.max()), limit=HEADERS_COUNT_MAX
+        )
     names, values = array.flatten().flatten()
     if names.null_count:
-        raise InputError("lakebed.topic: a header has a null name")
+        raise InputError("lakebed.topic: a header has a null name: every header needs a name")
     sections = record_batch_sections(
         counts.astype(np.uint32).data, slices_of(names).raw, slices_of(values).raw
     )
@@ -147,12 +158,14 @@ def sections_of(array: pa.Array) -> Slices | None:
 
 
 def milliseconds_of(array: pa.Array, *, now_ms: int) -> npt.NDArray[np.int64]:
-    """Returns milliseconds since 1970, with `now_ms` for nulls.
+    """Converts a column of timestamps to milliseconds since 1970. A null becomes `now_ms`.
 
-    Raises `InputError` for times before 1970.
+    Raises `InputError` if a timestamp is before 1970.
     """
     micros = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64())
     stamps = pc.fill_null(micros, now_ms * _US_PER_MS).to_numpy() // _US_PER_MS
     if len(stamps) and int(stamps.min()) < 0:
-        raise InputError(f"lakebed.topic: a timestamp is {int(stamps.min())} ms before 1970")
+        raise InputError(
+            f"lakebed.topic: a timestamp is before 1970: {int(stamps.min())} ms since 1970"
+        )
     return np.ascontiguousarray(stamps, np.int64)

@@ -1,11 +1,11 @@
-"""Encodes Arrow batches as record batches, by partition.
+"""Encodes the rows of Arrow batches as record batches, divided by partition.
 
     encoder = Encoder(columns, target, spread=Spread.BY_TURN, first_turn=task, clock=clock)
     for partition, batch in encoder.encoded(arrow_batches):
         staged.append(partition, batch)
 
-Rows keep their order within a partition. Some MiB of rows are collected before they are divided by
-partition, so that many partitions do not lead to many small batches.
+Rows keep their order within a partition. Several MiB of rows are collected before they are divided
+by partition, so that a topic with many partitions does not get many small batches.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Spread(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a task must know about its topic."""
+    """The topic that a task writes to: its limits, and how to encode its batches."""
 
     topic: str
     partition_count: int
@@ -56,12 +56,12 @@ class Target:
 
     @property
     def records_bytes_max(self) -> int:
-        """The maximum size of the records of a batch before compression."""
+        """The maximum size of the records of one batch, before compression."""
         return self.request_bytes_max - record_bytes(0, RECORD_BATCH.size)
 
 
 class _Messages(NamedTuple):
-    """The messages as columns."""
+    """The messages of a group of rows, as columns."""
 
     values: Slices
     keys: Slices | None
@@ -86,13 +86,13 @@ class _Messages(NamedTuple):
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """The sizes of keys and values together."""
+        """The size of each message in bytes: key and value, without headers."""
         sizes = self.values.sizes
         return sizes if self.keys is None else sizes + self.keys.sizes
 
 
 class Encoder:
-    """The encoder of one task."""
+    """Encodes the rows that one task writes."""
 
     def __init__(
         self,
@@ -103,7 +103,11 @@ class Encoder:
         first_turn: int,
         clock: Clock,
     ) -> None:
-        """`columns` has the index of each column in the Arrow batches."""
+        """Creates an encoder for the rows of Arrow batches.
+
+        `columns` has the index of each column in the batches, by name. `first_turn` is the
+        partition with which round robin starts.
+        """
         self._columns = columns
         self._target = target
         self._spread = spread
@@ -111,7 +115,7 @@ class Encoder:
         self._clock = clock
 
     def encoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
-        """Yields partitions, and record batches for them.
+        """Yields encoded record batches, each with the number of its partition.
 
         Raises `InputError` if a row cannot be written.
         """
@@ -153,22 +157,27 @@ class Encoder:
         return _Messages(values, keys, headers, stamps)
 
     def _refuse_nothing(self, messages: _Messages) -> None:
-        """Raises `InputError` for a null value without a key, as an append does: a null value
-        deletes its key.
+        """Raises `InputError` if a message has neither a value nor a key.
+
+        A null value means that its key is deleted, so it needs a key. An append to a topic refuses
+        such messages too.
         """
         is_nothing = messages.values.lengths < 0
         if messages.keys is not None:
             is_nothing &= messages.keys.lengths < 0
         if is_nothing.any():
             raise InputError(
-                f"{self._target.topic}: rows with neither a value nor a key: "
-                f"{int(is_nothing.sum())}; filter them out"
+                f"{self._target.topic}: cannot write rows with neither a value nor a key: "
+                f"{int(is_nothing.sum())} of them; filter them out"
             )
 
     def _partitions(
         self, column: pa.Array | None, messages: _Messages
     ) -> npt.NDArray[np.uint16 | np.int64]:
-        """Returns the partition of each row, in few bits because they are sorted."""
+        """Returns the partition of each message.
+
+        Uses 16-bit numbers if they are large enough, because they are faster to sort.
+        """
         count = self._target.partition_count
         numbers = self._spread_out(messages)
         if messages.keys is not None:
@@ -197,7 +206,10 @@ class Encoder:
         return (np.arange(first, first + row_count) % count).astype(np.int64)
 
     def _batches(self, messages: _Messages) -> Iterator[bytes]:
-        """Cuts the messages into batches that fit, assuming the maximum overhead per record."""
+        """Divides the messages into batches that do not exceed the limits, and encodes them.
+
+        The size of a record is estimated with the maximum overhead.
+        """
         sizes = messages.sizes + _RECORD_BYTES_MAX
         if messages.headers is not None:
             sizes += messages.headers.sizes
@@ -238,9 +250,9 @@ class Encoder:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Groups batches until there are enough rows or bytes.
+    """Groups consecutive batches, up to about 16 MiB or 200,000 rows per group.
 
-    A group stays below the size that Arrow can concatenate.
+    So a group stays below the size that Arrow can concatenate.
     """
     group: list[pa.RecordBatch] = []
     byte_count = row_count = 0

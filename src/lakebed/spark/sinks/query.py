@@ -1,4 +1,6 @@
-"""The names of Spark's local properties from which a task learns its query and batch."""
+"""The names of Spark's local properties that give a task the id of its query and the number of
+its batch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The options of a write to a topic, parsed. Plain data, sent to the tasks and to the commit."""
+"""The parsed options of a write to a topic: plain data, sent to the tasks and to the process
+that commits.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ OPTIONS = (
     "txnVersion",
 )
 STAGING_FOLDER = "staging"  # below the root
-WAIT_S = 30.0  # while a store is being opened or closed
+WAIT_S = 30.0  # maximum wait while another process opens or closes the store
 ANSWER_S = 1800.0  # a large commit sends no response until it is durable
 
 _COMPRESSIONS = tuple(compression.name.lower() for compression in Compression)
@@ -50,7 +52,11 @@ _BATCH_BYTES_MIN, _BATCH_BYTES_MAX = KIB, 32 * MIB
 
 @dataclass(frozen=True, kw_only=True)
 class SinkSettings:
-    """`application` and `version` are None if they come from the query."""
+    """The parsed options of a write to a topic.
+
+    `application` and `version` identify the write, so that it happens once. They are None if the
+    options do not set them; a stream then uses the query's id and the batch number.
+    """
 
     backend: Backend
     target: Target
@@ -61,9 +67,10 @@ class SinkSettings:
 
     @property
     def spread(self) -> Spread:
-        """How rows are spread.
+        """How rows without a partition or key are spread over the partitions.
 
-        Without recorded decisions, a repeated run must put each row into the same partition.
+        Round robin is only used if staging records which batches to commit. Otherwise a repeated
+        run must put each row into the same partition, so rows are spread by their value.
         """
         is_decided = self.staging_path or self.staging_bucket
         return Spread.BY_TURN if is_decided else Spread.BY_VALUE
@@ -82,9 +89,9 @@ class SinkSettings:
 
 
 def settings_of(values: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings:
-    """Parses the options.
+    """Parses the options of a write to a topic, and creates the topic if that is requested.
 
-    Raises `BadConfig` if one is wrong, and `NotFound` if there is no such topic.
+    Raises `BadConfig` if an option is invalid, and `NotFound` if the topic does not exist.
     """
     options = Options(NAME, values, known=OPTIONS)
     backend = backend_of(options)
@@ -95,13 +102,13 @@ def settings_of(values: Mapping[str, Any], *, is_streaming: bool) -> SinkSetting
         staging_path = os.path.abspath(staging_path or os.path.join(backend.path, STAGING_FOLDER))
     elif staging_path:
         raise BadConfig(
-            f"{NAME}: the option stagingPath needs the option path: an endpoint cannot read its "
-            "clients' files; set stagingBucket instead"
+            f"{NAME}: the option stagingPath needs the option path, because an endpoint cannot "
+            "read its clients' files; set stagingBucket instead"
         )
     application, version = options.text("txnAppId"), options.number("txnVersion")
     if is_streaming and version is not None:
         raise BadConfig(
-            f"{NAME}: a stream must not set the option txnVersion: it is the number of the batch"
+            f"{NAME}: a stream must not set the option txnVersion: its version is the batch number"
         )
     if not is_streaming and (application is None) != (version is None):
         raise BadConfig(f"{NAME}: set both options txnAppId and txnVersion, or neither")
@@ -117,8 +124,9 @@ def settings_of(values: Mapping[str, Any], *, is_streaming: bool) -> SinkSetting
 
 @contextmanager
 def writing(backend: Backend) -> Iterator[Store | RemoteStore]:
-    """Returns the store for writing: via the process that has it open, or opened here if there
-    is none.
+    """Opens the store for writing within the `with` block.
+
+    Uses the process that has the store open, or opens the store in this process if there is none.
     """
     with ThreadRunner() as runner, _opened(backend, runner) as store:
         yield store
@@ -188,7 +196,10 @@ def _target(options: Options, backend: Backend) -> Target:
 
 
 def _existing_topic(backend: Backend, name: str) -> tuple[int, TopicConfig]:
-    """Raises `NotFound` if there is no such topic, or no store in the folder."""
+    """Returns the number of partitions and the configuration of a topic.
+
+    Raises `NotFound` if the topic does not exist, or if there is no store in the folder.
+    """
     with backend.open() as store:
         topic = store.topics.open(name)
         return topic.partition_count, topic.config

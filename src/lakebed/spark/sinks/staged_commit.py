@@ -1,13 +1,15 @@
-"""Commits what the tasks staged, once per version, however often the commit is repeated.
+"""Commits the batches that tasks staged to a topic, once per version, even if the commit is
+repeated.
 
-A commit runs in a process of its own, which has only the settings and the tasks' messages.
+A version is one write to the topic: a batch of a stream, or a batch write. A commit runs in a
+process of its own, which has only the settings and the messages of the tasks.
 
-A version is complete in each partition, and is committed to one partition after another. Once one
-partition has it, the others may only get what was decided first: another attempt may distribute its
-rows differently, so that some would be there twice and some not at all. If the store cannot accept
-the decided batches (their files are gone, or a limit of the topic was lowered), a new decision is
-made only if no partition has the version yet. Otherwise it is an error, `HalfCommitted`, that a
-retry does not fix.
+Each partition gets all of its batches of a version or none, one partition after another. Once one
+partition has the version, the others may get only the batches that were decided on first: another
+attempt may distribute its rows differently, so that some rows would be written twice and others not
+at all. If the store cannot accept the decided batches (their files are gone, or a limit of the
+topic was lowered), a new decision is made, but only if no partition has the version yet. Otherwise
+`HalfCommitted` is raised, which a retry does not fix.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _log = logging.getLogger("lakebed.spark")
 
 
 class HalfCommitted(LakebedError):
-    """Some partitions have a version, and the batches decided for the others cannot be
+    """Some partitions have their batches of a write, and those of the other partitions cannot be
     committed.
     """
 
@@ -41,7 +43,7 @@ class HalfCommitted(LakebedError):
 
 @dataclass(frozen=True, kw_only=True)
 class StagedRows(WriterCommitMessage):
-    """What one task staged."""
+    """The message of a task to the commit: which batches the task staged."""
 
     run: Run
     task: int
@@ -51,7 +53,10 @@ class StagedRows(WriterCommitMessage):
 def stage(
     settings: SinkSettings, columns: dict[str, int], rows: Iterable[pa.RecordBatch], run: Run
 ) -> StagedRows:
-    """Encodes the rows of a task and stages them. Leaves nothing if it fails. Runs in a task."""
+    """Encodes the rows of a task and stages them for the commit. Runs in a task.
+
+    If it fails, it removes what it staged.
+    """
     context = TaskContext.get()
     task = 0 if context is None else context.partitionId()
     encoder = Encoder(
@@ -75,11 +80,10 @@ def stage(
 
 
 def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
-    """Commits the staged rows.
+    """Commits the batches that the tasks staged, then removes the staged batches.
 
-    They are durable when it returns, and the staged batches are removed.
-
-    Raises `InputError` if the store refuses them; no partition has any of them then.
+    The messages are durable when it returns. Raises `InputError` if the store refuses the batches;
+    no partition has any of them then.
     """
     staged = _staged(messages)
     if not staged:
@@ -95,7 +99,7 @@ def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None
 
 
 def abort(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
-    """Removes what the tasks staged, except batches that a commit has decided on."""
+    """Removes what the tasks staged, except batches that a commit has already decided on."""
     staged = _staged(messages)
     with settings.staging() as staging, _logging_errors("could not remove staged batches"):
         for message in staged:
@@ -103,8 +107,9 @@ def abort(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]
 
 
 def hand_over(settings: SinkSettings, run: Run, batches: Batches) -> list[CommittedPartition]:
-    """Commits to every partition, also those without rows, so that none accepts rows of a
-    repeated run later.
+    """Commits the batches to all partitions of the topic.
+
+    Partitions without rows are committed too, so that they refuse rows of a repeated run later.
     """
     with writing(settings.backend) as store:
         topic = store.topics.open(run.topic)
@@ -115,9 +120,10 @@ def hand_over(settings: SinkSettings, run: Run, batches: Batches) -> list[Commit
 def _commit(
     settings: SinkSettings, staging: Staging, run: Run, batches: Batches
 ) -> list[CommittedPartition]:
-    """Commits what was decided first.
+    """Commits the batches that the run first decided on, or `batches` if it has not decided yet.
 
-    If the store refuses that and has none of it, commits `batches`.
+    If the store refuses the decided batches and no partition has any of them, commits `batches`
+    instead.
     """
     while True:
         decided = staging.decide(run, batches)
@@ -132,10 +138,10 @@ def _commit(
 
 
 def _check_untouched(settings: SinkSettings, run: Run, refusal: InputError) -> None:
-    """Raises `HalfCommitted` if a partition has the version.
+    """Raises `HalfCommitted` if a partition already has this version.
 
-    Each partition is sent an invalid batch: a partition that has the version accepts it as a
-    repetition, and one that does not refuses it and stays unchanged.
+    To find out, sends each partition an invalid batch. A partition that has the version ignores it
+    as a repetition; a partition that does not have it refuses the batch and stays unchanged.
     """
     with writing(settings.backend) as store:
         topic = store.topics.open(run.topic)
@@ -147,14 +153,14 @@ def _check_untouched(settings: SinkSettings, run: Run, refusal: InputError) -> N
     if committed:
         raise HalfCommitted(
             f"{run.topic}: version {run.version} of {run.application!r} is in "
-            f"{len(committed)} of {topic.partition_count} partitions, and the batches decided for "
-            f"the others cannot be committed: {refusal}; restore the staged batches: rows of "
-            "another attempt must not be mixed with those that are committed"
+            f"{len(committed)} of {topic.partition_count} partitions, and the staged batches for "
+            f"the others cannot be committed: {refusal}; restore the staged batches, because rows "
+            "of another attempt must not be mixed with those that are committed"
         ) from refusal
 
 
 def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[StagedRows]:
-    """Returns the messages in the order of the tasks. A failed task has none."""
+    """Returns the tasks' messages in the order of the tasks. A task that failed has no message."""
     staged = [message for message in messages if isinstance(message, StagedRows)]
     return sorted(staged, key=lambda message: message.task)
 
@@ -162,7 +168,9 @@ def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[StagedRows]:
 def _run(messages: Sequence[StagedRows]) -> Run:
     runs = {message.run for message in messages}
     if len(runs) > 1:
-        raise InputError(f"the tasks' messages belong to several commits: {sorted(runs)}")
+        raise InputError(
+            f"cannot commit: the messages of the tasks belong to several commits: {sorted(runs)}"
+        )
     return runs.pop()
 
 
@@ -176,7 +184,10 @@ def _joined(messages: Sequence[StagedRows]) -> Batches:
 
 @contextmanager
 def _logging_errors(what: str) -> Iterator[None]:
-    """Logs errors of a cleanup instead of raising them: what is left is removed after a day."""
+    """Logs errors of a cleanup in the `with` block instead of raising them.
+
+    Staged batches that a failed cleanup leaves are removed after a day.
+    """
     try:
         yield
     except LakebedError as error:

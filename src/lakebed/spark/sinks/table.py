@@ -1,8 +1,9 @@
-"""Writes a batch to a table: the tasks write Parquet files, and the commit adds them to the table.
+"""Writes a batch to a Delta table: the tasks write Parquet files, and the commit adds them to the
+table.
 
-If a task fails, aborting the write removes all files that its tasks wrote. If the commit fails, it
-removes the files itself, but only if no version of the table can name them; otherwise they are left
-to a vacuum, because after a lost response the commit may have succeeded.
+If a task fails, all files of the write are removed. If the commit fails, it removes the files
+itself, but only if no version of the table can name them. Otherwise they are left to a vacuum,
+because after a lost response the commit may have succeeded.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ class WriteOptions:
 
     @classmethod
     def of(cls, options: Options, *, is_stream: bool) -> WriteOptions:
-        """Parses the options.
+        """Parses the options of a write.
 
-        A stream ignores `txnVersion`, because its versions are the batch numbers.
+        For a stream, `txnVersion` is not used: the batch number takes its place.
         """
         application = options.text("txnAppId")
         number = None if is_stream else options.number("txnVersion")
@@ -94,7 +95,10 @@ class WriteOptions:
 
 @dataclass
 class FilesWritten(WriterCommitMessage):
-    """The files that one task wrote. `query` is the id of the stream's query, or None."""
+    """The message of a task to the commit: the files that the task wrote.
+
+    `query` is the id of the stream's query; it is None for a batch write.
+    """
 
     files: list[WrittenFile]
     plan: Plan
@@ -102,7 +106,11 @@ class FilesWritten(WriterCommitMessage):
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Created where the write is planned; sent to the tasks and to the process that commits."""
+    """Writes one batch to a table.
+
+    It is created where Spark plans the write, and copies of it are sent to the tasks and to the
+    process that commits.
+    """
 
     def __init__(
         self, place: TableLocation, schema: StructType, options: WriteOptions, *, overwrites: bool
@@ -130,7 +138,10 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def plan_write(place: TableLocation, target: Target, options: WriteOptions) -> Plan:
-    """Checks that the table accepts such rows, before any is written. Returns how to write them."""
+    """Checks that the table accepts the rows, before any row is written. Returns how to write them.
+
+    Creates the bucket first if the options request it.
+    """
     if options.creates_bucket:
         _ensure_bucket(place)
     return planned(place, target)
@@ -144,7 +155,10 @@ def write_files(
     *,
     job: str,
 ) -> list[WrittenFile]:
-    """Writes the rows of a task to files; removes the files if that fails. Runs in a task."""
+    """Writes the rows of a task to Parquet files. Runs in a task.
+
+    If it fails, it removes the files. `job` becomes part of the file names.
+    """
     written = TableFiles(
         place,
         arrow_schema(plan.schema),
@@ -169,9 +183,9 @@ def commit_messages(
     transaction: Transaction | None,
     advances: Sequence[Advance] = (),
 ) -> Committed:
-    """Commits the files of all tasks.
+    """Commits the files that are named in the messages of all tasks.
 
-    If the transaction was committed before, removes the files that the table does not use.
+    If the transaction was committed before, removes those files that the table does not use.
     """
     files = files_in(messages)
     plans = [message.plan for message in messages if isinstance(message, FilesWritten)]
@@ -209,9 +223,10 @@ def files_in(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile
 
 
 def is_failed_task(messages: Sequence[WriterCommitMessage | None]) -> bool:
-    """Returns whether a task failed.
+    """Returns whether a write was aborted because a task failed: then the task has no message.
 
-    Otherwise the commit failed, and it decides itself which files to remove.
+    If all tasks have messages, the commit failed, and the commit itself decides which files to
+    remove.
     """
     return any(message is None for message in messages)
 
@@ -219,8 +234,10 @@ def is_failed_task(messages: Sequence[WriterCommitMessage | None]) -> bool:
 def remove_written(
     place: TableLocation, messages: Sequence[WriterCommitMessage | None], *, job: str | None
 ) -> None:
-    """Removes the files in the messages and, if `job` is set, all files with its id in their
-    names.
+    """Removes the files that are named in the tasks' messages.
+
+    If `job` is set, also removes all files whose names contain this id: tasks that failed have no
+    message.
     """
     from pyarrow.fs import FileSelector
 

@@ -1,4 +1,4 @@
-"""Writes a stream to a table: each batch of the query once, whichever process is killed.
+"""Writes a stream to a Delta table: each batch of the query once, even if a process is killed.
 
 The tasks report the id of their query; the commit is recorded under that id and the batch number.
 When Spark repeats a batch after a crash, the commit finds the batch in the table and removes the
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):
-    """Spark creates one for the tasks of a batch, and another one for its commit."""
+    """Writes the batches of a stream to a table.
+
+    Spark creates one writer for the tasks of a batch, and another one for its commit.
+    """
 
     def __init__(
         self, place: TableLocation, schema: StructType, options: WriteOptions, *, overwrites: bool
@@ -57,7 +60,8 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         if application is None:
             if any(isinstance(message, FilesWritten) and message.files for message in messages):
                 raise InputError(
-                    "Spark did not give the tasks the id of their query: set the option txnAppId"
+                    "cannot commit the batch, because Spark did not give the tasks the id of their "
+                    "query: set the option txnAppId"
                 )
             return
         transaction = Transaction(application, batchId)

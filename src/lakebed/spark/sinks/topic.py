@@ -5,10 +5,12 @@
        .option("txnAppId", "nightly").option("txnVersion", "20260131").save())
 
 Messages are appended after all tasks are done, to one partition after another. Each partition gets
-all of its messages or none, and readers see them at once. A commit that is killed in between leaves
-some partitions without their messages. With `txnAppId` and `txnVersion` a write happens once, and
-repeating it completes it: the versions of an application increase, and a version that is not larger
-than the last one is ignored. Without them a rerun writes its messages again (at least once).
+all of its messages or none, and its readers see all of them at the same time. A commit that is
+killed leaves some partitions without their messages.
+
+With `txnAppId` and `txnVersion` a write happens once, and repeating it completes it. The versions
+of an application must increase: a version that is not larger than the last one is ignored. Without
+these options, a repeated write appends its messages again (at least once).
 
 Options: `path` or `endpoint` (with `accessKey`, `secretKey`, `caFile`), `topic`; `createTopic`,
 with `partitions`; `compression` (none, gzip, snappy, lz4, zstd) and `batchBytes` of the record
@@ -38,7 +40,10 @@ if TYPE_CHECKING:
 
 
 def topic_writer(options: Mapping[str, Any], schema: StructType, *, overwrite: bool) -> TopicWriter:
-    """Creates the writer. Checks all options and columns before a task starts."""
+    """Creates the writer for a batch write to a topic.
+
+    Checks all options and columns, before a task starts.
+    """
     refuse_overwrite(is_requested=overwrite)
     columns = checked_columns(schema)
     return TopicWriter(settings_of(options, is_streaming=False), columns)
@@ -50,7 +55,7 @@ def refuse_overwrite(*, is_requested: bool) -> None:
 
 
 class TopicWriter(DataSourceArrowWriter):
-    """One write. Pickled and sent to the tasks and to the process that commits."""
+    """Writes one batch to a topic. Copies are sent to the tasks and to the process that commits."""
 
     def __init__(self, settings: SinkSettings, columns: dict[str, int]) -> None:
         self._settings = settings

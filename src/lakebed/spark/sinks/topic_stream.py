@@ -4,16 +4,16 @@
        .option("path", root).option("topic", "orders")
        .option("checkpointLocation", folder).start())
 
-A micro-batch is committed as a version of an application. The application is the query's id, which
-the checkpoint keeps, or `txnAppId`. A query that is killed at any moment and restarted with its
-checkpoint has each row in the topic once. With a new checkpoint it is another query. If that gets
-the `txnAppId` of the old one, its batches start at 0 again and are ignored until they reach numbers
-that are new.
+A micro-batch is committed as a version of an application. The application is `txnAppId`, or else
+the query's id, which the checkpoint keeps. A query may be killed at any moment: after a restart
+with its checkpoint, the topic has each row once. With a new checkpoint it is another query. If that
+query gets the `txnAppId` of the old one, its batches start at 0 again, and they are ignored until
+their numbers exceed those of the old query.
 
 If Spark computes different rows when it repeats a batch (`rand()`, `uuid()`), the rows of the first
-attempt count. If the tasks' messages carry the batches (an endpoint without `stagingBucket`), no
-attempt is recorded, so the rows must be the same. For the options see `lakebed.spark.sinks.topic`;
-a stream cannot set `txnVersion`.
+attempt count. This is not so for an endpoint without `stagingBucket`: then no attempt is recorded,
+so a repeated batch must have the same rows. For the options see `lakebed.spark.sinks.topic`; a
+stream cannot set `txnVersion`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,19 @@ if TYPE_CHECKING:
 def topic_stream_writer(
     options: Mapping[str, Any], schema: StructType, *, overwrite: bool
 ) -> TopicStreamWriter:
-    """Creates the writer. Checks all options and columns before a task starts."""
+    """Creates the writer for a stream into a topic.
+
+    Checks all options and columns, before a task starts.
+    """
     refuse_overwrite(is_requested=overwrite)
     columns = checked_columns(schema)
     return TopicStreamWriter(settings_of(options, is_streaming=True), columns)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a query. Spark creates a new one for each commit."""
+    """Writes the micro-batches of a stream to a topic. Spark creates a new writer for each
+    commit.
+    """
 
     def __init__(self, settings: SinkSettings, columns: dict[str, int]) -> None:
         self._settings = settings
@@ -64,7 +69,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         staged_commit.abort(self._settings, messages)
 
     def _run(self) -> Run:
-        """Returns the run of the current task."""
+        """Returns the identity of the commit for which the current task stages rows."""
         context = TaskContext.get()
         properties = {
             name: None if context is None else context.getLocalProperty(name)
@@ -83,6 +88,6 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         for message in messages:
             if isinstance(message, staged_commit.StagedRows) and message.run.version != batch:
                 raise InputError(
-                    f"lakebed.topic: cannot commit batch {batch}: a task staged rows of batch "
-                    f"{message.run.version}"
+                    f"lakebed.topic: cannot commit batch {batch}, because a task staged rows of "
+                    f"batch {message.run.version}"
                 )

@@ -1,1 +1,4 @@
-"""The data sources for reading. `feed` is the interface that topics and logs share."""
+"""Spark data sources that read topics, logs, manifest logs, objects and tables.
+
+Topics and logs are read through a common interface, `feed`.
+"""

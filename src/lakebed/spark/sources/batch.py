@@ -1,7 +1,7 @@
 """Batch reads of topics and logs: planned when Spark plans the query, and read in the tasks.
 
-The option `filters` narrows the plan. Filters of queries do not; `lakebed.spark.conditions`
-explains why.
+The option `filters` reduces what is read. A query's own `where` conditions do not;
+`lakebed.spark.conditions` explains why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.spark.sources.split_reader import read_split
 
 
 class FeedReader(DataSourceReader):
-    """Plain data, sent to the workers."""
+    """Reads topics or logs for a batch query. Plain data, sent to the workers."""
 
     kind: ClassVar[Kind]
 
@@ -31,7 +31,7 @@ class FeedReader(DataSourceReader):
             self.narrow(settings.filters)
 
     def narrow(self, filters: Sequence[Filter]) -> None:
-        """Applies filters: as far as possible in the plan, and otherwise row by row."""
+        """Applies filters: as far as possible by reading less, and otherwise row by row."""
         self.wanted, left = narrow(filters, self.kind.columns)
         self.left = list(left)
         check_columns(self.kind.source, self.left, self.settings.columns)

@@ -1,8 +1,8 @@
-"""Arrow columns made from Python values, for rows that no kernel returns as columns.
+"""Creates Arrow columns from Python values, for rows that no compiled kernel returns as columns.
 
-Unsigned 64-bit numbers become the signed numbers with the same bits, because Spark has no others.
-Text that is not valid Unicode (a lone surrogate, or bytes decoded as surrogates) gets escapes such
-as `\\udcff`, because Arrow and Spark only store UTF-8.
+Unsigned 64-bit numbers become the signed numbers with the same bits, because Spark has no unsigned
+numbers. Text that is not valid Unicode (a lone surrogate, or bytes decoded as surrogates) gets
+escapes such as `\\udcff`, because Arrow and Spark only store UTF-8.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TEXTS = pa.map_(pa.string(), pa.string())
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
-    """Converts text. Nulls stay nulls."""
+    """Returns an Arrow column of text. None becomes null."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
@@ -27,7 +27,10 @@ def texts(values: Sequence[str | None]) -> pa.Array:
 
 
 def text_maps(values: Sequence[Mapping[str, str] | None]) -> pa.Array:
-    """Converts maps of text to text. If two names are equal after escaping, the last one counts."""
+    """Returns an Arrow column of maps from text to text.
+
+    If two names of a map are equal after escaping, the last one counts.
+    """
     pairs = [None if by_name is None else list(by_name.items()) for by_name in values]
     try:
         return pa.array(pairs, TEXTS)
@@ -42,27 +45,33 @@ def text_maps(values: Sequence[Mapping[str, str] | None]) -> pa.Array:
 
 
 def unsigned(values: Iterable[int]) -> np.ndarray:
-    """Returns unsigned 64-bit numbers for `numbers` and `moments`."""
+    """Returns an array of unsigned 64-bit numbers, as `numbers` and `moments` take it."""
     return np.fromiter(values, np.uint64)
 
 
 def numbers(values: np.ndarray, is_there: np.ndarray | None = None) -> pa.Array:
-    """Returns the signed numbers with the same bits; null where `is_there` is False."""
+    """Returns an Arrow column of the signed numbers with the same bits.
+
+    It has nulls where `is_there` is False.
+    """
     return pa.array(values.view(np.int64), pa.int64(), mask=_hidden(is_there))
 
 
 def small_numbers(values: Sequence[int | None]) -> pa.Array:
-    """Returns 32-bit numbers."""
+    """Returns an Arrow column of 32-bit integers. None becomes null."""
     return pa.array(values, pa.int32())
 
 
 def flags(values: np.ndarray, bit: int) -> pa.Array:
-    """Returns whether the bit is set in each number."""
+    """Returns an Arrow column that states for each number whether the bit is set in it."""
     return pa.array((values & np.uint64(bit)) != 0, pa.bool_())
 
 
 def moments(values_ms: np.ndarray, is_there: np.ndarray | None = None) -> pa.Array:
-    """Converts milliseconds since 1970; null where `is_there` is False."""
+    """Returns an Arrow column of timestamps, from milliseconds since 1970.
+
+    It has nulls where `is_there` is False.
+    """
     if is_there is None or not len(values_ms):
         return timestamps_of_ms([values_ms.data]) if len(values_ms) else pa.array([], TIMESTAMP)
     microseconds = timestamps_of_ms([values_ms.data]).view(pa.int64()).to_numpy()
@@ -70,7 +79,7 @@ def moments(values_ms: np.ndarray, is_there: np.ndarray | None = None) -> pa.Arr
 
 
 def batch_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns a batch of the columns of the schema, in its order."""
+    """Returns an Arrow batch with those columns that are in the schema, in the schema's order."""
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 

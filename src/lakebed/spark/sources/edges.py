@@ -1,10 +1,10 @@
-"""Where a read starts or ends, as the options state it: earliest, latest, by lane, or by time.
+"""The options that set where a read starts or ends: earliest, latest, at positions, or at a time.
 
     startingOffsets   earliest | latest | {"orders": {"0": 17, "1": -2}} | {"0": 17}
     startingTimestamp milliseconds since 1970, or a date and time
 
-In JSON, -2 means earliest and -1 means latest, as in Kafka. A lane that is left out gets the
-default. For a log: `{"audit": "3:64"}`.
+In JSON, -2 means earliest and -1 means latest, as in Kafka. A lane (a partition of a topic, or a
+log) that is left out gets the default. For a log: `{"audit": "3:64"}`.
 """
 
 from __future__ import annotations
@@ -28,20 +28,24 @@ _ENDS: Mapping[object, ReadEdge] = {EARLIEST: read_plan.EARLIEST, LATEST: read_p
 
 @dataclass(frozen=True)
 class Edge:
-    """The start or the end of a read."""
+    """Where a read of topics or logs starts, or where it ends."""
 
-    default: str  # EARLIEST or LATEST: for lanes without a position of their own
+    default: str  # EARLIEST or LATEST, for lanes that `by_lane` does not list
     by_lane: Mapping[Lane, object] = field(default_factory=dict)
     moment_us: int | None = None
 
     def requested(self) -> ReadEdge:
-        """Returns the edge for lanes without a position of their own, as a read plan takes it."""
+        """Returns the edge for partitions and logs that `by_lane` does not list, in the form of
+        a read plan.
+        """
         if self.moment_us is not None:
             return ReadEdge(timestamp_us=min(max(self.moment_us, 0), INT64_MAX))
         return _ENDS[self.default]
 
     def requested_by_lane(self, feed: Feed) -> dict[Lane, ReadEdge]:
-        """Returns the edges of lanes that have a position of their own."""
+        """Returns the edge of each partition or log that `by_lane` lists, in the form of a read
+        plan.
+        """
         return {
             lane: _ENDS.get(position)
             or ReadEdge(position=min(feed.parse(position), read_plan.U64_MAX))
@@ -49,7 +53,10 @@ class Edge:
         }
 
     def positions(self, feed: Feed, name: str, bounds: Mapping[Lane, Bounds]) -> dict[Lane, int]:
-        """Returns the requested positions, which may be outside the bounds."""
+        """Returns the position of this edge in each partition of a topic, or in a log.
+
+        The positions may be outside the bounds, which are the current start and end.
+        """
         if self.moment_us is not None:
             at_time = feed.at_time(name, self.moment_us)
             return {lane: at_time.get(lane, bounds[lane].end) for lane in bounds}
@@ -62,23 +69,33 @@ class Edge:
         return bounds.end if position == LATEST else feed.parse(position)
 
     def named(self, feed: Feed, lane: Lane) -> int | None:
-        """Returns the position requested for the lane, or None if it is earliest or latest."""
+        """Returns the position requested for a partition or log, or None if it is earliest or
+        latest.
+        """
         position = self.by_lane.get(lane, self.default)
         return None if position in _ENDS else feed.parse(position)
 
     def check_lanes(self, name: str, lanes: Collection[Lane]) -> None:
-        """Raises `NotFound` if a position is given for a partition that does not exist."""
+        """Raises `NotFound` if the options give a position for a partition that does not exist.
+
+        `name` is the topic, and `lanes` are its partitions.
+        """
         for lane in self.by_lane:
             if lane.name == name and lane not in lanes:
                 raise NotFound(
-                    f"{name}: partition {lane.number} does not exist (it has {len(lanes)})"
+                    f"{name}: partition {lane.number} does not exist (number of partitions: "
+                    f"{len(lanes)})"
                 )
 
 
 def edge_of(
     options: Options, offsets: str, timestamp: str, *, names: Sequence[str], default: str
 ) -> Edge:
-    """Parses these two options, of which at most one may be set."""
+    """Parses the two options that set where a read starts, or where it ends.
+
+    `offsets` and `timestamp` are the names of the options. Raises `BadConfig` if both are set or
+    one is invalid.
+    """
     option = options.at_most_one_of(offsets, timestamp)
     if option is None:
         return Edge(default)
@@ -97,25 +114,25 @@ def edge_of(
 
 def _by_lane(document: object, names: Sequence[str]) -> dict[Lane, object]:
     if not isinstance(document, dict) or not document:
-        raise InputError("not a JSON object")
+        raise InputError("the value is not a JSON object, or is empty")
     if len(names) == 1 and names[0] not in document:
         document = {names[0]: document}
     positions: dict[Lane, object] = {}
     for name, position in document.items():
         if name not in names:
-            raise InputError(f"{name} is not among the topics or logs that are read")
+            raise InputError(f"{name} is not one of the topics or logs that are read")
         by_number = position if isinstance(position, dict) else {"0": position}
         for number, value in by_number.items():
             if not number.isascii() or not number.isdigit():
                 raise InputError(f"{number} is not a partition number")
             if isinstance(value, bool | float | list | dict) or value is None:
-                raise InputError(f"{value} is not a position")
+                raise InputError(f"{value} is not an offset or record id")
             positions[Lane(name, int(number))] = _NUMBERS.get(value, value)
     return positions
 
 
 def lost(feed: Feed, lane: Lane, *, requested: int, first: int) -> DataLost:
-    """Returns the error for messages that were removed from `requested` up to `first`."""
+    """Returns the error to raise if the data from `requested` up to `first` was removed."""
     return DataLost(
         f"{lane.name}, partition {lane.number}: the range from {feed.shown(requested)} up to "
         f"{feed.shown(first)} was removed before it was read; to read what is left, set "

@@ -1,8 +1,8 @@
-"""The protocol through which topics and logs are read, in lanes. A lane is a partition of a topic,
-or a log.
+"""The interface through which Spark sources read topics and logs, in lanes.
 
-The positions of a lane increase; a range `[start, end)` is read by one or several tasks. The
-identity of a topic or log changes when it is deleted and created again.
+A lane is a partition of a topic, or a log. Its positions increase; a range `[start, end)` is read
+by one or several tasks. The identity of a topic or log changes when it is deleted and created
+again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakebed.store.split_points import Bounds
 
 
 class Lane(NamedTuple):
-    """A partition of a topic, or a log, whose number is 0."""
+    """A partition of a topic, or a log. The number of a log is 0."""
 
     name: str
     number: int
@@ -39,78 +39,105 @@ class LaneRange(NamedTuple):
 
 
 class FeedState(NamedTuple):
-    """The state of a topic or log at one moment."""
+    """The state of a topic or log at one moment: its identity, and the start and end of its
+    partitions.
+
+    A log counts as one partition.
+    """
 
     identity: str  # empty if unknown
     bounds: Mapping[Lane, Bounds]
 
 
 class Rows(NamedTuple):
-    """A batch for Spark, and the bytes read for it. `batch` is None if no row can match."""
+    """A batch of rows for Spark, and the number of bytes that were read for it.
+
+    `batch` is None if bytes were read but no row can match the filters.
+    """
 
     batch: pa.RecordBatch | None
     size: int
 
 
 class Feed(Protocol):
-    """Reads the topics or the logs of one open store. Not thread-safe."""
+    """Reads either the topics or the logs of one open store. Not thread-safe.
+
+    A lane is a partition of a topic, or a log.
+    """
 
     store: ReadableStore
-    is_cut_anywhere: bool  # otherwise only at split points
+    is_cut_anywhere: bool  # whether a read can be cut at any position, not only at split points
 
     def names(self) -> Sequence[str]:
-        """Returns the names of all topics or logs."""
+        """Returns the names of all topics, or of all logs, of the store."""
 
     def state(self, name: str) -> FeedState:
-        """Raises `NotFound` if there is no such topic or log."""
+        """Returns the current state of a topic or log. Raises `NotFound` if it does not exist."""
 
     def base(self, lane: Lane, position: int) -> int | None:
-        """Returns what `follows` needs to know about a position once it is removed, or None."""
+        """Returns a number that must be stored with the position for a later call of `follows`.
+
+        Returns None if it is not needed or not known.
+        """
 
     def follows(self, lane: Lane, position: int, base: int) -> bool:
-        """Returns whether the oldest data directly follows the position, so that nothing in
-        between was removed.
+        """Returns whether the oldest existing data directly follows the position.
+
+        If so, nothing between them was removed. `base` is what `base` returned for the position,
+        before the data there was removed.
         """
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
-        """Returns, for each lane, the position before which everything is older than
-        `moment_us`, or the end.
+        """Returns the position before which all data is older than `moment_us`, by partition.
+
+        A log counts as one partition. If all data of a partition is older, the position is its end.
         """
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:
-        """Returns an upper bound of the number of rows, or None if that needs a read."""
+        """Returns an upper bound of the number of rows in a range, or None if it is unknown
+        without reading.
+        """
 
     def advanced(
         self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
     ) -> list[int]:
-        """Returns where to stop in each range so that about that much is read, at least one row.
+        """Returns the position in each range at which a micro-batch should stop.
 
-        The oldest rows come first, so that event time advances evenly in all lanes.
+        Together the ranges up to there have about `rows_max` rows and `bytes_max` bytes at most,
+        but at least one row. The oldest rows are taken first, so that event time advances evenly in
+        all partitions.
         """
 
     def parse(self, value: object) -> int:
-        """Parses a position as users write it. Raises `InputError`."""
+        """Parses a position as users write it: an offset or a record id.
+
+        Raises `InputError` if it is invalid.
+        """
 
     def shown(self, position: int) -> str:
-        """Formats a position as users write it."""
+        """Formats a position as users write it: an offset or a record id."""
 
     def plan(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolves and pins the reads (no pin if the duration is 0), and returns their split
-        points.
+        """Resolves the requested reads to ranges with split points, and pins the ranges.
+
+        A pin keeps retention from removing the data for `duration_ms`. If that is 0, nothing is
+        pinned.
         """
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval
     ) -> Iterator[Rows]:
-        """Yields the rows in order. Batches without a row in `times_us` may be left out."""
+        """Yields the rows of a range in order. Batches without a row in `times_us` may be left
+        out.
+        """
 
 
 def feed_states(feed: Feed, names: Iterable[str]) -> dict[str, FeedState]:
-    """Returns the states of all of these with one call.
+    """Returns the current states of these topics or logs, with one call to the store.
 
-    Raises `NotFound` if a topic or log does not exist.
+    Raises `NotFound` if one of them does not exist.
     """
     all_names = list(names)
     empty_reads = [WantedRead(name, start=LATEST) for name in all_names]
@@ -127,9 +154,9 @@ def feed_states(feed: Feed, names: Iterable[str]) -> dict[str, FeedState]:
 def hold(
     feed: Feed, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str
 ) -> list[PlannedRead]:
-    """Pins the ranges with one call (no pin if the duration is 0).
+    """Pins the ranges with one call to the store, and returns a planned read for each range.
 
-    Returns a read for each range.
+    A pin keeps retention from removing the data for `duration_ms`. If that is 0, nothing is pinned.
     """
     if not ranges:
         return []
@@ -141,5 +168,5 @@ def hold(
 
 
 def size_bytes(planned: PlannedRange) -> int:
-    """Returns about how many bytes are read."""
+    """Returns about how many bytes a planned range has."""
     return planned.marks[-1].bytes_before - planned.marks[0].bytes_before

@@ -1,4 +1,4 @@
-"""Logs as lanes. Positions are record ids; a read starts and ends at record boundaries."""
+"""Reads logs for Spark. Positions are record ids; a read starts and ends at record boundaries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakebed.store.split_points import log_bounds
 
 
 class LogFeed:
-    """Implements `Feed` for logs."""
+    """Reads the logs of one open store; implements `Feed`."""
 
     is_cut_anywhere = False
 
@@ -41,7 +41,10 @@ class LogFeed:
         return FeedState(log_identity(log.stream_id), {Lane(name, 0): bounds})
 
     def base(self, lane: Lane, position: int) -> int | None:
-        """Returns the position in the log where the segment starts."""
+        """Returns the logical offset at which the segment of this position starts.
+
+        Returns None if the segment does not exist.
+        """
         return self._bases(lane).get(RecordId(position).segment_index)
 
     def follows(self, lane: Lane, position: int, base: int) -> bool:
@@ -62,7 +65,10 @@ class LogFeed:
     def advanced(
         self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
     ) -> list[int]:
-        """Reads the records, because record boundaries are not stored elsewhere."""
+        """Returns the position in each range at which a micro-batch should stop.
+
+        This reads the records, because record boundaries are not stored elsewhere.
+        """
         backlogs = []
         for (lane, start, end), read in zip(
             ranges, hold(self, ranges, duration_ms=0, owner="Spark"), strict=True
@@ -103,13 +109,13 @@ class LogFeed:
         return log.read_batches(first, stop, batch_bytes_max=self._batch_bytes_max)
 
     def _bases(self, lane: Lane) -> dict[int, int]:
-        """Returns where each existing segment starts in the log, by segment id."""
+        """Returns the logical offset at which each existing segment starts, by segment id."""
         segments, _ = self.store.open_log(lane.name).segments_and_end()
         return {info.segment_id: info.base_offset for info in segments}
 
 
 class _LogBacklog:
-    """Implements `Backlog` for the records `[start, end)`. Each batch is a chunk."""
+    """The records of a log in `[start, end)`; implements `Backlog`. Each batch is a chunk."""
 
     def __init__(
         self,
@@ -138,7 +144,7 @@ class _LogBacklog:
             )
 
     def _batches(self, start: int) -> Iterator[tuple[RecordBatch, int]]:
-        """Yields each batch with the position where the next one starts."""
+        """Yields each batch from `start` on, with the position at which the next batch starts."""
         previous: RecordBatch | None = None
         for batch in self._read_batches(start, self._end) if start < self._end else ():
             if previous is not None:

@@ -14,9 +14,10 @@ Options:
   and including that `record`) or a position as in `lakebed manifest state --as-of` (`3:64`: all
   records before it). A record or position that does not exist is an error, and so is a state
   before the start of the history; a time before that start has no records.
-- `onDamage`: `fail` (the default) or `tell`. A torn end that a crash left in the last chunk is not
-  damage; everything that was committed before it is there.
-- `columns`: names separated by commas. `partitionBytes`: size of the chunks per task, 8 MiB.
+- `onDamage`: `fail` (the default) raises an error, `tell` reports damage in the rows: see below. A
+  torn end that a crash left in the last chunk is not damage; no committed record is missing there.
+- `columns`: names separated by commas; all by default.
+- `partitionBytes`: about how many bytes of chunks a task reads; 8 MiB by default.
 
 The view `records`, in order within a task:
 
@@ -53,8 +54,9 @@ texts are null. Pending deletions of objects that no segment uses are not shown.
 changed. Otherwise `is_doubtful` is false.
 
 Unsigned numbers become the signed numbers with the same 64 bits. Each chunk is read and checked as
-a whole, also while its log is being written. A chunk that is removed between planning and reading
-is an error, or a row with `tell`. The view `state` is one task; `records` is split by chunks.
+a whole, even while its log is being written. A chunk that is removed between planning and reading
+is an error or, with `tell`, a row. The view `state` is read by one task; in the view `records`,
+chunks are divided among tasks.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ _DIGITS_MAX = 18
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The parsed options."""
+    """The parsed options of a read of `lakebed.manifest`."""
 
     backend: Backend
     log: str
@@ -111,7 +113,10 @@ class Request:
 
 
 class ChunkSplit(InputPartition):
-    """Consecutive chunks, apart from gaps where chunks are missing."""
+    """The chunks of a manifest log that one task reads.
+
+    They are consecutive, except for gaps where chunks are missing.
+    """
 
     def __init__(self, *, last: int = 0, until: Moment | None = None) -> None:
         super().__init__(None)
@@ -171,7 +176,8 @@ class ManifestSourceReader(DataSourceReader):
         manifest = store.manifest_log(request.log)
         if manifest is None:
             raise Busy(
-                f"{request.log}: its manifest log was removed meanwhile; run the query again"
+                f"{request.log}: its manifest log was removed while the query ran; run the query "
+                "again"
             )
         for first, end in split.gaps:
             yield gap_batch(manifest, first, end, request.columns)
@@ -209,7 +215,7 @@ class ManifestSourceReader(DataSourceReader):
 
 
 def request_of(values: Mapping[str, Any]) -> Request:
-    """Parses the options. Raises `BadConfig`."""
+    """Parses the options of the data source. Raises `BadConfig` if they are invalid."""
     options = Options(NAME, values, known=_KNOWN)
     view = options.choice("view", tuple(VIEWS), default="records")
     moment, record = _as_of(options)
@@ -226,7 +232,10 @@ def request_of(values: Mapping[str, Any]) -> Request:
 
 
 def columns_of(options: Options, fields: Fields) -> tuple[str, ...]:
-    """Returns the named columns, or all."""
+    """Returns the columns that the option `columns` names, or all columns.
+
+    Raises `BadConfig` if a column does not exist.
+    """
     try:
         return fields.checked(options.names("columns") or None)
     except InputError as error:

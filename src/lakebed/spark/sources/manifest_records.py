@@ -1,8 +1,8 @@
-"""The records of a manifest log as Arrow batches, one record per row; damage is a row too, if
-requested.
+"""Converts the records of a manifest log to Arrow batches, with one record per row.
 
-The common fields are converted column by column. Payload fields have their own columns and are
-converted type by type; a record has null in columns that its type does not have.
+If requested, damage is a row too. The fields that all records have are converted column by column.
+Payload fields have their own columns and are converted by record type; a record has null in columns
+that its type does not have.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ FIELDS = Fields(
     }
 )
 
-# Payload fields whose column has another name; None: no column.
+# Payload fields whose column has another name. None means that there is no column.
 _NAMES: dict[type, dict[str, str | None]] = {
     SnapshotMarker: {"chunk_index": "marker_chunk_index", "chunk_offset": "marker_chunk_offset"},
     CustomEvent: {"blob": "data"},
@@ -82,7 +82,7 @@ assert UploadFailed._fields == ("key", "reason_code")
 
 
 class Row(NamedTuple):
-    """An entry, and the number of its record if that is known."""
+    """An entry of the manifest log (a record or damage), and the number of the record if known."""
 
     entry: Entry
     number: int | None
@@ -90,16 +90,16 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Which records to read, and whether damage is returned as a row or raised."""
+    """How far to read a manifest log, and whether damage is returned as a row or raised."""
 
     until: Moment = field(default_factory=Moment)
     reports_damage: bool = False
 
 
 def recorded(store: ReadableStore, log: str) -> ReadableManifestLog | None:
-    """Returns the manifest log, or None if it is empty.
+    """Returns the manifest log of a log, or None if it is empty.
 
-    Raises `NotFound` if there is no such log.
+    Raises `NotFound` if the log does not exist.
     """
     manifest = store.manifest_log(log)
     if manifest is None:
@@ -117,7 +117,10 @@ def record_batches(
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records of these chunks. `last` is the newest chunk at the time of planning."""
+    """Yields the records of these chunks as Arrow batches.
+
+    `indexes` are the chunks; `last` is the newest chunk of the log when the read was planned.
+    """
     schema = FIELDS.schema(columns)
     rows: list[Row] = []
     for index in indexes:
@@ -133,7 +136,7 @@ def record_batches(
 def gap_batch(
     manifest: ReadableManifestLog, first: int, end: int, columns: Sequence[str] | None
 ) -> pa.RecordBatch:
-    """Returns a batch of one row, which reports the chunks from `first` up to `end` as missing."""
+    """Returns a batch of one row, which reports that the chunks `[first, end)` are missing."""
     return _batch(manifest, [Row(_missing(manifest, first, end), None)], FIELDS.schema(columns))
 
 
@@ -190,9 +193,10 @@ def _require_good(chunk: SurveyedChunk) -> None:
 
 
 def _numbered(chunk: SurveyedChunk) -> Iterator[Row]:
-    """Yields the entries.
+    """Yields the entries of a chunk, each with the number of its record.
 
-    Records up to the first damage are numbered from the chunk's base record.
+    The first record has the number that the chunk's header states. Entries after damage have no
+    number.
     """
     judged = chunk.judged
     number = _base_record(judged)
@@ -230,7 +234,9 @@ def _problem(entry: Entry) -> str | None:
 
 
 def _of_records(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Returns the columns that only records have."""
+    """Returns the requested columns that only records have; they are null in rows that report
+    damage.
+    """
     count = len(entries)
     placed = [(row, entry) for row, entry in enumerate(entries) if isinstance(entry, PlacedRecord)]
     places = np.fromiter((row for row, _ in placed), np.int64, len(placed))
@@ -285,7 +291,10 @@ def _scattered(values: Sequence[Any], places: np.ndarray, count: int) -> list[An
 def _of_payloads(
     placed: Sequence[tuple[int, PlacedRecord]], columns: set[str], count: int
 ) -> dict[str, pa.Array]:
-    """Returns the payload columns, converted type by type."""
+    """Returns the payload columns, converted by record type.
+
+    `placed` are the records with their row numbers, and `count` is the number of rows.
+    """
     rows: dict[type, list[int]] = defaultdict(list)
     payloads: dict[type, list[tuple[Any, ...]]] = defaultdict(list)
     for row, (_, record) in placed:

@@ -1,7 +1,7 @@
-"""The state of each segment as of a moment, computed from the manifest log, as Arrow batches.
+"""Computes the state of each segment at some moment from the manifest log, as Arrow batches.
 
-The engine computes the state (`store.manifest_moments`). The moment is a time (including all
-records up to it), a position (including those before it), or the number of the last record to
+The engine computes the state (`store.manifest_moments`). The moment is a time (all records up to it
+are included), a position (all records before it are included), or the number of the last record to
 include. The columns are the fields of a segment's state, and each bit of its flags.
 """
 
@@ -89,9 +89,10 @@ def state_batches(
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the segments by id.
+    """Yields the state of each segment at the moment, sorted by segment id.
 
-    Damage that puts a segment's state in doubt is shown in a column, or raised.
+    Without a moment, it is the newest state. If `reports_damage`, a column marks the segments whose
+    state is doubtful because of damage; otherwise damage raises `Corrupt`.
     """
     replayed = state_as_of(manifest.reader, moment)
     if not reports_damage:
@@ -103,9 +104,10 @@ def state_batches(
 
 
 def position_after(reader: ManifestReader, record: int) -> Position:
-    """Returns the position after the record, at which it is the last one included.
+    """Returns the position directly after the record with this number.
 
-    Raises `NotFound`.
+    The state at that position includes the record, and none after it. Raises `NotFound` if the
+    record does not exist or was removed.
     """
     indexes = reader.chunk_indexes()
     for index in reversed(indexes):
@@ -121,7 +123,7 @@ def position_after(reader: ManifestReader, record: int) -> Position:
         if judged.verdict is Verdict.CORRUPT:
             raise Corrupt(judged.problem, path=reader.paths.chunk(index), offset=judged.end)
         last = judged.header.base_record + len(judged.records) - 1
-        raise NotFound(f"record {record} does not exist; the last one is {last}")
+        raise NotFound(f"record {record} does not exist; the last record is {last}")
     if not indexes:
         raise NotFound(f"record {record} does not exist; the manifest log is empty")
     beginning = history_beginning(reader)
@@ -172,8 +174,9 @@ def _batch(
 
 
 def _doubts(replayed: ReplayResult, segment_ids: Sequence[int]) -> list[bool]:
-    """Returns which segments are in doubt. A chunk that was left out may concern any segment,
-    unless its segments are known.
+    """Returns for each segment whether its state is in doubt because of damage.
+
+    A damaged chunk may concern any segment, unless it is known which segments it concerns.
     """
     last = replayed.last
     is_cut = last is not None and last.verdict is Verdict.CORRUPT and last.is_usable

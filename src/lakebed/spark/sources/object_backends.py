@@ -1,6 +1,6 @@
-"""Access to the metadata of the object store, in the files or through the HTTP API.
+"""Reads the metadata of the object store, from the files or through the HTTP API.
 
-Both return the same pages of rows. Manifests are decoded here.
+Both ways return the same pages of rows. Manifests are decoded here.
 """
 
 from __future__ import annotations
@@ -45,14 +45,17 @@ _PARTITIONS_MAX = 64
 
 
 class ObjectBackend(Protocol):
-    """What a query needs of an object store."""
+    """The interface through which queries read the metadata of the object store."""
 
     def buckets(self) -> list[BucketInfo]: ...
 
     def split(
         self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
     ) -> list[list[KeyRange]]:
-        """Divides the ranges into parts for tasks, in order, of about `rows_max` rows each."""
+        """Divides the ranges of keys, in order, into parts of about `rows_max` rows, one per task.
+
+        `only_current` means that only the newest versions count as rows.
+        """
 
     def objects(self, keys: KeyRange) -> Iterator[list[VersionRow]]: ...
 
@@ -85,7 +88,7 @@ def open_objects(backend: Backend) -> Iterator[ObjectBackend]:
 
 
 class FilesObjects:
-    """Implements `ObjectBackend` on the files."""
+    """Reads the metadata of the object store from the files; implements `ObjectBackend`."""
 
     def __init__(self, store: ReadOnlyStore) -> None:
         self._store = store
@@ -114,10 +117,10 @@ class FilesObjects:
 
 
 class EndpointObjects:
-    """Implements `ObjectBackend` on the HTTP API. Listing creates no bucket.
+    """Reads the metadata of the object store over the HTTP API; implements `ObjectBackend`.
 
-    Keys are listed by prefix and marker, so pages may have keys outside the range; these are
-    dropped.
+    Never creates a bucket. The API lists keys by prefix and marker, so a page may have keys outside
+    the range; these are dropped.
     """
 
     def __init__(self, caller: Caller) -> None:

@@ -1,4 +1,6 @@
-"""The views of the source `lakebed.objects` as Arrow batches, converted column by column."""
+"""Converts rows of the object store's metadata to Arrow batches, for the views of
+`lakebed.objects`.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,7 @@ VIEWS: Mapping[str, Fields] = {
 
 
 class Owner(NamedTuple):
-    """What chunks belong to: a version, or a part of an upload."""
+    """The owner of chunks: a version of an object, or a part of an unfinished upload."""
 
     bucket: str
     key: str
@@ -136,7 +138,10 @@ def version_batch(page: Sequence[ListedVersion], columns: Sequence[str]) -> pa.R
 
 
 def manifest_batch(page: Sequence[Stored], columns: Sequence[str]) -> pa.RecordBatch:
-    """Columns that come from the manifest are null if it cannot be read."""
+    """Returns the view `manifests` of these versions.
+
+    Columns that come from the manifest are null if it cannot be read.
+    """
     manifests = [stored.manifest for stored in page]
 
     def of(take: Callable[[Manifest], Any]) -> list[Any]:
@@ -179,11 +184,10 @@ def owners_of_parts(page: Sequence[StoredPart]) -> Iterator[Owner]:
 def chunk_batch(
     owners: Sequence[Owner], columns: Sequence[str], *, segments: frozenset[str] | None = None
 ) -> pa.RecordBatch:
-    """Returns the chunks of all owners, one per row, in order.
+    """Returns the view `chunks`: the chunks of all owners in order, one per row.
 
-    An owner whose manifest cannot be read has one row.
-
-    `segments`: return only chunks in these segments.
+    An owner whose manifest cannot be read has one row, which states the problem. If `segments` is
+    set, only chunks in these segments are returned.
     """
     counts = np.array([_row_count(owner) for owner in owners], np.int64)
     rows = np.repeat(np.arange(len(owners)), counts)
@@ -282,5 +286,5 @@ def _file_state(stored: Stored) -> str | None:
 
 
 def _made(columns: Mapping[str, _Make], schema: pa.Schema) -> pa.RecordBatch:
-    """Creates only the requested columns."""
+    """Creates the columns that are in the schema, and returns them as a batch."""
     return batch_of({name: columns[name]() for name in schema.names}, schema)

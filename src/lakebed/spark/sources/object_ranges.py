@@ -1,7 +1,7 @@
-"""The ranges of keys that are read: selected by filters, and divided among tasks. Without I/O.
+"""Selects ranges of object keys by filters, and divides them among tasks. Does no I/O.
 
-Keys and half-open ranges are UTF-8 bytes, in the order of the metadata, which is also the order of
-Spark's strings.
+Keys are UTF-8 bytes, in the order of the metadata, which is also the order of Spark's strings.
+Ranges include their start and exclude their end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SURROGATES_START = 0xD800
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What the filters select. None means that no filter applies."""
+    """The buckets, keys and segments that the filters select. None means that all are selected."""
 
     buckets: frozenset[str] | None = None
     keys: frozenset[bytes] | None = None
@@ -43,7 +43,10 @@ class Selection:
     segments: frozenset[str] | None = None
 
     def ranges(self, buckets: Iterable[str]) -> list[KeyRange]:
-        """Returns the selected ranges in those of these buckets that are selected, in order."""
+        """Returns the selected ranges of keys, sorted by bucket and key.
+
+        `buckets` are the existing buckets; those that are not selected are left out.
+        """
         names = [name for name in buckets if self.buckets is None or name in self.buckets]
         if self.keys is None:
             spans = [(self.start, self.end)] if self.start < self.end else []
@@ -54,7 +57,9 @@ class Selection:
 
 
 def selection_of(*, buckets: Sequence[str], prefix: str) -> Selection:
-    """Selects these buckets, or all if empty, and the keys that start with the prefix."""
+    """Selects the keys with this prefix in these buckets, or in all buckets if `buckets` is
+    empty.
+    """
     within = _between(Selection(), key_bytes(prefix), end_of(prefix))
     return _among(within, "bucket", buckets) if buckets else within
 
@@ -62,11 +67,10 @@ def selection_of(*, buckets: Sequence[str], prefix: str) -> Selection:
 def selected(
     filters: Sequence[Filter], *, columns: Iterable[str], within: Selection
 ) -> tuple[Selection, list[Filter]]:
-    """Narrows `within` by the filters.
+    """Narrows the selection `within` by the filters.
 
-    Returns the selection and the filters that must still be applied.
-
-    `columns` lists which of `bucket`, `key` and `segment_id` can be used for selecting.
+    Returns the new selection, and the filters that must still be applied row by row. `columns`
+    lists which of the columns `bucket`, `key` and `segment_id` can narrow the selection.
     """
     selectable = frozenset(columns)
     selection, unapplied = within, []
@@ -83,7 +87,7 @@ def selected(
 
 
 def _narrowed(selection: Selection, column: str, condition: Filter) -> Selection | None:
-    """Returns None if the filter cannot be used for selecting."""
+    """Returns the selection narrowed by the filter, or None if the filter cannot narrow it."""
     match condition:
         case IsNotNull() if column != "segment_id":
             return selection  # these columns have no nulls
@@ -121,7 +125,7 @@ def _between(selection: Selection, start: bytes, end: bytes) -> Selection:
 
 
 def end_of(prefix: str) -> bytes:
-    """Returns the end of the range of keys with this prefix."""
+    """Returns the end (exclusive) of the range of keys that start with this prefix."""
     encoded = key_bytes(prefix)
     return (
         encoded[:-1] + bytes([encoded[-1] + 1]) if encoded else KEYS_END
@@ -129,15 +133,16 @@ def end_of(prefix: str) -> bytes:
 
 
 class KeyPlace(NamedTuple):
-    """The position of a key among all keys of a store."""
+    """A bucket and a key. Places sort in the order of the metadata."""
 
     bucket: str
     key: bytes
 
 
 def cut(ranges: Sequence[KeyRange], sample: Sequence[KeyPlace], count: int) -> list[list[KeyRange]]:
-    """Divides the ranges into at most `count` parts with about equally many sampled keys, in
-    order.
+    """Divides the ranges, in order, into at most `count` parts.
+
+    The parts have about equally many keys of the sample.
     """
     inside = [place for place in sorted(sample) if _is_inside(place, ranges)]
     boundaries = deque(
@@ -160,8 +165,10 @@ def cut(ranges: Sequence[KeyRange], sample: Sequence[KeyPlace], count: int) -> l
 
 
 def _is_inside(place: KeyPlace, ranges: Sequence[KeyRange]) -> bool:
-    """Returns whether a range contains the key. The ranges are sorted and disjoint, so only the
-    last one that starts at or before the key can.
+    """Returns whether one of the ranges contains the key.
+
+    The ranges must be sorted and disjoint. Then only the last range that starts at or before the
+    key can contain it.
     """
     low, high = 0, len(ranges)
     while low < high:
@@ -174,14 +181,14 @@ def _is_inside(place: KeyPlace, ranges: Sequence[KeyRange]) -> bool:
 
 
 class Listing(NamedTuple):
-    """A prefix and a marker that list at least the keys of a range, and perhaps some others."""
+    """A prefix and a marker that list all keys of a range, and perhaps some others."""
 
     prefix: str
     after: str
 
 
 def listing_of(keys: KeyRange) -> Listing:
-    """Returns the narrowest listing that contains all keys of the range."""
+    """Returns the narrowest listing, of a prefix after a marker, that has all keys of the range."""
     start = keys.start.decode("utf-8", "ignore")
     prefix = ""
     for length in range(len(start), 0, -1):
@@ -192,7 +199,7 @@ def listing_of(keys: KeyRange) -> Listing:
 
 
 def _before(start: str) -> str:
-    """Returns a text that sorts directly before this one, or nearly so."""
+    """Returns a text that sorts shortly before this one, for use as a marker."""
     head, last = start[:-1], ord(start[-1])
     if not last:
         return head

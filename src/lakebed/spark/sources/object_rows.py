@@ -1,7 +1,7 @@
-"""Rows of the object store's metadata in pages, each read in a short transaction of its own.
+"""Reads rows of the object store's metadata in pages, each in a short transaction of its own.
 
-A page shows one committed state. The writer continues between pages, and its changes may or may not
-be seen. A key or version that exists during the whole read is returned exactly once. Because no
+A page shows one committed state. Changes that the writer makes between pages may or may not be
+seen. A key or version that exists during the whole read is returned exactly once. Because no
 transaction is long, a read never blocks the checkpoint of the write-ahead log.
 """
 
@@ -27,7 +27,9 @@ PARTS_PAGE = 100
 
 
 class Stored(NamedTuple):
-    """A version and its decoded manifest, or the reason why the manifest cannot be read."""
+    """A version of an object with its decoded manifest, or the reason why the manifest cannot be
+    read.
+    """
 
     version: StoredVersion
     manifest: Manifest | None
@@ -35,7 +37,9 @@ class Stored(NamedTuple):
 
 
 class StoredPart(NamedTuple):
-    """A part of an unfinished upload and its decoded manifest, or why that cannot be read."""
+    """A part of an unfinished upload with its decoded manifest, or the reason why the manifest
+    cannot be read.
+    """
 
     bucket: str
     listed: ListedPart
@@ -46,7 +50,10 @@ class StoredPart(NamedTuple):
 def object_pages(
     metadata: Snapshots, keys: KeyRange, *, rows_max: int = ROWS_PAGE
 ) -> Iterator[list[VersionRow]]:
-    """Yields the newest versions, by key, without delete markers."""
+    """Yields the newest versions of the keys in this range, sorted by key, in pages.
+
+    Keys whose newest version is a delete marker are left out.
+    """
     start = keys.start
     while True:
         with metadata.snapshot() as reader:
@@ -63,7 +70,10 @@ def object_pages(
 def version_pages(
     metadata: Snapshots, keys: KeyRange, *, rows_max: int = ROWS_PAGE
 ) -> Iterator[list[ListedVersion]]:
-    """Yields all versions and delete markers, by key, newest first."""
+    """Yields all versions and delete markers of the keys in this range, in pages.
+
+    They are sorted by key, and the versions of a key from new to old.
+    """
     last = None
     while True:
         with metadata.snapshot() as reader:
@@ -78,9 +88,9 @@ def version_pages(
 def manifest_pages(
     metadata: Snapshots, keys: KeyRange, *, rows_max: int = MANIFESTS_PAGE
 ) -> Iterator[list[Stored]]:
-    """Like `version_pages`, each with its manifest from the same transaction.
+    """Yields the same versions as `version_pages`, with their decoded manifests.
 
-    Decoded after the transaction.
+    A manifest is read in the same transaction as its version, and decoded after the transaction.
     """
     last = None
     while True:
@@ -97,7 +107,7 @@ def manifest_pages(
 def part_pages(
     metadata: Snapshots, keys: KeyRange, *, rows_max: int = PARTS_PAGE
 ) -> Iterator[list[StoredPart]]:
-    """Yields the parts of unfinished uploads to these keys."""
+    """Yields the parts of unfinished uploads to the keys in this range, in pages."""
     last = None
     while True:
         with metadata.snapshot() as reader:
@@ -117,7 +127,7 @@ def place_of(listed: ListedVersion) -> VersionPlace:
 def stored(version: StoredVersion) -> Stored:
     try:
         if version.manifest is None:
-            raise Corrupt("the version has no manifest")
+            raise Corrupt("the version of the object has no manifest")
         manifest = decode(version.manifest, path="the manifest in the metadata")
     except DataError as error:
         return Stored(version, None, str(error))

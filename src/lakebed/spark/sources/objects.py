@@ -1,5 +1,4 @@
-"""The data source `lakebed.objects`: buckets, objects, versions, manifests and chunks of the object
-store.
+"""The data source `lakebed.objects`: the metadata of the object store, in several views.
 
     spark.read.format("lakebed.objects").option("path", root).load().where("bucket = 'photos'")
     spark.read.format("lakebed.objects").option("path", root).option("view", "chunks").load()
@@ -12,7 +11,8 @@ Options:
 - `onDamage`: what to do about a manifest that cannot be read: `fail` (the default), or `tell`,
   which returns a row with its `problem` and null in the columns of the manifest. Objects that are
   marked as damaged are normal rows with the `state` `DAMAGED`.
-- `bucket`: names separated by commas, and `prefix`: how keys start; only these are read.
+- `bucket`: names separated by commas; only these buckets are read.
+- `prefix`: only keys that start with this text are read.
 - `filters`: conditions that all rows meet, as JSON: see below and `lakebed.spark.conditions`.
 - `columns`: names separated by commas. `partitionRows`: about how many rows (versions, in the view
   `chunks`) a task reads; 100,000 by default, 20,000 for manifests and chunks.
@@ -49,7 +49,7 @@ null versions:
     chunk_index int, object_offset bigint, segment_id string, offset bigint, length int, hash
     binary, problem string
 
-`version_id` always has 32 hex digits, also for null versions (`is_null`). Within a task, rows are
+`version_id` always has 32 hex digits, even for null versions (`is_null`). Within a task, rows are
 sorted by bucket and key, the newest version of a key first.
 
 With `filters` on `bucket` (=, in) and `key` (=, in, startswith, comparisons), other keys are not
@@ -58,8 +58,8 @@ these segments are returned. Filters on other columns are applied row by row.
 
 Tasks read ranges of keys with about equally many rows. Chunks are divided by the keys of their
 versions too, because there is no index from segments to manifests; to group them by segment, use
-`repartition("segment_id")`. Rows are read in pages, each of one moment (`object_rows`); the writer
-continues in between.
+`repartition("segment_id")`. Rows are read in pages. Each page shows the state of one moment, and
+the writer may change rows between two pages: see `object_rows`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _KNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The parsed options."""
+    """The parsed options of a read of `lakebed.objects`."""
 
     backend: Backend
     view: str
@@ -155,7 +155,7 @@ class ObjectsSourceReader(DataSourceReader):
         self.narrow(request.filters)
 
     def narrow(self, filters: Sequence[Filter]) -> None:
-        """Applies filters: as far as possible by ranges of keys, and otherwise row by row."""
+        """Applies filters: as far as possible by reading fewer keys, and otherwise row by row."""
         columns = {"buckets": ["bucket"], "chunks": ["bucket", "key", "segment_id"]}
         self._selection, self.left = selected(
             filters,
@@ -213,7 +213,7 @@ class ObjectsSourceReader(DataSourceReader):
                     yield chunk_batch(owners, columns, segments=self._selection.segments)
 
     def _owners(self, backend: ObjectBackend, keys: KeyRange) -> Iterator[list[Owner]]:
-        """Yields groups of owners whose chunks fill a batch."""
+        """Yields the owners of chunks in groups whose chunks fill one batch."""
         held: list[Owner] = []
         row_count = 0
         for owner in _all_owners(backend, keys):
@@ -234,7 +234,7 @@ class ObjectsSourceReader(DataSourceReader):
 
 
 def request_of(values: Mapping[str, Any]) -> Request:
-    """Parses the options. Raises `BadConfig`."""
+    """Parses the options of the data source. Raises `BadConfig` if they are invalid."""
     options = Options(NAME, values, known=_KNOWN)
     view = options.choice("view", tuple(VIEWS), default="objects")
     return Request(
@@ -251,7 +251,10 @@ def request_of(values: Mapping[str, Any]) -> Request:
 
 
 def given_text(values: Mapping[str, Any], name: str) -> str:
-    """Returns the unmodified text of an option, because spaces in a key are significant."""
+    """Returns the text of an option with its spaces, which are significant in a key.
+
+    `name` is in lower case. The result is empty if the option is missing.
+    """
     return next((str(text) for option, text in values.items() if option.lower() == name), "")
 
 

@@ -1,10 +1,10 @@
-"""The progress of a stream, as Spark stores it in its checkpoint. Without I/O.
+"""The progress of a stream, as Spark stores it in its checkpoint. Does no I/O.
 
     {"lakebed": {"orders": {"id": "32 hex digits", "positions": {"0": 17, "1": 4}}}, "version": 1}
 
-`id` is the identity of the topic or log, empty if unknown. Logs also have `bases`: where the
-segment of a position starts in the log. With it, a position at the end of a segment that retention
-removed is recognised as the start of what is left.
+`id` is the identity of the topic or log; it is empty if unknown. Logs also have `bases`: the
+logical offset at which the segment of a position starts. If a stream has read a segment to its end
+and retention then removes the segment, the base shows that the next segment follows without a gap.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ VERSION = 1
 
 
 class Progress(NamedTuple):
-    """Identities by name, and positions and bases by lane. Not every lane has a base."""
+    """How far a stream has read: identities by topic or log, and positions and bases by lane.
+
+    A lane is a partition of a topic, or a log. Not every lane has a base.
+    """
 
     identities: Mapping[str, str]
     positions: Mapping[Lane, int]
@@ -31,8 +34,10 @@ class Progress(NamedTuple):
         positions: Mapping[Lane, int],
         bases: Mapping[Lane, int],
     ) -> Progress:
-        """Returns the progress with these values. Lanes that are not mentioned keep theirs,
-        unless the identity of their topic or log changed.
+        """Returns the progress updated with these values.
+
+        Partitions and logs that are not in `positions` keep their position, unless the identity of
+        their topic or log has changed.
         """
         unchanged = {
             lane: position
@@ -49,7 +54,10 @@ class Progress(NamedTuple):
 
 
 def encode_progress(progress: Progress) -> dict[str, Any]:
-    """Equal progress always gives equal text, because Spark compares the text."""
+    """Converts the progress to a JSON document.
+
+    Equal progress always gives an equal document, because Spark compares its text.
+    """
     names = sorted({*progress.identities, *(lane.name for lane in progress.positions)})
     states = {}
     for name in names:
@@ -67,11 +75,11 @@ def _of(name: str, numbers: Mapping[Lane, int]) -> dict[str, int]:
 
 
 def decode_progress(document: Mapping[str, Any]) -> Progress:
-    """Raises `Corrupt` if the document is not a progress of this format."""
+    """Parses the JSON document of a progress. Raises `Corrupt` if it has another format."""
     try:
         if document["version"] != VERSION:
             raise Corrupt(
-                "the stream's checkpoint has another format version",
+                "the stream's checkpoint has a format version that is not supported",
                 expected=VERSION,
                 found=document["version"],
             )
@@ -83,5 +91,5 @@ def decode_progress(document: Mapping[str, Any]) -> Progress:
             for number, base in state.get("bases", {}).items():
                 bases[Lane(str(name), int(number))] = int(base)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Corrupt("the stream's checkpoint was not written by this source") from None
+        raise Corrupt("the stream's checkpoint was not written by this data source") from None
     return Progress(identities, positions, bases)

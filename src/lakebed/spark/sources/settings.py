@@ -1,4 +1,4 @@
-"""The options of a read, parsed. Plain data, sent to the workers."""
+"""The parsed options of a read of topics or logs: plain data, sent to the workers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from lakebed.spark.sources.feed import Feed, FeedState, feed_states
 from lakebed.store.pins import DURATION_MS_MAX
 
 PARTITION_BYTES = 256 * MIB  # starting a task takes as long as reading some tens of MiB
-PIN_S = 3600.0  # until tasks renew the pins; for a stream, until the commit
-KEPT_MS = 60_000  # of a batch query, each time a running task renews the pins
+PIN_S = 3600.0  # how long pins last before tasks renew them, or before a stream commits
+KEPT_MS = 60_000  # how long pins last when a running task of a batch query renews them
 
 _READ_OPTIONS = (
     "columns",
@@ -42,21 +42,21 @@ _STREAM_OPTIONS = ("maxRowsPerTrigger", "maxBytesPerTrigger")
 
 @dataclass(frozen=True)
 class Kind:
-    """What is read: topics or logs."""
+    """The kind of things that a data source reads: topics or logs."""
 
     source: str  # the name of the data source
-    noun: str  # also the option that names one of them
+    noun: str  # `topic` or `log`; also the option that names a single one
     fields: Fields
     columns: Mapping[str, Narrowing]  # columns whose filters narrow the read
     new_feed: Callable[[ReadableStore, int | None], Feed]  # takes the maximum size of a batch
 
     @property
     def nouns(self) -> str:
-        """The option that names several of them."""
+        """The option that names several topics or logs: `topics` or `logs`."""
         return self.noun + "s"
 
     def open_feed(self, backend: Backend) -> Feed:
-        """Opens the store for reading. The caller closes `feed.store`."""
+        """Opens the store, and returns a feed that reads it. The caller closes `feed.store`."""
         return self.new_feed(backend.open(), backend.batch_bytes_max)
 
 
@@ -69,10 +69,10 @@ class ReadSettings:
     end: Edge
     partition_bytes: int
     partitions_min: int
-    rows_max: int | None  # this and `bytes_max`: per trigger
+    rows_max: int | None  # per micro-batch, as is `bytes_max`
     bytes_max: int | None
     fails_on_loss: bool
-    pin_ms: int  # 0: no pins
+    pin_ms: int  # how long planned ranges are pinned; 0 means not at all
     kept_ms: int  # how long a renewal by a task lasts
     filters: tuple[Filter, ...]  # of the option `filters`
     is_stream: bool
@@ -87,9 +87,9 @@ class ReadSettings:
 def settings_of(
     kind: Kind, values: Mapping[str, Any], *, columns: Sequence[str] | None, is_stream: bool
 ) -> ReadSettings:
-    """Parses the options.
+    """Parses the options of a read of topics or logs. Raises `BadConfig` if they are invalid.
 
-    `columns` are those of the schema, if there is one. Raises `BadConfig`.
+    `columns` are the columns to read; None means those of the option `columns`, or all.
     """
     options = known_options(kind, values)
     for name in _BATCH_OPTIONS if is_stream else _STREAM_OPTIONS:
@@ -124,7 +124,9 @@ def settings_of(
 
 
 def schema_of(kind: Kind, values: Mapping[str, Any]) -> str:
-    """Returns the schema in Spark's DDL: all columns, or those of the option `columns`."""
+    """Returns the schema of the rows in Spark's DDL: all columns, or those of the option
+    `columns`.
+    """
     return kind.fields.ddl(known_options(kind, values).names("columns") or None)
 
 
@@ -134,7 +136,10 @@ def known_options(kind: Kind, values: Mapping[str, Any]) -> Options:
 
 
 def parallelism() -> int:
-    """Returns how many tasks the session runs at once; if unknown, the number of local cores."""
+    """Returns how many tasks the Spark session runs in parallel.
+
+    If that is unknown, returns the number of cores of this machine.
+    """
     text = os.environ.get(PARALLELISM_VARIABLE, "")
     if text.isascii() and text.isdigit() and int(text):
         return int(text)
@@ -142,7 +147,10 @@ def parallelism() -> int:
 
 
 def feed_state(feed: Feed, kind: Kind, name: str) -> FeedState:
-    """Raises `NotFound` with a list of the names that exist."""
+    """Returns the state of a topic or log.
+
+    If it does not exist, raises `NotFound` with a list of the names that exist.
+    """
     try:
         return feed.state(name)
     except NotFound as error:
@@ -150,7 +158,10 @@ def feed_state(feed: Feed, kind: Kind, name: str) -> FeedState:
 
 
 def all_feed_states(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, FeedState]:
-    """Returns all states with one call. Raises `NotFound` with a list of the names that exist."""
+    """Returns the states of these topics or logs, with one call to the store.
+
+    If one does not exist, raises `NotFound` with a list of the names that exist.
+    """
     try:
         return feed_states(feed, names)
     except NotFound as error:
@@ -158,6 +169,6 @@ def all_feed_states(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, F
 
 
 def not_found(kind: Kind, error: NotFound, names: Sequence[str]) -> NotFound:
-    """Returns the same error with a list of the names that exist."""
+    """Returns the error with a list of the names that exist added to its message."""
     existing = ", ".join(sorted(names)[:20]) or "none"
     return NotFound(f"{error}; existing {kind.nouns}: {existing}")

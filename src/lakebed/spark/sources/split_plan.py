@@ -1,8 +1,10 @@
-"""Plans which task reads which ranges of lanes: ranges are pinned, and then cut into splits.
+"""Plans which task reads which ranges of topics or logs: pins the ranges, then cuts them into
+splits.
 
-A range is pinned before it is planned, so that retention keeps it. Its start is checked again after
-that, because retention may have come first. Requested data that is gone raises `DataLost`, unless
-the read is allowed to continue with what is left.
+A lane is a partition of a topic, or a log. A range is pinned before it is planned, so that
+retention keeps it. After that its start is checked again, because retention may have removed data
+before the pin. If requested data is gone, `DataLost` is raised, unless the read is allowed to
+continue with what is left.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ _log = logging.getLogger(__name__)
 
 
 class Portion(NamedTuple):
-    """The range of a lane that is to be read."""
+    """The range of a partition or log that a query is to read."""
 
     lane: Lane
     identity: str
     start: int
     end: int
-    is_start_given: bool  # the start was requested, so missing data is an error
+    is_start_given: bool  # if the start was requested, missing data is an error
 
 
 class _HeldPortion(NamedTuple):
@@ -50,7 +52,7 @@ class _HeldPortion(NamedTuple):
 
 
 class ReadPiece(NamedTuple):
-    """The range of a lane that one task reads."""
+    """The range of a partition or log that one task reads."""
 
     lane: Lane
     identity: str
@@ -58,12 +60,13 @@ class ReadPiece(NamedTuple):
     end: int
     size: int  # approximate bytes
     pin_id: str
-    is_whole: bool  # no other task reads data under this pin
+    is_whole: bool  # whether no other task reads data under this pin
 
 
 class Split(InputPartition):
-    """What one task reads, and the pins of the whole plan. Each task renews all of them, because
-    other tasks may start much later.
+    """The pieces that one task reads, and the pins of the whole plan.
+
+    Each task renews all pins, because other tasks may start much later.
     """
 
     def __init__(self, pieces: Sequence[ReadPiece], pin_ids: Sequence[str]) -> None:
@@ -79,16 +82,15 @@ class Split(InputPartition):
 
     @property
     def size(self) -> int:
-        """The approximate size in bytes."""
+        """The approximate size of the pieces in bytes."""
         return sum(piece.size for piece in self.pieces)
 
 
 def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, limits: ReadFilter) -> list[Split]:
-    """Pins and cuts what the options and filters select.
+    """Plans a batch read: pins what the options and filters select, and cuts it into splits.
 
-    Returns an empty list if there is nothing to read.
-
-    Makes one call to the store, for any number of lanes.
+    Returns an empty list if there is nothing to read. Makes one call to the store, for any number
+    of partitions or logs.
     """
     reads = _plan(feed, kind, settings, _requests(feed, settings, limits))
     with _released_on_failure(feed, reads):
@@ -104,7 +106,11 @@ def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, limits: ReadFilte
 def plan(
     feed: Feed, kind: Kind, settings: ReadSettings, portions: Iterable[Portion]
 ) -> list[Split]:
-    """Pins and cuts the portions. Returns an empty list if there is nothing to read."""
+    """Plans a read of these portions: pins them, and cuts them into splits.
+
+    Returns an empty list if there is nothing to read. Raises `DataLost` if a portion ends beyond
+    the current end of its partition or log.
+    """
     nonempty = [portion for portion in portions if portion.start < portion.end]
     ranges = [LaneRange(portion.lane, portion.start, portion.end) for portion in nonempty]
     reads = hold(feed, ranges, duration_ms=settings.pin_ms, owner=_owner(kind))
@@ -114,9 +120,10 @@ def plan(
             (planned,) = read.ranges
             if planned.end < portion.end:
                 raise DataLost(
-                    f"{portion.lane.name}, partition {portion.lane.number}: it ends at "
+                    f"{portion.lane.name}, partition {portion.lane.number}: the partition ends at "
                     f"{feed.shown(planned.end)}, before the planned end "
-                    f"{feed.shown(portion.end)}: it was replaced or restored meanwhile"
+                    f"{feed.shown(portion.end)} of the read: it was replaced or restored from a "
+                    "backup after the read was planned"
                 )
             held.append(_HeldPortion(portion, planned))
         return _cut(feed, kind, settings, held)
@@ -127,7 +134,7 @@ def pin_ids_of(reads: Iterable[PlannedRead]) -> list[str]:
 
 
 def release(feed: Feed, pin_ids: Iterable[str]) -> None:
-    """Releases pins, ignoring errors: pins that are left expire."""
+    """Releases pins. Errors are ignored, because pins that are not released expire."""
     valid = [pin_id for pin_id in pin_ids if pin_id]
     if valid:
         with contextlib.suppress(LakebedError):
@@ -166,14 +173,19 @@ def _partitions(limits: ReadFilter, name: str) -> list[int] | None:
 
 
 def _unsigned(position: int | None) -> int | None:
-    """Clamps a position, because filters may compare with any number."""
+    """Clamps a position to the range of unsigned 64-bit numbers, because filters may compare
+    with any number.
+    """
     return None if position is None else min(max(position, 0), U64_MAX)
 
 
 def _plan(
     feed: Feed, kind: Kind, settings: ReadSettings, requests: Sequence[WantedRead]
 ) -> list[PlannedRead]:
-    """Raises `NotFound` with a list of the names that exist."""
+    """Resolves and pins the requested reads.
+
+    If a topic or log does not exist, raises `NotFound` with a list of the names that exist.
+    """
     try:
         return feed.plan(requests, duration_ms=settings.pin_ms, owner=_owner(kind))
     except NotFound as error:
@@ -204,10 +216,11 @@ def _read_requests(
     last = max((position for position in named if position is not None), default=0)
     if settings.fails_on_loss and last > bounds.end:
         raise DataLost(
-            f"{lane.name}, partition {lane.number}: {feed.shown(last)} was requested, but "
-            f"it ends at {feed.shown(bounds.end)}; to read what exists, set failOnDataLoss=false"
+            f"{lane.name}, partition {lane.number}: position {feed.shown(last)} was requested, but "
+            f"the partition ends at {feed.shown(bounds.end)}; to read what exists, set "
+            "failOnDataLoss=false"
         )
-    # If the current start is removed, that is only an error if it was requested.
+    # Data that is removed at the current start is only an error if it was requested.
     is_requested = named[0] is not None or (
         start.moment_us is not None and planned.start != bounds.start
     )

@@ -1,10 +1,11 @@
 """Reads a split in a worker: its pieces one after another, while all of them are pinned.
 
-A running task of a batch query renews the pins of the whole plan for a minute at a time, because
-other tasks may still be waiting. So all pins of a query are gone a minute after its last task,
-however that ended. A task that has read everything under a pin releases it at once. The pins of a
-stream are released when its micro-batch is committed. If a pin is gone (because a plan is used
-again), the task pins what it reads, and checks that it still exists.
+A pin keeps retention from removing data. A running task of a batch query renews the pins of the
+whole plan for a minute at a time, because other tasks may still be waiting. So all pins of a query
+are gone a minute after its last task, whether that succeeded or not. A task that has read
+everything under a pin releases the pin immediately. The pins of a stream are released when its
+micro-batch is committed. If a pin is gone (because a plan is used again), the task pins what it
+reads, and checks that it still exists.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from lakebed.spark.sources.settings import Kind, ReadSettings
 from lakebed.spark.sources.split_plan import ReadPiece, Split, pin_ids_of, release
 from lakebed.store.split_points import Bounds
 
-_RENEWALS = 3  # in the duration of a pin
+_RENEWALS = 3  # how many times a pin is renewed within its duration
 
 _log = logging.getLogger(__name__)
 
@@ -37,9 +38,9 @@ _log = logging.getLogger(__name__)
 def read_split(
     kind: Kind, settings: ReadSettings, split: object, *, times_us: Interval
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows.
+    """Yields the rows of a split. Batches without a row in `times_us` may be left out.
 
-    If a plan is empty, Spark passes an object that is not a split; it has no rows.
+    If a plan is empty, Spark passes an object that is not a `Split`; that has no rows.
     """
     if not isinstance(split, Split):
         return
@@ -54,9 +55,10 @@ def read_split(
 
 @cache
 def spare_modules() -> None:
-    """Excludes everything loaded so far from garbage collection, once per process. pyspark
-    collects after each task, and scanning all modules took longer than reading some
-    megabytes.
+    """Excludes all objects that exist now from garbage collection, once per process.
+
+    pyspark runs a collection after each task; scanning all loaded modules took longer than reading
+    several megabytes.
     """
     gc.freeze()
 
@@ -64,7 +66,8 @@ def spare_modules() -> None:
 class _PinRenewal:
     """Keeps the pins of a plan from expiring while one of its tasks runs.
 
-    A thread renews them, because the task may be blocked for long by the consumer of its rows.
+    A thread renews them, because the task may be blocked for a long time by the consumer of its
+    rows.
     """
 
     def __init__(self, feed: Feed, kind: Kind, settings: ReadSettings, split: Split) -> None:
@@ -93,7 +96,10 @@ class _PinRenewal:
         release(self._feed, self._own)
 
     def release(self) -> None:
-        """Releases the pins of ranges that only this task reads, after it has read everything."""
+        """Releases the pins of ranges that only this task reads. Call it after all rows were read.
+
+        Does nothing for a stream, whose pins are released by the commit.
+        """
         if self._releases:
             release(self._feed, [piece.pin_id for piece in self._pieces if piece.is_whole])
 
@@ -159,20 +165,25 @@ class _PieceReader:
             )
 
     def _checked_start(self) -> int:
-        """Returns where to read from. Raises `DataLost` if part of the range is gone."""
+        """Returns the position at which to start reading. Raises `DataLost` if part of the range is
+        gone.
+
+        If the read may continue after a loss, a start that was removed moves to the first existing
+        position.
+        """
         feed, piece, name = self._feed, self._piece, self._piece.lane.name
         identity, fails = self._state.identity, self._settings.fails_on_loss
         if identity and piece.identity and identity != piece.identity:
             raise DataLost(
                 f"{name}: it was deleted and created again after the query was planned; "
-                "run it again"
+                "run the query again"
             )
         bounds = self._state.bounds.get(piece.lane, Bounds(0, 0))
         if bounds.end < piece.end:
             raise DataLost(
-                f"{name}, partition {piece.lane.number}: it ends at {feed.shown(bounds.end)}, "
-                f"before the planned end {feed.shown(piece.end)}: it was replaced or restored "
-                "meanwhile"
+                f"{name}, partition {piece.lane.number}: the partition ends at "
+                f"{feed.shown(bounds.end)}, before the planned end {feed.shown(piece.end)} of the "
+                "read: it was replaced or restored from a backup after the read was planned"
             )
         if bounds.start > piece.start and fails:
             raise lost(feed, piece.lane, requested=piece.start, first=bounds.start)

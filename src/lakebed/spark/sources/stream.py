@@ -1,9 +1,10 @@
 """Streaming reads of topics and logs: how far each micro-batch goes, and what is pinned for it.
 
-The reader runs in one process for as long as the query, with the store open; tasks open the store
-themselves. A micro-batch is pinned when it is planned, and released when Spark has committed it or
-requests the next one. If the query ends first, its pins stay until they expire, and a restart reads
-the micro-batch again.
+A lane is a partition of a topic, or a log. The reader runs in one process for as long as the query,
+with the store open; tasks open the store themselves. The data of a micro-batch is pinned when it is
+planned, so that retention keeps it. The pins are released when Spark has committed the micro-batch
+or requests the next one. If the query ends before that, the pins stay until they expire, and a
+restart reads the micro-batch again.
 """
 
 from __future__ import annotations
@@ -36,14 +37,17 @@ from lakebed.spark.sources.split_reader import read_split
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Holds no resources until it is used, because a copy is sent to the workers for `read`."""
+    """Plans the micro-batches of a stream that reads topics or logs.
+
+    It opens the store only when it is used, because Spark sends a copy to the workers for `read`.
+    """
 
     kind: ClassVar[Kind]
 
     def __init__(self, settings: ReadSettings) -> None:
         self.settings = settings
         self._opened: Feed | None = None
-        self._target: Progress | None = None  # set for a query that reads what exists now, and ends
+        self._target: Progress | None = None  # set if the query ends after what exists now
         self._pinned: list[
             tuple[Mapping[str, Any], Sequence[str]]
         ] = []  # end of a micro-batch, and its pins
@@ -62,9 +66,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return encode_progress(Progress(_identities(now), positions, bases))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Returns the limit of rows if there is one.
+        """Returns the limit of rows or, if there is none, of bytes for a micro-batch.
 
-        A limit of bytes is applied too if both are set.
+        If both are set, `_limits` applies the limit of bytes too.
         """
         if self.settings.rows_max is not None:
             return ReadMaxRows(self.settings.rows_max)
@@ -116,7 +120,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_split(self.kind, self.settings, partition, times_us=Interval())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Releases the pins of micro-batches up to that end."""
+        """Releases the pins of all micro-batches up to the one with this end."""
         last = max((i for i, pinned in enumerate(self._pinned) if pinned[0] == end), default=-1)
         for _, pin_ids in self._pinned[: last + 1]:
             release(self._feed(), pin_ids)
@@ -136,7 +140,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: Mapping[Lane, int],
         limit: ReadLimit,
     ) -> dict[Lane, int]:
-        """Returns where the micro-batch ends in each of these lanes."""
+        """Returns where the micro-batch ends in each of these partitions or logs, to stay within
+        the limit.
+        """
         rows_max, bytes_max = self._limits(limit)
         if rows_max is None and bytes_max is None:
             return {lane: ends[lane] for lane in lanes}
@@ -145,9 +151,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(zip(lanes, positions, strict=True))
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
-        """Returns the limits of rows and bytes.
+        """Returns the maximum numbers of rows and bytes; None means no limit.
 
-        Spark passes only one of them, so the other is taken from the settings.
+        If Spark passes a limit of rows, the limit of bytes is taken from the settings.
         """
         if isinstance(limit, ReadMaxRows):
             return limit.max_rows, self.settings.bytes_max
@@ -171,11 +177,14 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Where lanes start and end.
 
     def _now(self) -> dict[str, FeedState]:
-        """Raises `NotFound` if a topic or log does not exist."""
+        """Returns the current states of all topics or logs of the stream.
+
+        Raises `NotFound` if one of them does not exist.
+        """
         return all_feed_states(self._feed(), self.kind, self.settings.names)
 
     def _feed_states(self, names: Iterable[str]) -> dict[str, FeedState]:
-        """Returns the states of those that exist."""
+        """Returns the current states of those topics or logs that exist."""
         names = list(names)
         with contextlib.suppress(NotFound):
             return feed_states(self._feed(), names)
@@ -188,7 +197,12 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _starts(
         self, started: Progress, ended: Progress, now: Mapping[str, FeedState]
     ) -> dict[Lane, int]:
-        """Returns where each lane is read from. New lanes are read from their start."""
+        """Returns the position in each partition or log at which a micro-batch starts.
+
+        `started` is where the last micro-batch ended. Partitions and logs that are not in it are
+        read from their first position. Raises `DataLost` if a topic or log was replaced and lost
+        data is an error.
+        """
         starts = {}
         for lane, end in ended.positions.items():
             before, after = (
@@ -209,8 +223,10 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return starts
 
     def _resumed(self, lane: Lane, at: int, base: int | None, first: int) -> int:
-        """Returns the position to resume at. If exactly the data before `at` was removed, that
-        is the first existing position.
+        """Returns the position at which to resume reading a partition or log.
+
+        That is `at`, or `first`, the first existing position, if there never was data between the
+        two.
         """
         if base is None or at >= first or not self._feed().follows(lane, at, base):
             return at
@@ -227,9 +243,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: Mapping[Lane, int],
         now: Mapping[str, FeedState],
     ) -> dict[Lane, int]:
-        """Returns where lanes continue whose start is gone.
+        """Returns where to continue in those partitions or logs whose start was removed.
 
-        Raises `DataLost` if that is an error.
+        Raises `DataLost` if lost data is an error.
         """
         feed, moved = self._feed(), {}
         for lane in lanes:
@@ -241,16 +257,17 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return moved
 
     def _is_same(self, name: str, identity: str, state: FeedState | None) -> bool:
-        """Returns whether the topic or log is the one that the micro-batch was planned for.
-        Raises `DataLost` if it is not and that is an error.
+        """Returns whether the topic or log is still the one that the micro-batch was planned for.
+
+        If it is not, raises `DataLost` if lost data is an error.
         """
         now = "gone" if state is None else state.identity
         if not identity or not now or now == identity:
             return True
         if self.settings.fails_on_loss:
             raise DataLost(
-                f"{name}: it was deleted, or created again, before the stream had read it; "
-                "set failOnDataLoss=false to continue with what exists"
+                f"{name}: it was deleted, or deleted and created again, before the stream had read "
+                "it; set failOnDataLoss=false to continue with what exists"
             )
         return False
 
@@ -270,7 +287,7 @@ def _latest(now: Mapping[str, FeedState]) -> Progress:
 
 
 def _first(lane: Lane, now: Mapping[str, FeedState]) -> int:
-    """Returns the first position of the lane, or 0 if the lane does not exist any more."""
+    """Returns the first existing position of a partition or log, or 0 if it no longer exists."""
     state = now.get(lane.name)
     bounds = None if state is None else state.bounds.get(lane)
     return 0 if bounds is None else bounds.start

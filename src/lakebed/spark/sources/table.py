@@ -27,9 +27,9 @@ returned again), `skipChangeCommits` (nothing of such versions is returned). Opt
     fileBytes           the size at which a new file is started; 128 MiB by default
     createBucket        create the bucket if it does not exist
 
-The modes are `append` and `overwrite`, which replaces all rows at once. Each batch of a stream is
-stored once, identified by the query's id (or `txnAppId`) and the batch number. A batch write
-without `txnAppId` and `txnVersion` that is run again is stored again.
+The modes are `append` and `overwrite`, which replaces all rows in one commit. Each batch of a
+stream is stored once, identified by the query's id (or `txnAppId`) and the batch number. A batch
+write without `txnAppId` and `txnVersion` stores its rows again if it is run again.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TableSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """Returns the requested `columns` of the table, at the requested version."""
+        """Returns the schema of the rows: the requested columns at the requested version."""
         options = self._options(_READ + _STREAM)
         table = load_table(
             table_location(options),

@@ -1,8 +1,9 @@
-"""Reads a table at one version, in splits of whole row groups.
+"""Reads a Delta table at one version, in splits of whole row groups.
 
-The version is chosen when the read is planned, so that all tasks read the same; its files exist
-until a vacuum. Conditions of the option `filters` skip files by their partition values and
-statistics, and are applied to the rows of the other files.
+The version is chosen when the read is planned, so that all tasks read the same version; its files
+exist until a vacuum. Files that cannot meet the conditions of the option `filters` are skipped, by
+their partition values and statistics. The conditions are then applied to the rows of the other
+files.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class TableSplit(InputPartition):
-    """The file parts that one task reads."""
+    """The parts of files that one task reads."""
 
     def __init__(self, parts: list[FilePart]) -> None:
         super().__init__(None)
@@ -37,7 +38,10 @@ class TableSplit(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """`schema` is the schema of the returned rows: columns of the table."""
+    """Reads a table at one version for a batch query.
+
+    `schema` is the schema of the returned rows, which may have only some columns of the table.
+    """
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""Follows a table: returns all rows of one version first, then the files that each later version
-added.
+"""Reads a Delta table as a stream: first all rows of one version, then the files that each later
+version added.
 
 An offset is a version, and how many of its files were read. In the version that the stream starts
 with, `isInitial` means that all files of the table are read, not only those that the version added:
@@ -45,7 +45,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """The parsed options of a stream."""
+    """The parsed options of a stream that reads a table."""
 
     starting_version: int | None = None  # None: start with all current rows
     starts_at_latest: bool = False
@@ -76,7 +76,7 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class Position:
-    """The position before file number `index` of a version."""
+    """The position of a stream in a table: directly before file number `index` of a version."""
 
     table_id: str
     version: int
@@ -101,17 +101,22 @@ class Position:
                 bool(offset["isInitial"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise LakebedError(f"not an offset of lakebed.table: {offset}") from error
+            raise LakebedError(
+                f"the checkpoint has an offset that is not one of lakebed.table: {offset}"
+            ) from error
 
 
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Runs in one process on the driver's machine, except for `read`, which runs in tasks."""
+    """Reads a table as a stream.
+
+    It runs in one process on the driver's machine, except for `read`, which runs in tasks.
+    """
 
     def __init__(self, place: TableLocation, schema: StructType, options: StreamOptions) -> None:
         self._place = place
         self._schema = schema
         self._options = options
-        self._target: Position | None = None  # this run does not read further
+        self._target: Position | None = None  # if set, this run does not read further
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         table = load_table(self._place)
@@ -124,7 +129,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return Position(table_id, table.version(), 0, True).offset()
         if version > table.version() + 1:
             raise InputError(
-                f"startingVersion is {version}, but {self._place} is at {table.version()}"
+                f"startingVersion is {version}, but the newest version of {self._place} is "
+                f"{table.version()}"
             )
         return Position(table_id, version, 0, False).offset()
 
@@ -170,8 +176,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from read_parts(self._place, partition.parts, arrow_schema(self._schema))
 
     def _newest(self, begin: Position) -> Position:
-        """Returns the position after the last version, or after the last one to read in this
-        run.
+        """Returns the position after the newest version of the table.
+
+        If this run stops at an earlier version, returns the position after that version.
         """
         table = load_table(self._place)
         check_readable(table)
@@ -182,7 +189,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return newest
 
     def _files(self, start: Position, end: Position) -> Iterator[tuple[Position, DataFile]]:
-        """Yields the files in `[start, end)`, each with its position."""
+        """Yields the files between the positions `start` (inclusive) and `end` (exclusive).
+
+        Each file comes with its position.
+        """
         changes = Changes(
             self._place,
             self._schema,

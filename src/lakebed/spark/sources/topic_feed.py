@@ -1,4 +1,4 @@
-"""Partitions of topics as lanes. Positions are offsets."""
+"""Reads topics for Spark, by partition. Positions are offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class TopicFeed:
-    """Implements `Feed` for topics."""
+    """Reads the topics of one open store; implements `Feed`."""
 
     is_cut_anywhere = True
 
@@ -87,7 +87,7 @@ class TopicFeed:
         yield Rows(None, sizes.take())
 
     def _topic(self, name: str) -> ReadableTopic:
-        """Returns the topic as last opened by `state`."""
+        """Returns the topic as `state` last opened it. Opens it if it was never opened."""
         if name not in self._topics:
             self.state(name)
         return self._topics[name]
@@ -98,7 +98,10 @@ def _by_lane(name: str, values: Sequence[Value]) -> dict[Lane, Value]:
 
 
 class _Sizes:
-    """Counts the bytes of batches, and drops batches without a message in the time range."""
+    """Counts the bytes of the batches that pass through it.
+
+    Drops batches without a message in the time range.
+    """
 
     def __init__(self) -> None:
         self._size = 0

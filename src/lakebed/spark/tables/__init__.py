@@ -1,5 +1,6 @@
-"""Delta tables in a bucket, accessed through S3 without Delta jars: Parquet files and a log.
+"""Reads and writes Delta tables in a bucket through S3, without Delta's Java libraries.
 
-A writer first writes Parquet files, which readers do not see. The commit names them in the table's
-log, all at once. `deltalake` reads and writes the log; pyarrow reads and writes the files.
+A table is Parquet files and a log. A writer first writes Parquet files, which readers do not see. A
+commit then adds all of them to the table's log in one step. `deltalake` reads and writes the log;
+pyarrow reads and writes the files.
 """

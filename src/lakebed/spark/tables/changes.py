@@ -1,4 +1,7 @@
-"""The files that each version of a table added, for streams, and where a stream must fail."""
+"""Finds the files that each version of a Delta table added, for streams that read the table.
+
+Raises an error for versions that a stream cannot return as new rows.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,29 @@ from lakebed.spark.tables.snapshot import (
 
 @dataclass(frozen=True)
 class ChangePolicy:
-    """What a stream does about versions that removed rows. By default it fails."""
+    """What a stream does about versions of the table that removed rows. By default it fails."""
 
     ignores_deletes: bool = False  # skip versions that only removed rows
-    ignores_changes: bool = False  # return the files they added, even if the rows are not new
+    ignores_changes: bool = (
+        False  # return the files that such versions added, even if the rows are not new
+    )
     skips_changes: bool = False  # skip all versions that removed rows
 
 
 class ChangedRows(LakebedError):
-    """A stream reached a version that cannot be expressed as new rows."""
+    """A stream reached a version of the table that removed or changed rows, which it cannot
+    return.
+    """
 
     exit_code = 65
 
 
 class Changes:
-    """Reads the changes of a table. `schema` is the schema of the returned rows."""
+    """Finds the files that a stream must read in each version of a table.
+
+    `schema` is the schema of the returned rows. `has_all_columns` is False if the query reads only
+    some columns.
+    """
 
     def __init__(
         self,
@@ -54,7 +65,7 @@ class Changes:
         self._source = place.file_system()
 
     def all_files(self, version: int) -> list[DataFile]:
-        """Returns all files of the table at that version."""
+        """Returns all files that the table has at this version."""
         table = load_table(self._place, version=version)
         check_readable(table)
         return list(files_of(table))
@@ -75,7 +86,10 @@ class Changes:
         ]
 
     def _typed(self, partition: dict[str, str | None]) -> dict[str, object]:
-        """Returns the partition values of the columns that are read, converted to their types."""
+        """Converts the partition values of a file to the types of their columns.
+
+        Columns that are not read are left out.
+        """
         return {
             name: from_text(text, self._arrow.field(name).type)
             for name, text in partition.items()
@@ -83,7 +97,10 @@ class Changes:
         }
 
     def _is_skipped(self, change: Change) -> bool:
-        """Raises `ChangedRows` if no option states what to do."""
+        """Returns whether the stream skips a version that removed rows.
+
+        Raises `ChangedRows` if no option states what to do.
+        """
         if self._policy.skips_changes:
             return True
         if self._policy.ignores_changes:
@@ -100,7 +117,7 @@ class Changes:
         )
 
     def _check_schema(self, change: Change) -> None:
-        """Raises `InputError` if the schema changed. Columns that are not read do not matter."""
+        """Raises `InputError` if the version changed the schema of columns that are read."""
         if change.schema is None:
             return
         schema: StructType = StructType.fromJson(change.schema)
@@ -110,6 +127,6 @@ class Changes:
             )
         if schema.fields and not is_readable_as(schema, self._schema):
             raise InputError(
-                f"version {change.version} of {self._place} has another schema: restart the query "
-                "to continue with it"
+                f"version {change.version} of {self._place} has another schema than the query: "
+                "restart the query to continue with the new schema"
             )

@@ -1,4 +1,4 @@
-"""The commit: adds all of the files to the table, once, or none of them.
+"""Commits files to a Delta table: adds all of them to the table, once, or none of them.
 
 A transaction is an application and an increasing number (a query and its batch). The table stores
 the last number of each application in the same commit as the files. `deltalake` accepts the same
@@ -11,14 +11,15 @@ transaction twice, so a commit works like this:
 3. After any failure, go to 1. If the commit succeeded but its response was lost, step 1 finds it.
    The names of the files show whether this call made the commit: no other commit has them.
 
-The call never gives up between 2 and 1: if the table cannot be read then, it raises
-`CommitInDoubt`.
+If the table cannot be read after step 2 was tried, the outcome is unknown, and `CommitInDoubt` is
+raised.
 
-A commit may also advance the numbers of other applications from one value to another. If the table
-is past the start of an advance, the rows would be there twice, so the commit is not made.
+A commit may also advance the numbers of other applications from one value to another. If a number
+in the table is already past the start of its advance, the rows would be stored twice, so the commit
+is not made.
 
-New tables and new columns are commits of their own, made first: a run that dies in between leaves
-an empty table, or a column of nulls.
+New tables and new columns are commits of their own, made first. A run that dies after such a commit
+leaves an empty table, or a column of nulls.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql.types import StructType
 
-ATTEMPTS_MAX: Final = 100  # conflicts with other writers
-FAILURES_MAX: Final = 4  # other failures
-UNCOMMITTED_MS_MAX: Final = 3_600_000  # older files are checked before the commit
+ATTEMPTS_MAX: Final = 100  # after conflicts with other writers
+FAILURES_MAX: Final = 4  # that are not conflicts
+UNCOMMITTED_MS_MAX: Final = 3_600_000  # files older than this are checked before the commit
 POLICY: Final = RetryPolicy(delay_ms_first=5.0, delay_ms_max=500.0, jitter=0.9)
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Transaction:
-    """A commit of an application. The number increases from commit to commit."""
+    """Identifies a commit, so that it is made once. The numbers of an application must increase."""
 
     application: str
     number: int
@@ -70,7 +71,10 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Advance:
-    """An increase of an application's number from `start`, or a lower value, to `end`."""
+    """An increase of the number that a table stores for an application.
+
+    The number must be `start` or lower before the commit; it is `end` afterwards.
+    """
 
     application: str
     start: int
@@ -79,20 +83,21 @@ class Advance:
 
 @dataclass(frozen=True)
 class Target:
-    """How rows are written to a table. `schema` is the schema of the rows."""
+    """The rows to write to a table, and what the write may change. `schema` is that of the rows."""
 
     schema: StructType
-    partition_columns: tuple[str, ...] = ()  # empty: as the table is partitioned
+    partition_columns: tuple[str, ...] = ()  # if empty, those of the table
     overwrites: bool = False
     may_add_columns: bool = False
-    may_replace_schema: bool = False  # only if it overwrites
+    may_replace_schema: bool = False  # only used with `overwrites`
 
 
 @dataclass(frozen=True)
 class Committed:
-    """The result of a commit. `is_new` is False if another call committed the transaction,
-    before or during this one. The files of this call are not in the table then, unless the
-    other call had the same files.
+    """The result of a commit.
+
+    `is_new` is False if another call committed the transaction, before or during this one. The
+    table then does not have the files of this call, unless the other call had the same files.
     """
 
     version: int
@@ -100,21 +105,27 @@ class Committed:
 
 
 class CommitInDoubt(LakebedError):
-    """A commit was sent and its outcome is unknown: the files may be in use."""
+    """A commit was sent and its outcome is unknown, so the table may use the files."""
 
     exit_code = 75
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How files are written: with the table's schema as it is, or will be after the commit."""
+    """The schema and partition columns with which a task writes files.
+
+    The schema is the one that the table has, or will have after the commit.
+    """
 
     schema: StructType
     partition_columns: tuple[str, ...]
 
 
 def planned(place: TableLocation, target: Target) -> Plan:
-    """Returns the plan. Raises an error if the table does not accept such rows."""
+    """Returns how to write the files. Raises an error if the table does not accept the rows.
+
+    The table need not exist yet.
+    """
     table = find_table(place)
     if table is None:
         schema = as_table_schema(target.schema)
@@ -137,11 +148,11 @@ def commit_files(
     runner: Runner,
     random: Random,
 ) -> Committed:
-    """Commits the files.
+    """Commits the files to the table, once for the transaction. Creates or extends the table first.
 
-    Raises `Busy` if other writers kept coming first or committed part of the advances, and
-    `InputError` or `UnsupportedTable` if the table does not accept the files; the files are in no
-    commit then. After any other error the outcome is unknown.
+    These errors mean that the files are not in the table: `Busy` if other writers kept committing
+    first, or committed part of the advances; `InputError` or `UnsupportedTable` if the table does
+    not accept the files. After any other error it is unknown whether the files are in the table.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -186,8 +197,10 @@ def replace_files(
     version: int,
     numbers: Mapping[str, int] | None = None,
 ) -> bool:
-    """Replaces all files and the schema of that version of the table in one commit. Returns
-    False, and changes nothing, if the table has another version by now.
+    """Replaces all files and the schema of the table in one commit, if it still has this version.
+
+    Returns False, and changes nothing, if the table has another version by now. `numbers` are the
+    new transaction numbers by application. Raises `CommitInDoubt` if the outcome is unknown.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -221,7 +234,8 @@ def are_made(
 ) -> bool:
     """Returns whether all advances were committed before.
 
-    Raises `Busy` if only some of them were.
+    Raises `Busy` if only some of them were. `number_of` returns the number that the table stores
+    for an application.
     """
     numbers = {advance: number_of(advance.application) for advance in advances}
     passed = [
@@ -243,8 +257,10 @@ def _current_table(
     transaction: Transaction | None,
     tried_from: int | None,
 ) -> tuple[DeltaTable | None, Committed | None]:
-    """Returns the current table, and the result if the files are already committed. Raises
-    `CommitInDoubt` if a commit was tried and the table cannot be read now.
+    """Returns the current table, and the result of the commit if it was already made.
+
+    Raises `CommitInDoubt` if a commit was tried and the table cannot be read now. `tried_from` is
+    the version of the table before the first try.
     """
     try:
         table = find_table(place)
@@ -266,7 +282,7 @@ def _was_committed(
     transaction: Transaction | None,
     tried_from: int | None,
 ) -> Committed | None:
-    """Returns the result if this or another call committed the transaction, otherwise None."""
+    """Returns the result of the commit if this or another call made it, otherwise None."""
     if transaction is not None:
         last = table.transaction_version(transaction.application)
         if last is None or last < transaction.number:
@@ -284,7 +300,7 @@ def _was_committed(
 def _version_of(
     file: WrittenFile, table: DeltaTable, place: TableLocation, tried_from: int
 ) -> int | None:
-    """Returns the version after `tried_from` that added the file, or None."""
+    """Returns the version after `tried_from` that added the file, or None if there is none."""
     source = place.file_system()
     for version in range(tried_from + 1, table.version() + 1):
         if any(added.path == file.path for added in read_change(source, place, version).added):
@@ -293,8 +309,9 @@ def _version_of(
 
 
 def _check_files(place: TableLocation, files: Sequence[WrittenFile], clock: Clock) -> None:
-    """Raises `InputError` if old files are gone, because a vacuum by some program may have
-    removed them as unused.
+    """Raises `InputError` if a file that was written long ago does not exist any more.
+
+    A vacuum by another program may have removed it as unused.
     """
     written_before_ms = clock.wall_ns() // NS_PER_MS - UNCOMMITTED_MS_MAX
     old = [place.key(file.path) for file in files if file.written_ms < written_before_ms]
@@ -323,9 +340,9 @@ def _create(place: TableLocation, plan: Plan) -> None:
 
 
 def _evolve(table: DeltaTable, place: TableLocation, plan: Plan, target: Target) -> bool:
-    """Changes the schema if needed.
+    """Changes the schema of the table if the files need it.
 
-    Returns whether it made a commit, after which the table must be loaded again.
+    Returns whether it made a commit; then the table must be loaded again.
     """
     from deltalake import CommitProperties, Schema
 
@@ -396,9 +413,9 @@ def _numbers(transaction: Transaction | None, advances: Sequence[Advance]) -> di
 def _schema_for(
     table: DeltaTable, rows: StructType, target: Target, *, may_widen: bool
 ) -> StructType:
-    """Returns the schema that the table needs for the rows.
+    """Returns the schema that the table needs to store the rows.
 
-    Raises `InputError` if they do not fit.
+    Raises `InputError` if the table does not accept rows with the schema `rows`.
     """
     check_writable(table)
     if target.overwrites:

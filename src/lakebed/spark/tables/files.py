@@ -1,11 +1,11 @@
-"""The Parquet files that a task writes: rows divided by partition, in files of bounded size.
+"""Writes the Parquet files of a task: rows divided by partition, in files of bounded size.
 
 Readers do not see a file before a commit names it. Each file has a name that no other task or
 attempt uses. A task that fails removes its files as far as it can; a vacuum removes the files of
 killed tasks.
 
-Memory is bounded: rows are collected until there are enough for a row group, and if all partitions
-together hold too many bytes, the largest one is written.
+Memory is bounded: rows are collected until there are enough for a row group, and if all open files
+together hold too many bytes, the rows of the file that holds the most are written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """The entry of a file in the table's log. `partition` has the values as the log's texts."""
+    """A Parquet file, with everything that the table's log stores about it.
+
+    `partition` has the values of the partition columns as text.
+    """
 
     path: str
     size_bytes: int
@@ -55,7 +58,7 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How files are written. `job` is part of every file name."""
+    """How the files of a task are written. `job` is part of every file name."""
 
     job: str
     partition_columns: tuple[str, ...] = ()
@@ -64,7 +67,7 @@ class FileOptions:
 
 
 class TableFiles:
-    """The files of one task. The rows of a partition keep their order."""
+    """Writes the Parquet files of one task. The rows of a partition keep their order."""
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class TableFiles:
         files: FileSystem,
         clock: Clock,
     ) -> None:
-        """`schema` is the table's schema, including its partition columns."""
+        """Creates a writer for rows with this schema, which includes the partition columns."""
         self._place = place
         self._schema = schema
         self._options = options
@@ -86,14 +89,18 @@ class TableFiles:
         self._started: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes rows. Columns are matched by name; missing columns are null."""
+        """Writes the rows of a batch. Columns are matched by name; missing columns become null.
+
+        Raises `InputError` if a column that cannot be null has a null.
+        """
         if not batch.num_rows:
             return
         rows = conformed(batch, self._schema, constants={})
         for field, column in zip(self._schema, rows.columns, strict=True):
             if not field.nullable and column.null_count:
                 raise InputError(
-                    f"{self._place}: the column {field.name} cannot be null in this table"
+                    f"{self._place}: the column {field.name} cannot be null in this table, but "
+                    "a row has no value for it"
                 )
         for key, part in by_partition(rows, self._options.partition_columns):
             self._open_file(key).hold(part)
@@ -103,13 +110,13 @@ class TableFiles:
             self._finish(key)
 
     def finish(self) -> list[WrittenFile]:
-        """Finishes all files and returns them. They are complete and stored then."""
+        """Completes and stores all files, and returns them for the commit."""
         for key in list(self._open):
             self._finish(key)
         return self._written
 
     def remove(self) -> None:
-        """Removes all files, complete or not, as far as possible."""
+        """Removes all files that were written or started, as far as possible."""
         for file in self._open.values():
             file.drop()
         self._open.clear()
@@ -187,7 +194,7 @@ class _OpenFile:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the collected rows as one row group."""
+        """Writes the rows that are held in memory as one row group."""
         import pyarrow as pa
 
         if not self._held:
@@ -213,7 +220,7 @@ class _OpenFile:
         )
 
     def drop(self) -> None:
-        """Aborts the upload. Part of the file may be stored nevertheless."""
+        """Closes the file without completing it. Part of it may remain in the bucket."""
         for closes in (self._writer.close, self._stream.close):
             with contextlib.suppress(Exception):
                 closes()
@@ -222,7 +229,10 @@ class _OpenFile:
 def by_partition(
     rows: pa.RecordBatch, columns: Sequence[str]
 ) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """Yields the rows of each combination of partition values, in their order."""
+    """Divides the rows by the values of the partition columns. Rows keep their order.
+
+    Yields the values of each combination as text, with its rows.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -253,9 +263,9 @@ def by_partition(
 
 
 def remove_files(place: TableLocation, paths: Sequence[str]) -> None:
-    """Removes files that no commit names.
+    """Removes files of a table that no commit names.
 
-    A failure is logged, and the files are left to a vacuum.
+    A failure is only logged; a vacuum removes the files later.
     """
     import obstore
     from obstore.exceptions import BaseError

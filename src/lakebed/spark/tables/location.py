@@ -1,7 +1,7 @@
-"""The location of a table, and the S3 endpoint that serves it.
+"""The location of a Delta table: its bucket and prefix, and the S3 endpoint that serves it.
 
-A location is plain data. It is resolved where a query is planned, and sent to the tasks. Its text
-forms do not contain the secret. It is made from these options:
+A location is plain data. It is created where a query is planned, and sent to the tasks. Neither
+`str` nor `repr` contains the secret key. It is created from these options:
 
     s3Endpoint  an S3 endpoint, with `accessKey`, `secretKey` and `region`; missing keys are taken
                 from the environment (`LAKEBED_…`, then `AWS_…`); with https, `caFile` has the
@@ -46,7 +46,7 @@ _KEY_VARIABLES: Final = (
 
 @dataclass(frozen=True)
 class TableLocation:
-    """`prefix` is not empty, and has no slash at either end."""
+    """The location of a table in S3. `prefix` is not empty, and has no slash at either end."""
 
     endpoint: str
     access_key: str
@@ -54,7 +54,7 @@ class TableLocation:
     bucket: str
     prefix: str
     region: str = REGION
-    ca_file: str = ""  # a path that exists on all machines; empty: certificates of the system
+    ca_file: str = ""  # a path on all machines; if empty, the system's certificates are used
 
     @property
     def uri(self) -> str:
@@ -69,9 +69,9 @@ class TableLocation:
         return replace(self, bucket=bucket, prefix=prefix)
 
     def storage_options(self) -> dict[str, str]:
-        """Returns the options for `deltalake`.
+        """Returns the options with which `deltalake` accesses the bucket.
 
-        A commit is a PUT that fails if the version exists.
+        They make each commit a conditional PUT, which fails if the version already exists.
         """
         options = {
             "AWS_ENDPOINT_URL": self.endpoint,
@@ -87,7 +87,7 @@ class TableLocation:
         return options
 
     def file_system(self, *, creates_buckets: bool = False) -> S3FileSystem:
-        """Returns a file system of the whole endpoint; paths start with the bucket."""
+        """Returns a pyarrow file system for the whole endpoint. Its paths start with the bucket."""
         from pyarrow.fs import S3FileSystem
 
         parts = urlsplit(self.endpoint)
@@ -104,9 +104,9 @@ class TableLocation:
         )
 
     def object_store(self) -> S3Store:
-        """Returns a client for the bucket.
+        """Returns an obstore client for the bucket.
 
-        It is used for deletes, because `file_system` would leave empty objects as folders.
+        Use it to delete files: `file_system` would leave empty objects in place of folders.
         """
         from obstore.store import S3Store
 
@@ -127,8 +127,10 @@ class TableLocation:
 
     @contextmanager
     def trusted(self) -> Iterator[None]:
-        """Makes `deltalake` trust `caFile` while it creates its HTTP client. It has no option
-        for that, and only reads this environment variable.
+        """Makes `deltalake` trust the certificates in `caFile` within the `with` block.
+
+        `deltalake` has no option for that: it only reads an environment variable, when it creates
+        its HTTP client.
         """
         if not self.ca_file:
             yield
@@ -146,12 +148,19 @@ class TableLocation:
                     os.environ[_TRUST_VARIABLE] = before
 
     def key(self, path: str) -> str:
-        """Returns the path of a file of the table for `file_system`."""
+        """Returns the path of a file of the table in the form that `file_system` takes.
+
+        `path` is relative to the table.
+        """
         return f"{self.bucket}/{self.prefix}/{path}"
 
 
 def table_location(options: Options) -> TableLocation:
-    """Parses the options. Raises `BadConfig`, or `NotFound` if no S3 is served for `path`."""
+    """Creates the location of a table from the options.
+
+    Raises `BadConfig` if they are invalid, and `NotFound` if the option `path` is set and no
+    process serves the S3 API of that store.
+    """
     bucket, prefix = bucket_and_prefix(options.required("table"))
     fields: dict[str, Any] = {"bucket": bucket, "prefix": prefix}
     if options.one_of("path", "s3Endpoint") == "path":
@@ -174,17 +183,20 @@ def table_location(options: Options) -> TableLocation:
 
 
 def read_ca_file(path: str) -> bytes:
-    """Raises `BadConfig` if the file is unreadable; the libraries would report a failed
-    connection.
+    """Returns the content of a file of certificates. Raises `BadConfig` if it cannot be read.
+
+    Without this check, the S3 libraries would only report a failed connection.
     """
     try:
         return read_file(real_disk(), path, size_max=CA_BYTES_MAX)
     except LakebedError as error:
-        raise BadConfig(f"cannot read the certificates of the option caFile: {error}") from error
+        raise BadConfig(
+            f"cannot read the certificates in the file that caFile names: {error}"
+        ) from error
 
 
 def bucket_and_prefix(table: str) -> tuple[str, str]:
-    """Splits `bucket/prefix`, with or without `s3://` in front."""
+    """Splits `bucket/prefix`, which may start with `s3://`. Raises `BadConfig` if it is invalid."""
     bucket, _, prefix = table.removeprefix("s3://").removeprefix("s3a://").partition("/")
     prefix = prefix.strip("/")
     parts = prefix.split("/")
@@ -192,8 +204,8 @@ def bucket_and_prefix(table: str) -> tuple[str, str]:
         raise BadConfig(f"the option table is {shown(table)}: it must be bucket/prefix")
     if not prefix.isascii() or not prefix.isprintable() or set(prefix) & set(" %#?*<>{}|\\^`\"'"):
         raise BadConfig(
-            f"the option table is {shown(table)}: the prefix may only have letters, "
-            "digits and characters that need no escape in a URL"
+            f"the option table is {shown(table)}: the prefix may only contain ASCII letters, "
+            "digits and other characters that need no escape in a URL"
         )
     return bucket, prefix
 
@@ -208,6 +220,6 @@ def _keys(options: Options, environment: Mapping[str, str]) -> tuple[str, str]:
         if environment.get(access_name) and environment.get(secret_name):
             return environment[access_name], environment[secret_name]
     raise BadConfig(
-        "s3Endpoint needs the options accessKey and secretKey, or LAKEBED_ACCESS_KEY and "
-        "LAKEBED_SECRET_KEY in the environment"
+        "the option s3Endpoint needs credentials: set the options accessKey and secretKey, or "
+        "LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY in the environment"
     )

@@ -1,7 +1,8 @@
-"""One version of a table's log: which files it added and removed, and whether the schema changed.
+"""Reads what one version of a Delta table changed: files added and removed, and the schema.
 
 `deltalake` lists the files of a version, but not what the version changed. That is only in the
-version's file of the log, one JSON document per line, which exists until the log is cleaned up.
+version's own file of the log, which has one JSON document per line and exists until the log is
+cleaned up.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AddedFile:
-    """A file that a version added. `partition` has the values as the log's texts."""
+    """A file that a version of the table added. `partition` has the values as text, as in the
+    log.
+    """
 
     path: str
     size_bytes: int
@@ -29,7 +32,10 @@ class AddedFile:
 
 @dataclass(frozen=True)
 class Change:
-    """What a version changed, without files that only hold the same rows as before."""
+    """What a version of the table changed.
+
+    Files that were only rewritten with the same rows (by a compaction) are left out.
+    """
 
     version: int
     added: tuple[AddedFile, ...]
@@ -44,8 +50,10 @@ def log_path(version: int) -> str:
 
 
 def read_change(files: FileSystem, place: TableLocation, version: int) -> Change:
-    """Raises `NotFound` if the version is not in the log, because it was cleaned up or does not
-    exist yet.
+    """Returns what a version of the table changed.
+
+    Raises `NotFound` if the version is not in the log, because the log was cleaned up or the
+    version does not exist yet.
     """
     path = place.key(log_path(version))
     try:
@@ -53,13 +61,17 @@ def read_change(files: FileSystem, place: TableLocation, version: int) -> Change
             text = source.read()
     except FileNotFoundError as error:
         raise NotFound(
-            f"version {version} of {place} is not in its log: it was cleaned up, or does not exist"
+            f"version {version} of {place} is not in the table's log: the log was cleaned up, or "
+            "the version does not exist"
         ) from error
     return parse_change(text, version=version, path=path)
 
 
 def parse_change(text: bytes, *, version: int, path: str) -> Change:
-    """Returns the change, with added files in the order of the log."""
+    """Parses a version's file of the log. The added files are in the order of the log.
+
+    Raises `DataError` if a line is not valid.
+    """
     added: list[AddedFile] = []
     removed = 0
     schema: dict[str, Any] | None = None

@@ -1,7 +1,9 @@
-"""Reads a table's files as Arrow batches with exactly the schema that was declared to Spark.
+"""Reads the files of a Delta table as Arrow batches with exactly the schema that was declared to
+Spark.
 
 The batches come directly from pyarrow's Parquet reader over S3, without a Python object per value.
-Columns that an older file lacks are null; the values of partition columns come from the log.
+Columns that an older file does not have are null; the values of partition columns come from the
+table's log.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ BATCH_ROWS = 10_000
 def read_parts(
     place: TableLocation, parts: Sequence[FilePart], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows in the order of the parts."""
+    """Yields the rows of these parts of files, in order, with the given schema."""
     files = place.file_system()
     for part in parts:
         yield from read_part(files, place, part, schema)
@@ -59,21 +61,22 @@ def read_part(
                     yield conformed(batch, schema, constants=constants)
     except FileNotFoundError as error:
         raise NotFound(
-            f"{place}: the file {part.file.path} is gone: either it was removed from the "
-            "table and vacuumed after the read was planned, or it is lost"
+            f"{place}: the file {part.file.path} is gone: either a vacuum removed it after the "
+            "read was planned (run the query again), or it is lost"
         ) from error
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"not the Parquet file that the table describes: {error}", path=path
+            f"this is not the Parquet file that the table's log describes: {error}", path=path
         ) from error
 
 
 def conformed(
     batch: pa.RecordBatch, schema: pa.Schema, *, constants: Mapping[str, Any]
 ) -> pa.RecordBatch:
-    """Returns the rows in that schema.
+    """Returns the rows with exactly this schema.
 
-    Columns are matched by name; missing columns get a constant or null.
+    Columns are matched by name and cast to the type in the schema. A missing column gets its value
+    in `constants`, or null.
     """
     import pyarrow as pa
 

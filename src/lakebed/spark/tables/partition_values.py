@@ -1,7 +1,7 @@
-"""The values of partition columns as Delta's log writes them: text, or null. Without I/O.
+"""Converts values of partition columns to the text that Delta's log stores, and back. Does no I/O.
 
-Timestamps are written in UTC with the suffix `Z`. As in every Delta table, an empty string becomes
-null.
+Timestamps with a zone are written in UTC with the suffix `Z`. As in every Delta table, an empty
+string becomes null.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FOLDER_CHARACTERS_MAX: Final = (
 
 
 def as_text(value: Any) -> str | None:
-    """Returns the text in the log."""
+    """Returns the text that the log stores for a partition value, or None for null."""
     match value:
         case None | "":
             return None
@@ -46,8 +46,9 @@ def as_text(value: Any) -> str | None:
 
 
 def moment_text(value: datetime, *, separator: str = "T") -> str:
-    """Formats a timestamp: in UTC with the suffix `Z` if it has a zone. The year always has four
-    digits, unlike with `strftime`.
+    """Formats a timestamp. If it has a zone, the result is in UTC with the suffix `Z`.
+
+    The year always has four digits, unlike with `strftime`.
     """
     if value.tzinfo is None:
         return value.isoformat(separator, timespec="microseconds")
@@ -56,7 +57,11 @@ def moment_text(value: datetime, *, separator: str = "T") -> str:
 
 
 def folder_of(values: dict[str, str | None]) -> str:
-    """Returns `a=1/b=x/`, as a help for people; an empty string without partition columns."""
+    """Returns the folder for files with these partition values, such as `a=1/b=x/`.
+
+    The folder only helps people: the values are in the log. Without partition columns it is an
+    empty string.
+    """
     return "".join(
         f"{_escaped(name)}={NULL_FOLDER if text is None else _escaped(text)}/"
         for name, text in values.items()
@@ -64,7 +69,10 @@ def folder_of(values: dict[str, str | None]) -> str:
 
 
 def from_text(text: str | None, data_type: pa.DataType) -> Any:
-    """Parses the log's text. Timestamps without a zone are in UTC."""
+    """Converts the text of a partition value in the log to a value of the column's type.
+
+    Timestamps without a zone are taken as UTC.
+    """
     import pyarrow as pa
 
     if text is None or text == "":
@@ -78,12 +86,13 @@ def from_text(text: str | None, data_type: pa.DataType) -> Any:
         return pa.scalar(text, pa.string()).cast(data_type).as_py()
     except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
-            f"the log has a partition value that is not of type {data_type}: {text!r}"
+            f"the table's log has a partition value that is not of type {data_type}: {text!r}"
         ) from error
 
 
 def _escaped(text: str) -> str:
-    """Keeps letters, digits and `_ - .`, which never need another escape, and writes all others
-    as `%XX`.
+    """Escapes text for a folder name: all but letters, digits and `_ - .` become `%XX`.
+
+    Long text is cut.
     """
     return quote(text, safe="").replace("~", "%7E")[:_FOLDER_CHARACTERS_MAX]

@@ -1,7 +1,7 @@
-"""Combines files into a few large splits, by bytes. Without I/O.
+"""Divides the files of a table into a few large splits of about equal bytes. Does no I/O.
 
-A file that is larger than a split is read by several. Each reads the row groups that start within
-its range of bytes, so every row group is read exactly once, whatever the ranges are.
+A file that is larger than a split is divided among several splits. Each split reads the row groups
+that start within its range of bytes, so every row group is read exactly once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE_COST_BYTES = MIB  # cost of opening a file, as bytes
 
 @dataclass(frozen=True)
 class FilePart:
-    """The row groups of a file that start in `[start, end)`."""
+    """The row groups of a file that start at the byte positions `[start, end)`."""
 
     file: DataFile
     start: int
@@ -26,7 +26,11 @@ class FilePart:
 
 
 def splits_of(files: Iterable[DataFile], *, split_bytes: int = SPLIT_BYTES) -> list[list[FilePart]]:
-    """Returns the splits in the order of the files. None is empty."""
+    """Assigns the files, in order, to splits of about `split_bytes`; returns the parts of each
+    split.
+
+    No split is empty.
+    """
     splits: list[list[FilePart]] = []
     filled = split_bytes
     for file in files:

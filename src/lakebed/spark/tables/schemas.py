@@ -1,8 +1,8 @@
-"""Schemas of tables and rows, and the rules for what may be written to a table. Without I/O.
+"""Schemas of tables and rows, and the rules for which rows may be written to a table. Does no I/O.
 
 Delta's log stores schemas in Spark's JSON. Columns are matched by their exact names. All columns of
-a new table are nullable, as when Spark writes Delta; if another program created a table with
-columns that are not, that is respected.
+a new table are nullable, as when Spark writes Delta. If another program created a table with
+columns that are not nullable, writes respect that.
 """
 
 from __future__ import annotations
@@ -61,19 +61,25 @@ _PARTITIONING: Final = tuple(kind for kind in _SIMPLE if kind is not BinaryType)
 
 
 class SchemaMismatch(InputError):
-    """Rows do not fit the table. The message states what would make them fit."""
+    """The rows do not fit the schema of the table. The message states what does not fit."""
 
 
 def as_table_schema(schema: StructType) -> StructType:
-    """Returns the schema of a table for such rows: all columns nullable, and without metadata."""
+    """Returns the schema of a new table for rows with this schema.
+
+    All columns are nullable and have no metadata. Raises `SchemaMismatch` if Delta does not support
+    such a table.
+    """
     for field in schema.fields:
         _check_type(field.dataType, field.name)
     folded = [field.name.lower() for field in schema.fields]
     for name in folded:
         if folded.count(name) > 1:
-            raise SchemaMismatch(f"the column {name!r} appears twice (case is ignored)")
+            raise SchemaMismatch(
+                f"the rows have the column {name!r} twice (upper and lower case count as equal)"
+            )
     if not schema.fields:
-        raise SchemaMismatch("the rows have no columns")
+        raise SchemaMismatch("the rows have no columns, so they cannot be written to a table")
     loosened = _loosened(schema)
     assert isinstance(loosened, StructType), "a struct stays a struct"
     return loosened
@@ -86,18 +92,21 @@ def check_partitioning(schema: StructType, columns: Sequence[str]) -> None:
             raise InputError(f"partitionBy: the column {name!r} does not exist; {_listed(schema)}")
         if not isinstance(schema[name].dataType, _PARTITIONING):
             kind = schema[name].dataType.simpleString()
-            raise InputError(f"partitionBy: a column of type {kind} cannot be used: {name!r}")
+            raise InputError(
+                f"partitionBy: the column {name!r} has the type {kind}, which is not allowed"
+            )
     if len(columns) == len(schema.names):
-        raise InputError("partitionBy: at least one column must not be a partition column")
+        raise InputError("partitionBy: it names all columns; at least one column must not be in it")
 
 
 def evolved(
     table: StructType, rows: StructType, *, may_add: bool, may_widen: bool = True
 ) -> StructType:
-    """Returns the schema that the table needs for those rows; the same if it needs no change.
+    """Returns the schema that the table needs to store the rows, which is often the same.
 
-    Columns that the rows lack become null. Integers and floats may have a smaller type than the
-    table's if `may_widen`. New columns are added at the end if `may_add`.
+    Columns that the rows do not have become null. If `may_add`, new columns are added at the end.
+    If `may_widen`, the rows may have smaller types of integers and floats than the table. Raises
+    `SchemaMismatch` if the rows do not fit.
     """
     comparison = _Comparison(may_widen)
     schema = comparison.struct(table, as_table_schema(rows), "")
@@ -114,7 +123,8 @@ def evolved(
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Returns the Arrow schema that Spark expects and files are written with.
+    """Converts a Spark schema to the Arrow schema that Spark expects and that files are written
+    with.
 
     Timestamps are in UTC.
     """
@@ -124,7 +134,10 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def only(schema: StructType, columns: Sequence[str]) -> StructType:
-    """Returns these columns in their order, or all if none is named."""
+    """Returns the schema with only these columns, in this order; all columns if `columns` is empty.
+
+    Raises `InputError` if a column does not exist.
+    """
     for name in columns:
         if name not in schema.names:
             raise InputError(f"columns: the column {name!r} does not exist; {_listed(schema)}")
@@ -132,8 +145,8 @@ def only(schema: StructType, columns: Sequence[str]) -> StructType:
 
 
 def is_readable_as(schema: StructType, requested: StructType) -> bool:
-    """Returns whether rows of `schema` can be returned as `requested` without any loss or
-    change.
+    """Returns whether rows with the schema `schema` can be returned with the schema `requested`
+    unchanged.
     """
     comparison = _Comparison(may_widen=False)
     comparison.struct(_loosened(requested), _loosened(schema), "")
@@ -141,7 +154,10 @@ def is_readable_as(schema: StructType, requested: StructType) -> bool:
 
 
 class _Comparison:
-    """Compares a table's schema with that of rows: what is new, and what does not fit."""
+    """Compares the schema of a table with that of rows.
+
+    Lists the columns that are new in the rows, and what does not fit.
+    """
 
     def __init__(self, may_widen: bool) -> None:
         self._may_widen = may_widen
@@ -191,7 +207,8 @@ def _check_type(data_type: DataType, path: str) -> None:
     for kind, leaf_path in _leaves(data_type, path):
         if not isinstance(kind, _SIMPLE):
             raise SchemaMismatch(
-                f"the column {leaf_path} is {kind.simpleString()}, which Delta does not support"
+                f"the column {leaf_path} is of type {kind.simpleString()}, "
+                "which Delta does not support"
             )
 
 
@@ -210,7 +227,10 @@ def _leaves(data_type: DataType, path: str) -> Iterator[tuple[DataType, str]]:
 
 
 def _loosened(data_type: DataType) -> Any:
-    """Makes everything but the keys of maps nullable; removes length and collation of strings."""
+    """Returns the type with everything nullable except the keys of maps.
+
+    Also removes the length and collation of strings.
+    """
     match data_type:
         case StructType():
             return StructType(

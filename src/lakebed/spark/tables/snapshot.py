@@ -1,7 +1,7 @@
-"""A table at one version: its schema, its files, and whether it can be read here.
+"""Loads a Delta table at one version: its schema and files. Checks whether they can be read here.
 
-`deltalake` reads the log, but not the data files. So features that change the meaning of their
-bytes (deleted rows, renamed columns, other types) are checked here, and refused if they are not
+`deltalake` reads the log, but not the data files. So Delta features that change how data files must
+be read (deleted rows, renamed columns, other types) are checked here, and refused if they are not
 supported.
 """
 
@@ -39,14 +39,14 @@ _NS_PER_US: Final = 1000
 
 
 class UnsupportedTable(LakebedError):
-    """The table uses a Delta feature that is not supported here."""
+    """The table uses a Delta feature that Lakebed does not support."""
 
     exit_code = 65
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file. `path` is below the table's prefix; `partition` has typed values."""
+    """A data file of a table. `path` is relative to the table; `partition` has typed values."""
 
     path: str
     size_bytes: int
@@ -54,9 +54,9 @@ class DataFile:
 
 
 def find_table(place: TableLocation) -> DeltaTable | None:
-    """Returns the current table, or None if there is none.
+    """Returns the newest version of the table, or None if there is no table.
 
-    Raises `NotFound` if the bucket does not exist, `InputError` if the key is refused,
+    Raises `NotFound` if the bucket does not exist, `InputError` if the access key is refused, and
     `Unreachable` if no server answers.
     """
     from deltalake import DeltaTable
@@ -76,9 +76,9 @@ def find_table(place: TableLocation) -> DeltaTable | None:
 def load_table(
     place: TableLocation, *, version: int | None = None, moment_us: int | None = None
 ) -> DeltaTable:
-    """Returns the table at a version, or as it was at a moment.
+    """Returns the table at a version or as of a time; by default the newest version.
 
-    Raises `NotFound` if there is none.
+    Raises `NotFound` if the table or the version does not exist.
     """
     from deltalake.exceptions import DeltaError
 
@@ -105,7 +105,9 @@ def newest_version(place: TableLocation) -> int:
 
 
 def check_readable(table: DeltaTable) -> None:
-    """Raises `UnsupportedTable` if its files need more than plain reading."""
+    """Raises `UnsupportedTable` if the table uses a feature that reading its files does not
+    support.
+    """
     protocol = table.protocol()
     features = set(protocol.reader_features or ())
     unknown = features - READER_FEATURES
@@ -116,17 +118,21 @@ def check_readable(table: DeltaTable) -> None:
         unknown.add(f"columnMapping ({mode})")
     if unknown:
         raise UnsupportedTable(
-            f"{table.table_uri} cannot be read here: it uses {', '.join(sorted(unknown))}"
+            f"{table.table_uri} cannot be read: it uses Delta features that are not supported: "
+            f"{', '.join(sorted(unknown))}"
         )
     if "deletionVectors" in features and _has_deletion_vectors(table):
         raise UnsupportedTable(
-            f"{table.table_uri} cannot be read here: it has rows deleted with deletionVectors; "
+            f"{table.table_uri} cannot be read: it has rows deleted with deletionVectors; "
             "rewrite its files first (REORG TABLE … APPLY (PURGE) in Spark with Delta)"
         )
 
 
 def check_writable(table: DeltaTable) -> None:
-    """Raises `UnsupportedTable` if adding rows takes more than adding files."""
+    """Raises `UnsupportedTable` if the table uses a feature that writing to it does not support.
+
+    Rows are written only by adding files, so constraints and generated columns are not supported.
+    """
     check_readable(table)
     protocol = table.protocol()
     unknown = set(protocol.writer_features or ()) - WRITER_FEATURES
@@ -142,7 +148,8 @@ def check_writable(table: DeltaTable) -> None:
         unknown.add(f"writer version {protocol.min_writer_version}")
     if unknown:
         raise UnsupportedTable(
-            f"{table.table_uri} cannot be written here: it uses {', '.join(sorted(unknown))}"
+            f"{table.table_uri} cannot be written: it uses Delta features that are not supported: "
+            f"{', '.join(sorted(unknown))}"
         )
 
 
@@ -167,7 +174,7 @@ def partition_columns_of(table: DeltaTable) -> list[str]:
 
 
 def files_of(table: DeltaTable, filters: Sequence[Filter] = ()) -> Iterator[DataFile]:
-    """Yields the files that may have matching rows, in a fixed order."""
+    """Yields the table's files that may have rows that match the filters, sorted by path."""
     import pyarrow as pa
 
     actions = pa.table(table.get_add_actions(flatten=False))
@@ -194,19 +201,19 @@ def files_of(table: DeltaTable, filters: Sequence[Filter] = ()) -> Iterator[Data
 
 
 def relative(path: str) -> str:
-    """Returns the path below the prefix for a path in the log.
+    """Converts a path in the log to the path relative to the table.
 
-    Paths outside the table are refused.
+    Raises `UnsupportedTable` if the file is outside the table.
     """
     if "://" in path or path.startswith("/"):
         raise UnsupportedTable(
-            f"shallow clones are not supported: the file {path} is not in the table"
+            f"the table is a shallow clone, which is not supported: its file {path} is outside it"
         )
     return unquote(path)
 
 
 def _listed(actions: Any, name: str) -> list[Any]:
-    """Returns a column as a list. The column is missing if no file has a value."""
+    """Returns a column of the list of files; all None if the list does not have the column."""
     if name not in actions.column_names:
         return [None] * actions.num_rows
     values: list[Any] = actions[name].to_pylist()
@@ -214,7 +221,10 @@ def _listed(actions: Any, name: str) -> list[Any]:
 
 
 def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
-    """Returns a struct of statistics with only these columns."""
+    """Returns the statistics of each file that `name` names, such as `min`, for these columns only.
+
+    A file without such statistics has None.
+    """
     import pyarrow as pa
 
     if not columns or name not in actions.column_names:
@@ -229,9 +239,9 @@ def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
 
 
 def _version_as_of(place: TableLocation, moment_us: int) -> int:
-    """Returns the version at that moment.
+    """Returns the version that the table had at that time.
 
-    As everywhere in Delta, a version has the time of its file in the log.
+    As everywhere in Delta, the time of a version is that of its file in the log.
     """
     from pyarrow.fs import FileSelector
 

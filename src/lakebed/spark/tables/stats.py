@@ -1,11 +1,12 @@
-"""The statistics of a data file for the log: row count, and per column the minimum, maximum and
-nulls.
+"""Computes the statistics of a data file for the log: number of rows, and per column minimum,
+maximum and nulls.
 
-Without I/O: made from the Parquet footer. Readers skip files by them, so a bound that could be
-wrong is left out:
+They are taken from the Parquet footer, without I/O. Readers use them to skip files, so a bound that
+could be wrong is left out:
 
 - floats have no bounds if there is a NaN, which Spark sorts last and Parquet ignores;
-- strings are cut to a prefix, and a maximum that was cut is raised above all strings with it;
+- long strings are cut to a prefix; a maximum that was cut is raised above all strings that start
+  with the prefix;
 - values within arrays and maps, and binary values, have no bounds.
 """
 
@@ -36,9 +37,10 @@ Path = tuple[str, ...]
 
 @dataclass
 class _Range:
-    """The range of one column over all row groups.
+    """The minimum, maximum and number of nulls of one column over all row groups of a file.
 
-    `is_known` is False if the bounds are unknown.
+    `is_known` is False if minimum and maximum are unknown. A negative number of nulls means
+    unknown.
     """
 
     nulls: int = 0
@@ -68,9 +70,9 @@ class _Range:
 
 
 def stats_json(metadata: FileMetaData, schema: pa.Schema, *, unbounded: frozenset[Path]) -> str:
-    """Returns the statistics.
+    """Returns the statistics of a data file as JSON, in the form of Delta's log.
 
-    `schema` is the file's; `unbounded` are columns whose bounds would be wrong.
+    `schema` is the schema of the file; `unbounded` lists columns whose bounds would be wrong.
     """
     leaves = list(leaf_paths(schema))
     assert len(leaves) == metadata.num_columns, "the file has the columns of the schema"
@@ -99,7 +101,10 @@ def stats_json(metadata: FileMetaData, schema: pa.Schema, *, unbounded: frozense
 
 
 def leaf_paths(schema: pa.Schema) -> Iterator[Path | None]:
-    """Yields the paths of the columns that Parquet stores, in order; None in arrays and maps."""
+    """Yields the path of each column that Parquet stores for the schema, in order.
+
+    Columns within arrays and maps have None instead of a path.
+    """
     for field in schema:
         yield from _leaf_paths(field.type, (field.name,))
 

@@ -1,7 +1,7 @@
-"""Decides from a file's statistics whether any of its rows can match the filters. Without I/O.
+"""Decides from a file's statistics whether any of its rows can match the filters. Does no I/O.
 
-A file with a matching row is never skipped: if the statistics do not decide, the file is read. The
-rows are filtered again after reading, so reading too much is harmless.
+A file with a matching row is never skipped: if the statistics do not rule out a match, the file is
+read. The rows are filtered again after reading, so reading too much is harmless.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import datasource as pushed
 
-# Other writers truncate moments to milliseconds, also the maximum.
+# Other programs truncate times in statistics to milliseconds, even the maximum.
 _MOMENT_SLACK: Final = timedelta(milliseconds=1)
 
 Path = tuple[str, ...]
@@ -21,7 +21,10 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ColumnStats:
-    """None means unknown. `is_exact`: every row has the value of both bounds."""
+    """The statistics of one column of a file. None means unknown.
+
+    `is_exact` means that every row has the same value, which is both bounds.
+    """
 
     least: Any = None
     greatest: Any = None
@@ -39,7 +42,10 @@ UNKNOWN: Final = ColumnStats()
 
 @dataclass(frozen=True)
 class FileStats:
-    """Nested documents by column, as in the log. `partition` has typed values."""
+    """The statistics of a file, as nested dictionaries by column, as in the log.
+
+    `partition` has the typed values of the partition columns.
+    """
 
     rows: int | None
     least: dict[str, Any]
@@ -60,7 +66,7 @@ class FileStats:
 
 
 def columns_of(filters: Sequence[pushed.Filter]) -> set[str]:
-    """Returns the top-level columns whose statistics the filters need."""
+    """Returns the names of the top-level columns whose statistics the filters need."""
     columns = set()
     for condition in filters:
         while isinstance(condition, pushed.Not):
@@ -171,7 +177,9 @@ def _may_start_with(column: ColumnStats, prefix: str) -> bool:
 
 
 def _comparable(moment: Any) -> Any:
-    """Converts moments with a zone to UTC. Those without one are only compared with each other."""
+    """Converts a time with a zone to UTC. Times without a zone are only compared with each
+    other.
+    """
     if isinstance(moment, datetime) and moment.tzinfo is not None:
         return moment.astimezone(UTC)
     return moment

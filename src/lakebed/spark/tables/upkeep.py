@@ -1,4 +1,4 @@
-"""Upkeep of a table: merges small files, and removes files that no version needs."""
+"""Maintains a Delta table: merges small files, and removes files that no version needs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def optimize(
     target_bytes: int = TARGET_BYTES,
     partition_filters: list[tuple[str, str, Any]] | None = None,
 ) -> Optimized:
-    """Rewrites small files into larger ones. The rows stay the same, and streams see no change.
+    """Merges small files of a table into files of about `target_bytes`.
 
-    Files that are added meanwhile are not touched. Filters are `(column, "=", value)`.
+    The rows stay the same, and streams see no change. Files that other writers add at the same time
+    are not touched. `partition_filters` are tuples `(column, "=", value)`.
     """
     table = load_table(place)
     check_writable(table)
@@ -57,11 +58,11 @@ def check_retention(retention_h: float) -> None:
 def vacuum(
     place: TableLocation, *, retention_h: float = RETENTION_H, dry_run: bool = False
 ) -> list[str]:
-    """Removes files that no version of the last `retention_h` hours needs, and older files that no
-    version names.
+    """Removes files that the versions of the last `retention_h` hours do not need.
 
-    Older versions cannot be read afterwards. A file that no version names yet may belong to a
-    writer that will commit it, so the minimum retention is a week. Returns the paths.
+    Older versions cannot be read afterwards. Files that no version names are removed too if they
+    are older than that. They may belong to a writer that has not committed yet, so the minimum
+    retention is a week. Returns the paths of the files; with `dry_run`, removes nothing.
     """
     check_retention(retention_h)
     table = load_table(place)

@@ -1,4 +1,4 @@
-"""Backups of a whole store, taken while it is in use, as snapshots that share their bytes.
+"""Backups of a whole store, taken while it is in use; snapshots share bytes that are the same.
 
     with ReadOnlyStore(root) as store:
         vault = open_vault("/backups/orders", disk=store.disk, runner=store.runner)
@@ -8,11 +8,11 @@
 - `catalogue`: encodes and decodes the content of one snapshot; no I/O.
 - `vault`: stores snapshots and their parts, in a folder or a bucket.
 - `copy`: copies files of the store to the vault, except parts that the vault already has.
-- `groups`, `topics`, `logs`, `objects`: what is copied of each engine, and in which order.
-- `create`: takes a backup; `restore`, `check` and `retention` use and remove backups.
+- `groups`, `topics`, `logs`, `objects`: copy the files of each engine.
+- `create` takes a backup; `check` verifies it, `restore` restores it, and `retention` removes it.
 
-The order of copying makes a snapshot consistent although the store is being written. Nothing refers
-to something that was copied earlier:
+A snapshot is consistent although the store is being written, because the data that a file refers to
+is copied after that file:
 
 1. Groups first, so that no group is ahead of its topic, and everything that a consumer wrote before
    it acked (messages, objects) is in the snapshot.

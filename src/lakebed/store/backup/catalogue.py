@@ -1,11 +1,12 @@
-"""A snapshot's catalogue: the files of the store, and the parts in the pool that make them up.
+"""The catalogue of a snapshot: the files of the store, and the parts in the pool that they use.
 
     {"format": "lakebed backup snapshot", "version": 1, "blake3": "64 hex digits"}
     {"snapshot_id": "20260102T030405678Z-00c0ffee", "created_ms": …, "part_bytes": 8388608, …}
 
-There are two lines; the first has the hash of the second. A file is `size` bytes long. Its first
-`stored_bytes` are in the pool, in parts of `part_bytes` each except the last; the remaining bytes
-are zeros. `seal` identifies a file that never changes again, without reading all of it.
+A catalogue has two lines; the first has the hash of the second. A file is `size` bytes long. Its
+first `stored_bytes` are in the pool, in parts of `part_bytes` each (the last part may be shorter);
+the remaining bytes are zeros. `seal` is a hash that identifies a file that never changes again,
+without reading all of it.
 
 A catalogue is not trusted: a path that leaves the root, or occurs twice, is refused.
 """
@@ -49,12 +50,12 @@ class BackedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One backup."""
+    """One backup: its files, and facts about how it was taken."""
 
     snapshot_id: str
     created_ms: int  # when the backup began, since 1970
     finished_ms: int
-    program: str  # the release that took it
+    program: str  # the release that took the backup
     part_bytes: int
     files: tuple[BackedFile, ...]
     external: tuple[str, ...] = ()  # Tier 2 addresses that the store needs, which are not copied
@@ -75,7 +76,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Head(msgspec.Struct):
-    """The first line, as far as every version has it."""
+    """The fields of a catalogue's first line that every version has."""
 
     format: str
     version: int
@@ -87,7 +88,7 @@ def is_snapshot_id(text: str) -> bool:
 
 
 def snapshot_id_of(moment_ms: int, token: str, *, last: str | None) -> str:
-    """Returns a new id, which sorts after the last one even if the clock was set back."""
+    """Returns a new snapshot id, which sorts after the id `last` even if the clock was set back."""
     moment = datetime.fromtimestamp(moment_ms // 1000, tz=UTC)
     snapshot_id = f"{moment:%Y%m%dT%H%M%S}{moment_ms % 1000:03}Z-{token}"
     if last is None or snapshot_id[:_MOMENT_CHARACTERS] > last[:_MOMENT_CHARACTERS]:
@@ -104,8 +105,10 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: bytes, *, path: str) -> Snapshot:
-    """Decodes a catalogue. `UnknownVersion` if it has another version, else `Corrupt` if it is
-    damaged."""
+    """Decodes a catalogue.
+
+    Raises `UnknownVersion` if it has another version, and `Corrupt` if it is damaged.
+    """
     first, _, second = data.partition(b"\n")
     body = second.removesuffix(b"\n")
     try:
@@ -130,7 +133,7 @@ def decode_snapshot(data: bytes, *, path: str) -> Snapshot:
 
 
 def check_snapshot(snapshot: Snapshot, *, path: str) -> None:
-    """Raises `Corrupt` unless the snapshot can be restored, and only inside a root."""
+    """Raises `Corrupt` unless the snapshot is valid and all its paths stay inside the root."""
     if not is_snapshot_id(snapshot.snapshot_id):
         raise Corrupt("the catalogue has an invalid snapshot id", path=path)
     if not _PART_BYTES_MIN <= snapshot.part_bytes <= _PART_BYTES_MAX:
@@ -164,7 +167,7 @@ def is_safe_path(path: str) -> bool:
 
 
 def _check_names(files: Iterable[BackedFile], *, path: str) -> None:
-    """Raises `Corrupt` if a path occurs twice, or is a file and also the folder of another."""
+    """Raises `Corrupt` if a path occurs twice, or is a file and also a folder of another file."""
     names: set[str] = set()
     folders: set[str] = set()
     for file in files:

@@ -29,7 +29,7 @@ class CheckReport(NamedTuple):
 def check_snapshot(
     vault: Vault, snapshot: Snapshot, *, progress: Progress = no_progress
 ) -> CheckReport:
-    """Reads all parts of a snapshot. Damage does not end the check; all of it is reported."""
+    """Reads and checks all parts of a snapshot; returns all damage that was found."""
     parts = snapshot.parts()
     problems: dict[str, str] = {}
     for index, (digest, size) in enumerate(parts.items()):

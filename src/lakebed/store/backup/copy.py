@@ -1,13 +1,13 @@
 """Copies files of a store to a vault in parts, except the parts that the vault already has.
 
 A file that never changes again is identified by its path, its size and its *seal*, the hash of its
-first and last bytes (where its headers, footers and checksums are). If the last snapshot has it and
-the pool has its parts, it is not read again. Every other file is read, and the parts that the pool
-does not have are stored: for a file that only grew, that is the last part.
+first and last bytes (where its headers, footers and checksums are). If the last snapshot has such a
+file and the pool has its parts, the file is not read again. Every other file is read, and the parts
+that the pool does not have are stored: for a file that only grew, these are its last parts.
 
-Invariant: the catalogue has exactly the bytes that were read, and each byte is read once. A file
-that becomes shorter while it is copied is an error (`SourceChanged`), and so is a file that the
-disk cannot read (`Unreadable`).
+Invariant: the catalogue has exactly the bytes that were read, and each byte is read once. It is an
+error if a file becomes shorter while it is copied (`SourceChanged`), or if the disk cannot read it
+(`Unreadable`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from lakebed.store.backup.catalogue import PART_BYTES, BackedFile, Snapshot, is_
 from lakebed.store.backup.vault import Vault
 
 _HEAD_BYTES, _TAIL_BYTES = 4 * KIB, 64 * KIB
-_TRIES_MAX = 3  # how often a file that becomes shorter is copied
+_TRIES_MAX = 3  # how many times to copy a file that becomes shorter
 
 Progress = Callable[[int], None]
-"""Called after each part with the number of bytes that were compared or copied so far."""
+"""Called after each part with the number of bytes that were copied, or reused, so far."""
 
 
 class SourceChanged(RetryError):
@@ -83,8 +83,8 @@ class Copier:
     ) -> None:
         """Copies the first `end` bytes of a file, by default all, followed by zeros up to `size`.
 
-        `NotFound` if there is no such file. `name` is its path in the catalogue and `disk` the disk
-        that it is on, if they are not those of the store.
+        Raises `NotFound` if there is no such file. For a file outside the store, `name` is its path
+        in the catalogue, and `disk` is the disk that it is on.
         """
         with (disk or self._disk).open(path) as file:
             self.copy_open(name or self.name(path), file, end=end, size=size, is_sealed=is_sealed)
@@ -98,7 +98,7 @@ class Copier:
         size: int | None = None,
         is_sealed: bool = False,
     ) -> None:
-        """Copies a file that is open, as `copy` does."""
+        """Copies an open file, as `copy` does; `name` is its path in the catalogue."""
         if not is_safe_path(name):  # it could not be restored, and the store has no such names
             self.problems.append(f"{name!r} is not copied: its path is not allowed in a backup")
             return
@@ -119,7 +119,7 @@ class Copier:
         )
 
     def add(self, path: str, data: bytes, *, size: int | None = None) -> None:
-        """Adds a file whose content `data` was already read, followed by zeros up to `size`."""
+        """Adds a file whose content was already read: `data`, followed by zeros up to `size`."""
         starts = range(0, len(data), self.part_bytes)
         parts = tuple(self._put(data[start : start + self.part_bytes]) for start in starts)
         name = self.name(path)
@@ -128,12 +128,12 @@ class Copier:
         )
 
     def forget(self, prefix: str) -> None:
-        """Removes the files whose names begin with `prefix` from the copy, to copy them again."""
+        """Removes the files whose names begin with `prefix` from the copied files."""
         for name in [name for name in self.files if name.startswith(prefix)]:
             del self.files[name]
 
     def name(self, path: str) -> str:
-        """Returns the path of a file as it is in the catalogue."""
+        """Returns the path of a file relative to the root, as the catalogue has it."""
         return os.path.relpath(path, self._root)
 
     def _is_same(self, before: BackedFile, *, end: int, size: int, seal: str) -> bool:
@@ -160,7 +160,7 @@ class Copier:
 
 
 def copy_tree(copier: Copier, disk: Disk, folder: str) -> None:
-    """Copies every file below a folder as it is; files that are removed meanwhile are skipped."""
+    """Copies every file below a folder as it is; skips files that are removed meanwhile."""
     if not disk.is_folder(folder):
         return
     for name in disk.names(folder):
@@ -172,7 +172,10 @@ def copy_tree(copier: Copier, disk: Disk, folder: str) -> None:
 
 
 def copy_as_it_is(copier: Copier, path: str) -> None:
-    """Copies a file without interpreting it; errors are added to the backup's problems."""
+    """Copies a file without interpreting it.
+
+    If the file cannot be read, that is added to the backup's problems.
+    """
     for tries_left in reversed(range(_TRIES_MAX)):
         try:
             copier.copy(path)

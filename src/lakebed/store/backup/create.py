@@ -1,11 +1,11 @@
 """Takes a backup: copies every part of the store in order, then writes the catalogue.
 
-It reads the store like any read-only process, and writes nothing into the root but pins. If it is
-interrupted there is no new snapshot; the parts that it copied stay in the pool, and the next backup
-does not copy them again.
+A backup reads the store like any read-only process, and writes only pins into the root. If it is
+interrupted, there is no new snapshot; the parts that were copied stay in the pool, and the next
+backup does not copy them again.
 
 A log, topic or object store that is too damaged to be read is copied file by file as it is, and
-reported as a problem. Damage never ends a backup: what is missing is reported.
+reported as a problem. Damage never ends a backup: missing data is reported.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PASSING = frozenset(
 
 
 class CreatedBackup(NamedTuple):
-    """A backup that is complete."""
+    """A complete backup, and how much was added to the vault for it."""
 
     snapshot: Snapshot
     put_count: int  # parts that the vault did not have before
@@ -80,7 +80,7 @@ def create_backup(
     connector: Connector | None = None,
     new_token: Callable[[], str] = lambda: secrets.token_hex(_ID_RANDOM_BYTES),
 ) -> CreatedBackup:
-    """Takes a backup, which has everything that was acknowledged before the call.
+    """Takes a backup of everything that was acknowledged before the call.
 
     `connector` opens the metadata database of the object store.
     """
@@ -145,7 +145,7 @@ def _copy_topics(copier: Copier, store: ReadOnlyStore, pins: BackupPins) -> None
 
 
 def _copy_logs(copier: Copier, store: ReadOnlyStore, pins: BackupPins) -> list[str]:
-    """Copies all logs; returns the Tier 2 addresses of those with segments outside the root."""
+    """Copies all logs; returns the Tier 2 address of each log whose Tier 2 is outside the root."""
     external = []
     for name in log_names(store.disk, store.root):
         pins.log(name)
@@ -166,7 +166,10 @@ def _copy_top(copier: Copier, store: ReadOnlyStore) -> None:
 
 
 class _Damage:
-    """A context for copying a folder: if it is damaged, its files are copied as they are."""
+    """A context manager for copying a folder.
+
+    If copying fails because the folder is damaged, its files are copied as they are.
+    """
 
     def __init__(self, copier: Copier, disk: Disk, folder: str) -> None:
         self._copier = copier
@@ -185,7 +188,10 @@ class _Damage:
         return True
 
     def _is_damage(self, error: BaseException) -> bool:
-        """Whether the error is damage of the store, and not an error of the vault or temporary."""
+        """Whether the error means that the store is damaged.
+
+        Errors of the vault and temporary errors do not.
+        """
         match error:
             case UnknownVersion() | Tier2Error():
                 return False
@@ -202,14 +208,14 @@ def _left_out(disk: Disk, root: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Escapes what is not valid text: file names may have any bytes."""
+    """Escapes characters that are not valid UTF-8, because file names may have any bytes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def check_apart(root: str, address: str) -> None:
-    """Raises `InputError` if the place for backups is inside the store."""
+    """Raises `InputError` if the folder for backups is inside the store's root."""
     if "://" in address and not address.startswith("file://"):
         return
     folder = os.path.realpath(address.removeprefix("file://"))
     if os.path.commonpath([folder, os.path.realpath(root)]) == os.path.realpath(root):
-        raise InputError(f"{address}: is inside the store's root; backups must be somewhere else")
+        raise InputError(f"{address}: is inside the store's root; choose a folder outside the root")

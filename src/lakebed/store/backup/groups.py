@@ -1,9 +1,10 @@
-"""Copies consumer groups into a backup: for each its snapshot, its delta and its settings.
+"""Copies consumer groups into a backup: the snapshot, the delta and the settings of each group.
 
 The delta is read before the snapshot. If the writer folds the group in between, the delta is older
-than the snapshot, which has all of its events; such a delta is ignored when the group is opened. In
-the other order events would be missing. A delta without a snapshot belongs to a group that is being
-removed, and is left out. Files of unknown groups are copied as they are, and reported.
+than the snapshot, which has all its events; such a delta is ignored when the group is opened. In
+the opposite order, events would be missing. If there is a delta but no snapshot, the group is
+either new and is copied, or, if the delta is not its first, is being removed and is left out. Files
+whose group is unknown are copied as they are, and reported.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lakebed.stroma.recovery import FILE_BYTES_MAX, FIRST_GENERATION
 
 
 def copy_groups(copier: Copier, disk: Disk, root: str) -> dict[str, list[str]]:
-    """Copies all groups; returns the names of their files, by topic."""
+    """Copies all groups; returns the names of the copied files, by topic."""
     names_by_topic: dict[str, list[str]] = {}
     for name in list_groups(disk, root):
         names = _copy_group(copier, disk, GroupPaths(root, name))
@@ -43,7 +44,10 @@ def _copy_group(copier: Copier, disk: Disk, paths: GroupPaths) -> list[str]:
 
 
 def _read(copier: Copier, disk: Disk, path: str) -> bytes | None:
-    """Reads a file; None if it does not exist, or cannot be read, which is reported."""
+    """Reads a file; returns None if it does not exist or cannot be read.
+
+    If it cannot be read, that is added to the backup's problems.
+    """
     try:
         return read_file(disk, path, size_max=FILE_BYTES_MAX)
     except NotFound:
@@ -56,8 +60,10 @@ def _read(copier: Copier, disk: Disk, path: str) -> bytes | None:
 
 
 def _generation(delta: bytes) -> int:
-    """Returns the generation of a delta; the first one if its header is damaged, so that it is
-    copied as it is."""
+    """Returns the generation of a delta.
+
+    If its header is damaged, returns the first generation, so that the delta is copied as it is.
+    """
     try:
         return decode_header(memoryview(delta)).generation
     except DataError:

@@ -1,13 +1,13 @@
 """Copies a log into a backup: its identity, manifest log, and segments in Tier 0 and Tier 1.
 
-The manifest log is copied before the segments. Segments that it does not have yet are recorded when
-the log is opened, as after a crash. All segments are pinned before anything is read, until the
-objects are copied, so that segments which are in Tier 2 according to the manifest log are still
-there. A move between tiers that had begun before the pin may still end: if a segment is not where
-the manifest log has it, the whole log is copied again.
+The manifest log is copied before the segments. Segments that it does not record yet are added to it
+when the restored log is opened, as after a crash. All segments are pinned before anything is read,
+until the objects are copied, so that segments which are in Tier 2 according to the manifest log are
+still there. A move between tiers that began before the pin may still complete: if a segment is not
+where the manifest log says, the whole log is copied again.
 
 A sealed segment is copied completely, other segments up to their durable end; the bytes after that
-are zeros in the copy. Cursors are only hints and spares are empty, so neither is copied.
+are zeros in the copy. Cursors are only hints and spare files are empty, so neither is copied.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def copy_log(copier: Copier, store: ReadOnlyStore, name: str) -> None:
             copier.problems.append(f"the log {name}: segments are missing: {shown}")
             return
         missing_before = missing
-    raise Busy(f"the log {name} changes too fast to be copied; try again")
+    raise Busy(f"the log {name} changes too fast to be copied; try the backup again later")
 
 
 def external_tier2(disk: Disk, root: str, name: str) -> str | None:
@@ -73,7 +73,10 @@ def external_tier2(disk: Disk, root: str, name: str) -> str | None:
 
 
 def _try_log(copier: Copier, store: ReadOnlyStore, paths: LogPaths) -> list[int]:
-    """Copies a log once; returns the segments that are missing: moved meanwhile, or lost."""
+    """Copies a log once; returns the ids of segments that are missing in the copy.
+
+    These segments moved to another tier meanwhile, or are lost.
+    """
     disk = store.disk
     expected = _copy_manifest(copier, disk, paths)
     for path in (paths.identity, paths.pointer, paths.durable_end):
@@ -93,7 +96,7 @@ def _try_log(copier: Copier, store: ReadOnlyStore, paths: LogPaths) -> list[int]
 
 
 def _copy_manifest(copier: Copier, disk: Disk, paths: LogPaths) -> dict[int, int]:
-    """Copies the manifest logs; returns the tiers of each sealed segment that they record."""
+    """Copies the manifest logs; returns the tiers of each recorded sealed segment, by its id."""
     residency: dict[int, int] = {}
     for stream in stream_folders(disk, paths):
         manifest = ManifestPaths(os.path.join(paths.manifest, stream))
@@ -142,7 +145,7 @@ def _copy_segments(
 
 
 def _copy_indexes(copier: Copier, disk: Disk, paths: LogPaths) -> None:
-    """Copies the indexes: all files in the folder that are not segments, spares or the pointer."""
+    """Copies the indexes: all files except segments, spare files and the sealed pointer."""
     for name in disk.names(paths.segments):
         is_other = name.endswith((".seg", SPARE_SUFFIX, TEMPORARY_SUFFIX))
         path = os.path.join(paths.segments, name)
@@ -151,7 +154,7 @@ def _copy_indexes(copier: Copier, disk: Disk, paths: LogPaths) -> None:
 
 
 def _copy_whole(copier: Copier, disk: Disk, folder: str) -> None:
-    """Copies the files of a folder in which files appear complete and never change."""
+    """Copies the files of a folder whose files are complete as soon as they appear."""
     if disk.is_folder(folder):
         for name in disk.names(folder):
             if not name.endswith(TEMPORARY_SUFFIX) and name != _CURSORS_NAME:
@@ -159,7 +162,7 @@ def _copy_whole(copier: Copier, disk: Disk, folder: str) -> None:
 
 
 def _missing(copier: Copier, paths: LogPaths, residency: dict[int, int]) -> list[int]:
-    """Returns the segments that are only in Tier 0 or 1, and not in the copy."""
+    """Returns the ids of segments that are not in Tier 2 and not in the copy."""
     prefix = f"{copier.name(paths.folder)}/"
     copied = {
         name.rpartition("/")[2][:20]

@@ -1,7 +1,7 @@
 """Copies the object store into a backup: its metadata database, then the segments that it names.
 
-The metadata is copied first, from one database snapshot. Everything that it refers to was durable
-before, and stays in place: a segment that is still being written only grows, and is copied up to
+The metadata is copied first, from one database snapshot. Everything that it refers to is already
+durable and stays in place: a segment that is still being written only grows, and is copied up to
 the length in the metadata. Manifest files are not copied: the metadata has their content, and
 `restore` writes them again.
 
@@ -61,7 +61,10 @@ def copy_objects(
 def _copy_metadata(
     copier: Copier, disk: Disk, paths: LakePaths, connector: Connector | None
 ) -> list[SegmentRow] | None:
-    """Copies the metadata; returns the segments that it names, None if it is lost or damaged."""
+    """Copies the metadata; returns the segments that it names.
+
+    Returns None if the metadata is lost or damaged.
+    """
     from lakebed.seglake.lost_metadata import LostMetadataCheck
     from lakebed.seglake.meta.connection import NoMetadata, connect_read_only
     from lakebed.seglake.meta.copies import copy_metadata, segments_of
@@ -99,7 +102,7 @@ def _copy_metadata(
 def _copy_damaged(copier: Copier, path: str, target: str, connector: Connector) -> None:
     """Copies the bytes of a damaged database through SQLite.
 
-    If this process opened and closed the file itself, that would release SQLite's locks on it.
+    If this process opened and closed the file itself, closing it would release SQLite's locks.
     """
     from lakebed.seglake.meta.copies import translating
 

@@ -1,9 +1,9 @@
-"""Makes sure that a vault has the backups of only one store.
+"""Ensures that a vault has the backups of only one store.
 
-The vault identifies its store by the time when that was created. A root that only an `AofManager`
-wrote has no such time, and the vault has 0 instead; it then identifies the root by the logs in its
-newest backup. Once the root was opened or restored as a store it has a time, and the vault records
-that.
+The vault identifies its store by the store's creation time. A root that only an `AofManager` wrote
+has no creation time; then the vault records 0, and identifies the root by the logs in its newest
+backup. Once the root has been opened as a store, it has a creation time, and the next backup
+records that time in the vault.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from lakebed.store.read_only import ReadOnlyStore
 
 
 def begin_backup(vault: Vault, store: ReadOnlyStore) -> Snapshot | None:
-    """Checks that the vault is for this store, and returns its newest readable snapshot.
+    """Checks that the vault is for this store; returns the vault's newest readable snapshot.
 
-    `InputError` if it has the backups of another store, or other files.
+    Raises `InputError` if the vault has the backups of another store, or other files.
     """
     created_ms = 0 if store.version is None else store.version.created_ms
     vault.begin(store_created_ms=created_ms, is_ours=lambda: _has_a_log_of(vault, store))
@@ -30,7 +30,7 @@ def begin_backup(vault: Vault, store: ReadOnlyStore) -> Snapshot | None:
 
 
 def _has_a_log_of(vault: Vault, store: ReadOnlyStore) -> bool:
-    """Whether a log is in both the newest backup and the store, or one of these has no logs."""
+    """Whether the newest backup and the store have a log in common, or one of them has no logs."""
     snapshot = _newest(vault)
     vault_identities = [] if snapshot is None else _identities(vault, snapshot)
     store_streams = []
@@ -60,7 +60,7 @@ def _identities(vault: Vault, snapshot: Snapshot) -> list[bytes]:
 
 
 def _newest(vault: Vault) -> Snapshot | None:
-    """Returns the newest snapshot that can be read."""
+    """Returns the newest snapshot that can be read; None if there is none."""
     for snapshot_id in reversed(vault.snapshot_ids()):
         try:
             return vault.snapshot(snapshot_id)

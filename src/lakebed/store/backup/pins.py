@@ -1,7 +1,7 @@
-"""The pins of a backup, which are renewed while it runs.
+"""Pins the data that a backup is reading, and renews the pins while the backup runs.
 
-Retention, eviction and compaction do not touch what is pinned. A root on a read-only file system
-needs no pins, because nothing in it can be removed.
+Retention, eviction and compaction do not touch pinned data. A root on a read-only file system needs
+no pins, because nothing in it can be removed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lakebed.store.pin_file import Pin
 from lakebed.store.pins import Pins
 
 DURATION_MS = 15 * 60 * 1000
-_RENEWED_PART = 3  # a pin is renewed after this fraction (a third) of its duration
+_RENEWED_PART = 3  # a pin is renewed after a third of its duration
 OWNER = "backup"
 
 
 class BackupPins:
-    """Creates and renews pins. A context manager, which releases them at its end.
+    """The pins of one backup. A context manager, which releases all pins at its end.
 
     Not thread-safe.
     """
@@ -34,7 +34,10 @@ class BackupPins:
         self._held: dict[str, int] = {}  # the monotonic time of each pin's creation or renewal
 
     def log(self, name: str) -> str | None:
-        """Pins all segments of a log; returns the id for `release`."""
+        """Pins all segments of a log; returns the pin's id, to pass to `release`.
+
+        Returns None if the file system is read-only.
+        """
         return self._hold(
             lambda: self._pins.pin(
                 name,
@@ -46,7 +49,10 @@ class BackupPins:
         )
 
     def partition(self, topic: str, number: int) -> str | None:
-        """Pins all messages of a partition; returns the id for `release`."""
+        """Pins all messages of a partition; returns the pin's id, to pass to `release`.
+
+        Returns None if the file system is read-only.
+        """
         return self._hold(
             lambda: self._pins.pin_offsets(
                 topic, number, start=0, end=OFFSET_MAX, duration_ms=DURATION_MS, owner=OWNER
@@ -54,7 +60,10 @@ class BackupPins:
         )
 
     def renew(self) -> None:
-        """Renews the pins that are due; call it often. `Busy` if a pin has already expired."""
+        """Renews the pins that are due. Call it often during the backup.
+
+        Raises `Busy` if a pin has already expired.
+        """
         now_ns = self._clock.monotonic_ns()
         for pin_id, held_ns in list(self._held.items()):
             if now_ns - held_ns >= DURATION_MS * NS_PER_MS // _RENEWED_PART:
@@ -62,7 +71,8 @@ class BackupPins:
                     self._pins.renew(pin_id, duration_ms=DURATION_MS)
                 except NotFound as error:  # what it protected may be gone, which is not damage
                     raise Busy(
-                        f"the backup was stalled for too long and lost a pin; try again ({error})"
+                        f"the backup stalled for so long that a pin expired ({error}); "
+                        "take the backup again"
                     ) from None
                 self._held[pin_id] = now_ns
 

@@ -4,13 +4,13 @@ Every part is compared with its hash before it is written. `restoring.json` is w
 `store.json` last, when everything else is durable. So an interrupted restore cannot be opened as a
 store, and running the same restore again continues it.
 
-A sync that failed is not repeated, because the files that it covered may look whole and be only in
-memory. The file `restoring.json.unsynced` records that, and the next restore into the folder starts
-over with new files.
+A failed sync is not retried, because the files that it covered may look whole although they are
+only in memory. The file `restoring.json.unsynced` records the failure, and the next restore into
+the folder starts over with new files.
 
 A damaged part only affects the files that need it. All other files are restored, and the error
-names the damaged ones. The root is not opened as a store then, unless `salvage` is given. A damaged
-`store.json` is written again, because all that it needs is known.
+names the damaged files. Then the root cannot be opened as a store, unless `salvage` is set. If
+`store.json` is damaged, a new one is written.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _MARKER_BYTES_MAX = 4 * KIB
 
 
 class DamagedBackup(DataError):
-    """Some files could not be restored; all others were."""
+    """Some files are damaged in the backup and were not restored; all other files were."""
 
     def __init__(self, address: str, damaged: list[str], *, root: str) -> None:
         more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
@@ -98,9 +98,9 @@ def restore(
 ) -> RestoreReport:
     """Restores a snapshot into a root.
 
-    `AlreadyExists` if the root is not empty, `NoSpace` before anything is written, `DamagedBackup`
-    if files are damaged and `salvage` is not set. `connector` opens the metadata database on that
-    disk.
+    Raises `AlreadyExists` if the root is not empty, `NoSpace` if the disk is too small (before
+    anything is written), and `DamagedBackup` if files are damaged and `salvage` is not set.
+    `connector` opens the metadata database on `disk`.
     """
     check_snapshot(snapshot, path=vault.address)
     _check_root(disk, root, snapshot)
@@ -185,7 +185,10 @@ class _Restore:
                 self._advance(size)
 
     def _is_whole(self, path: str, file: BackedFile) -> bool:
-        """Whether an earlier attempt has completely restored this file."""
+        """Whether an earlier attempt has completely restored this file.
+
+        Raises `AlreadyExists` if a folder has the file's name.
+        """
         if self._disk.is_folder(path):
             raise AlreadyExists(f"{path}: is a folder, but the backup has a file of that name")
         with self._disk.open(path) as restored:
@@ -200,7 +203,7 @@ class _Restore:
         return True
 
     def _write_manifests(self) -> None:
-        """Writes the manifest files from the metadata: the backup does not have these files."""
+        """Writes the manifest files of objects from the metadata, because a backup has none."""
         paths = LakePaths(self._root)
         if not self._disk.exists(paths.database):
             return
@@ -212,7 +215,10 @@ class _Restore:
             after = manifests[-1][0]
 
     def _manifests(self, database: str, after: str) -> list[tuple[str, bytes]]:
-        """Returns the next manifests; none if the metadata was damaged before the backup."""
+        """Returns the next manifests after the version id `after`; none if there are no more.
+
+        Also returns none if the metadata is damaged.
+        """
         from lakebed.seglake.meta.connection import connect_read_only
         from lakebed.seglake.meta.copies import written_manifests
 
@@ -228,7 +234,7 @@ class _Restore:
             return []
 
     def _store_version(self, last: BackedFile | None) -> bytes:
-        """Returns the content of `store.json`."""
+        """Returns the content of the restored `store.json`; `last` is the file in the backup."""
         if last is None:  # only an `AofManager` ever wrote the root
             return self._new_version()
         sizes = last.part_sizes(self._snapshot.part_bytes)
@@ -244,7 +250,7 @@ class _Restore:
         return _restored_now(store_version)
 
     def _new_version(self) -> bytes:
-        """Returns a new `store.json`, with the creation time of the store in the vault if known."""
+        """Returns a new `store.json`, with the store's creation time from the vault if known."""
         created_ms = 0
         with contextlib.suppress(NotFound, DataError):
             created_ms = self._vault.marker().store_created_ms
@@ -260,7 +266,7 @@ class _Restore:
             self._disk.sync_folder(self._root)
 
     def _make_partitions(self) -> None:
-        """Creates the folders of empty partitions: a backup has no empty folders."""
+        """Creates the folders of empty partitions, because a backup has no empty folders."""
         for name in topic_names(self._disk, self._root):
             paths = TopicPaths(self._root, name)
             with contextlib.suppress(DataError, BadConfig):
@@ -283,7 +289,7 @@ def _restored_now(store_version: version.StoreVersion) -> bytes:
 
 
 def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:
-    """Raises unless the root is empty, missing, or from a restore of the same snapshot."""
+    """Raises an error unless the root is missing, empty, or has a restore of the same snapshot."""
     if not disk.exists(root):
         return
     if not disk.is_folder(root):
@@ -318,8 +324,8 @@ def _check_space(disk: Disk, root: str, snapshot: Snapshot) -> None:
     restored_names = set(disk.names(root)) - _ALLOWED
     if not restored_names and free_bytes < snapshot.size:
         raise NoSpace(
-            f"{root}: the disk has {format_bytes(free_bytes)} free, the backup needs "
-            f"{format_bytes(snapshot.size)}"
+            f"{root}: the disk has {format_bytes(free_bytes)} free, but the backup needs "
+            f"{format_bytes(snapshot.size)}; free some space, or restore to another disk"
         )
 
 
@@ -335,7 +341,7 @@ def _mark(disk: Disk, root: str, snapshot: Snapshot) -> None:
 def _distrust(disk: Disk, root: str) -> None:
     """Marks the restored files as not durable: the next restore writes all of them again.
 
-    The mark itself need not be durable: after a power cut the files on disk show their state.
+    The mark itself need not be durable: after a power cut, only data that is on disk is read.
     """
     with contextlib.suppress(LakebedError):
         disk.unlink(os.path.join(root, version.FILE_NAME))
@@ -356,7 +362,7 @@ def _remove_untrusted(disk: Disk, root: str) -> None:
 
 
 def _remove_contents(disk: Disk, root: str) -> None:
-    """Removes everything except the lock and the markers of an unfinished restore."""
+    """Removes everything from the root except the lock and the markers of the restore."""
     for name in disk.names(root):
         if name not in _ALLOWED and name != _UNSYNCED_NAME:
             _remove(disk, os.path.join(root, name))

@@ -1,7 +1,8 @@
 """Removes old backups: keeps the newest snapshots and the parts that they need.
 
 Catalogues are removed first, then parts, so an interruption never leaves a snapshot without its
-parts. If a snapshot to keep cannot be read, nothing is removed, because its parts are not known.
+parts. If a snapshot that is to be kept cannot be read, nothing is removed, because it is not known
+which parts it needs.
 """
 
 from __future__ import annotations

@@ -4,12 +4,14 @@ The manifest of a partition is read before its segments are listed, and must be 
 that, so that it names no segment that is not copied. Segments are copied up to the durable end.
 Indexes are copied only for sealed segments: opening the partition builds the others again.
 
-A batch commit writes the log, the ledger and `commit.bin`, one after another. The copies belong
-together if the ledger is the same before and after: then every batch in the log that is not in the
-ledger is in `commit.bin`. Otherwise the partition is copied again.
+A batch commit writes `commit.bin`, the log and the ledger one after another. Their copies are
+consistent if the ledger is the same before the segments are listed and after `commit.bin` is
+opened: then every batch in the log that is not in the ledger is in `commit.bin`. Otherwise the
+partition is copied again.
 
-A sealed segment is lost if it is missing, unreadable, or shorter than in the manifest twice in a
-row, with all messages pinned. That is reported, and the other segments are copied.
+If a sealed segment is missing, unreadable, or shorter than in the manifest in two attempts in a
+row, although all messages are pinned, it is lost. That is reported, and the other segments are
+copied.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def topic_id(disk: Disk, root: str, topic: str) -> str | None:
 def copy_topic(
     copier: Copier, disk: Disk, root: str, topic: str, *, runner: Runner, pins: BackupPins
 ) -> bool:
-    """Copies all partitions; returns False, and copies nothing, if the topic was deleted."""
+    """Copies a topic; returns False, and copies nothing, if the topic was deleted."""
     paths = TopicPaths(root, topic)
     try:
         identity = load_identity(disk, paths)
@@ -67,7 +69,7 @@ def copy_topic(
 def _copy_partition(
     copier: Copier, disk: Disk, paths: PartitionPaths, *, runner: Runner, pins: BackupPins
 ) -> None:
-    """Copies a partition, again if files were removed or replaced meanwhile."""
+    """Copies a partition; starts again if files were removed or replaced meanwhile."""
     if not disk.is_folder(paths.segments):
         return  # the partition was never opened
     pin_id = pins.partition(paths.topic, paths.number)
@@ -85,7 +87,9 @@ def _copy_partition(
                 copier.problems += lost
                 return
             lost_before = lost
-        raise Busy(f"the partition {paths.name} changes too fast to be copied; try again")
+        raise Busy(
+            f"the partition {paths.name} changes too fast to be copied; try the backup again later"
+        )
     finally:
         pins.release(pin_id)
 
@@ -93,7 +97,10 @@ def _copy_partition(
 def _try_partition(
     copier: Copier, disk: Disk, paths: PartitionPaths, runner: Runner
 ) -> list[str] | None:
-    """Copies a partition once; returns what is lost, None if the manifest changed meanwhile."""
+    """Copies a partition once; returns a text for each segment that is lost.
+
+    Returns None if the manifest or the ledger changed meanwhile.
+    """
     ledger = _read(disk, paths.ledger)
     durable_end, manifest = _read(disk, paths.durable_end), _read(disk, paths.manifest)
     with ReadOnlyPartition(paths, disk=disk, runner=runner) as partition:
@@ -123,7 +130,7 @@ def _try_partition(
 def _copy_segments(
     copier: Copier, disk: Disk, paths: PartitionPaths, segments: Sequence[PartitionSegment]
 ) -> list[str]:
-    """Copies segments; returns a text for each that is missing or incomplete."""
+    """Copies segments; returns a text for each segment that is missing or incomplete."""
     lost = []
     for info in segments:
         if info.end <= RECORDS_START and not disk.exists(info.path):
@@ -146,7 +153,7 @@ def _copy_segments(
 
 
 def _start(manifest: bytes | None) -> int | None:
-    """Returns the first offset that is kept; None if the manifest is missing or damaged."""
+    """Returns the partition's start offset; None if the manifest is missing or damaged."""
     try:
         return None if manifest is None else decode_manifest(manifest, path="").start_offset
     except DataError:

@@ -1,13 +1,13 @@
 """A vault: the place where backups are kept, as snapshots and the pool of parts that they share.
 
-    backup.json                      identifies the store that the backups are of
+    backup.json                      identifies the store that was backed up
     snapshots/<id>.json              a catalogue; it is written last, so it is always complete
     pool/<2 digits>/<64 digits>      a part; its name is the BLAKE3 of its bytes
 
 A vault is an object store: a folder (in which each object has a trailer, see
 `aof.tiers.folder_object`), or a bucket of any S3 service. Parts never change. Backups include the
 secrets of access keys, so only the owner can read the files of a folder. Only one process may write
-at a time: a folder has a lock for that; for a bucket the caller must make sure.
+at a time: for a folder a lock ensures this; for a bucket the caller must ensure it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vault:
-    """The snapshots and parts at one place. Not thread-safe."""
+    """Reads and writes the snapshots and parts of one vault. Not thread-safe."""
 
     def __init__(
         self,
@@ -76,16 +76,22 @@ class Vault:
         lock: Callable[[], AbstractContextManager[None]] = nullcontext,
         is_empty: Callable[[], bool] | None = None,
     ) -> None:
-        """`is_empty` returns whether the place has no other files."""
+        """`is_empty` returns whether the folder or bucket has no other files.
+
+        `lock` returns a context in which only this process may write.
+        """
         self.store = store
         self.address = address
         self.lock = lock
         self._is_empty = is_empty or self._has_nothing
 
-    # The store that the backups are of.
+    # The store that was backed up.
 
     def marker(self) -> Marker:
-        """Loads `backup.json`; `NotFound` if there is none, `UnknownVersion` if it is newer."""
+        """Loads `backup.json`.
+
+        Raises `NotFound` if there is none, and `UnknownVersion` if it has another version.
+        """
         path = self._where(MARKER_KEY)
         try:
             data = self._read(MARKER_KEY, size_max=_MARKER_BYTES_MAX)
@@ -101,27 +107,30 @@ class Vault:
         except Missing:
             raise NotFound(f"{self.address}: there is no backup") from None
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise Corrupt("the file does not identify a backup", path=path) from None
+            raise Corrupt("the file is damaged, or is not a `backup.json`", path=path) from None
 
     def begin(self, *, store_created_ms: int, is_ours: Callable[[], bool] = lambda: True) -> None:
-        """Makes this the vault of a store, or checks that it is.
+        """Makes this the vault of a store, or checks that it already is.
 
-        `store_created_ms` identifies the store; it is 0 if that is not recorded. `is_ours` is
-        called if the vault's own time is 0, and compares the store with the newest backup.
+        `store_created_ms` is the store's creation time, which identifies it; 0 if the store has
+        none. If the vault has recorded 0, `is_ours` is called, which compares the store with the
+        newest backup. Raises `InputError` if the vault has the backups of another store, or other
+        files.
         """
         try:
             marker = self.marker()
         except NotFound:
             if not self._is_empty():
                 raise InputError(
-                    f"{self.address}: has other files than backups; choose an empty place"
+                    f"{self.address}: has other files than backups; choose an empty folder or "
+                    "prefix"
                 ) from None
             marker = Marker(store_created_ms=store_created_ms)
             self._put(MARKER_KEY, msgspec.json.encode(marker) + b"\n")
         known_ms = marker.store_created_ms
         if (known_ms and known_ms != store_created_ms) or (not known_ms and not is_ours()):
             raise InputError(
-                f"{self.address}: has the backups of another store; choose another place"
+                f"{self.address}: has the backups of another store; choose another folder or prefix"
             )
         if known_ms != store_created_ms:  # the store has a time now
             marker = Marker(store_created_ms=store_created_ms)
@@ -130,7 +139,10 @@ class Vault:
     # Snapshots.
 
     def snapshot_ids(self) -> list[str]:
-        """Returns the ids of all snapshots, oldest first. `NotFound` if this is not a vault."""
+        """Returns the ids of all snapshots, oldest first.
+
+        Raises `NotFound` if there is no vault at this address.
+        """
         self.marker()
         names = [
             info.key.removeprefix(SNAPSHOTS_PREFIX).removesuffix(_SUFFIX)
@@ -139,7 +151,10 @@ class Vault:
         return sorted(filter(is_snapshot_id, names))
 
     def snapshot(self, snapshot_id: str) -> Snapshot:
-        """Loads a snapshot; `NotFound` if there is none, a `DataError` if it is damaged."""
+        """Loads a snapshot.
+
+        Raises `NotFound` if there is no such snapshot, and a `DataError` if it is damaged.
+        """
         key = _snapshot_key(snapshot_id)
         try:
             data = self._read(key, size_max=CATALOGUE_BYTES_MAX)
@@ -148,8 +163,8 @@ class Vault:
         snapshot = decode_snapshot(data, path=self._where(key))
         if snapshot.snapshot_id != snapshot_id:
             raise Corrupt(
-                "the catalogue is of another snapshot", path=self._where(key), expected=snapshot_id,
-                found=snapshot.snapshot_id,
+                "the catalogue belongs to another snapshot", path=self._where(key),
+                expected=snapshot_id, found=snapshot.snapshot_id,
             )  # fmt: skip
         return snapshot
 
@@ -171,7 +186,7 @@ class Vault:
         self._put(part_key(digest), data)
 
     def part(self, digest: str, *, size: int) -> bytes:
-        """Returns the bytes of a part, checked; `Corrupt` if it is missing or damaged."""
+        """Reads a part and checks its hash; raises `Corrupt` if it is missing or damaged."""
         key = part_key(digest)
         received = "nothing"
         for _ in range(ANSWERS_MAX):  # the transfer may have damaged it
@@ -208,8 +223,10 @@ class Vault:
 def open_vault(
     address: str, *, disk: Disk, runner: Runner, options: S3Options | None = None
 ) -> Vault:
-    """Opens a vault at a folder, or `s3://bucket/prefix`. Creates nothing and connects to nothing
-    yet."""
+    """Opens the vault in a folder, or at `s3://bucket/prefix`.
+
+    Creates nothing, and does not connect to the bucket yet.
+    """
     store = open_object_store(address, disk=disk, options=options)
     if not isinstance(store, FolderStore):
         return Vault(_retrying(store, runner), address=address)

@@ -1,4 +1,6 @@
-"""The configuration of the job `land`, and the part of it that the tasks of one table need."""
+"""The configuration of the job `land`, and the part of it that is sent to the tasks of one
+table.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ TimePartition = Literal["none", "day", "hour"]
 
 
 class Landing(msgspec.Struct, frozen=True, kw_only=True):
-    """One table and its sources. Sent to the tasks as JSON; contains no secret."""
+    """One target table of the job `land`, with its sources and settings.
+
+    It is sent to the tasks as JSON, and contains no secret.
+    """
 
     is_log: bool
     names: tuple[str, ...]
@@ -42,7 +47,7 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
     schema_json: str = ""  # of the fields of JSON values, in Spark's JSON form
     evolves: bool
     message_columns: tuple[str, ...]
-    prefix: str  # of the columns that do not come from the values
+    prefix: str  # of the names of columns that do not come from the values
     time_partition: TimePartition
     columns_max: int
     compression: str
@@ -68,14 +73,15 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class LandConfig:
-    """What to land, where and how.
+    """The configuration of the job `land`: which topics or logs to copy into which tables, and how.
 
-    `{name}` in `table` stands for the name of the topic or log; each then has its own table.
+    `{name}` in `table` stands for the name of the topic or log; each topic or log then has its own
+    table, and its own folder below `checkpoint`.
 
-    With `{name}` and a `checkpoint`, each table has its own folder below the checkpoint. JSON
-    values get a column per field, and the columns of their message start with `prefix`. Without a
-    `schema`, the fields are taken from a sample and `evolves` is on: new fields become columns.
-    With a schema, fields that it does not name are dropped, unless `evolves` is set.
+    If `values` is `json`, each field of a JSON value gets a column, and the names of the columns
+    that describe the message start with `prefix`. Without a `schema`, the fields are taken from a
+    sample, and `evolves` is on by default: new fields become columns. With a schema, fields that it
+    does not name are dropped, unless `evolves` is set.
     """
 
     source: Backend
@@ -92,22 +98,22 @@ class LandConfig:
     time_partition: TimePartition = "none"
     dead_letters: str = ""  # the name of their table; `{name}` as in `table`
     columns_max: int = 1000
-    is_stream: bool = False  # otherwise lands what exists now, and ends
+    is_stream: bool = False  # otherwise the job ends when everything that exists now is landed
     interval_s: float = 10.0  # of a stream: time between batches; shorter means more small files
     batch_bytes_max: int = GIB
     batch_rows_max: int | None = None
     task_bytes: int = 256 * MIB
-    starting_offsets: str = ""  # this and the next two: as for `lakebed.topic`
+    starting_offsets: str = ""  # this and the next two: see the options of `lakebed.topic`
     starting_timestamp: str = ""
     fails_on_loss: bool = True
     checkpoint: str = ""  # a folder; by default below the store's root
     compression: str = "zstd"
     file_bytes: int = FILE_BYTES
     creates_bucket: bool = False  # otherwise a missing bucket is an error
-    optimize_batches: int = 50  # optimize after this many batches; 0: never
+    optimize_batches: int = 50  # between two runs of optimize; 0 means never
     optimizes_at_end: bool = False
     widens: bool = False  # before landing: widen columns to fit rescued values
-    retries_dead_letters: bool = False  # then: land dead letters again
+    retries_dead_letters: bool = False  # after that: land dead letters again
     vacuum_retention_h: float | None = (
         None  # vacuum with each optimize; for Parquet also at the end
     )
@@ -115,32 +121,39 @@ class LandConfig:
     def __post_init__(self) -> None:
         self._check_names()
         if self.schema and self.values == "raw":
-            raise BadConfig("land: a schema needs values of the kind json")
+            raise BadConfig("land: a schema can only be set if values is json, not raw")
         if self.compression not in COMPRESSIONS:
             raise BadConfig(f"land: compression must be one of {', '.join(COMPRESSIONS)}")
         if self.starting_offsets and self.starting_timestamp:
             raise BadConfig("land: set starting offsets or a starting timestamp, not both")
         numbers = (self.columns_max, self.batch_bytes_max, self.task_bytes, self.file_bytes)
         if min(numbers) < 1 or (self.batch_rows_max is not None and self.batch_rows_max < 1):
-            raise BadConfig("land: sizes and counts must be at least 1")
+            raise BadConfig(
+                "land: columns_max, batch_bytes_max, batch_rows_max, task_bytes and file_bytes "
+                "must be at least 1"
+            )
         if min(self.interval_s, self.optimize_batches) < 0:
-            raise BadConfig("land: the interval and the number of batches must not be negative")
+            raise BadConfig("land: interval_s and optimize_batches must not be negative")
         if self.vacuum_retention_h is not None:
             check_retention(self.vacuum_retention_h)
         changes = (self.optimizes_at_end, self.widens, self.retries_dead_letters)
         if self.table_format == "parquet" and any(changes):
             raise BadConfig(
-                "land: only Delta tables can be optimized, be widened, or retry dead letters"
+                "land: optimizing at the end, widening columns and retrying dead letters are only "
+                "possible for Delta tables, not for plain Parquet"
             )
         if self.values == "raw" and (self.widens or self.retries_dead_letters):
             raise BadConfig(
-                "land: raw values always fit: nothing to widen, and no dead letters to retry"
+                "land: raw values always fit their columns, so there is nothing to widen, and "
+                "there are no dead letters to retry"
             )
         if not self.checkpoint and not self.source.path:
-            raise BadConfig("land: with an endpoint, set the folder of the checkpoint")
+            raise BadConfig(
+                "land: set a folder for the checkpoint, because the store is given as an endpoint"
+            )
 
     def landings(self, *, schema_json: str = "") -> list[Landing]:
-        """Returns a `Landing` per table. `schema_json` is `schema`, converted by Spark."""
+        """Returns a `Landing` for each table. `schema_json` is `schema` in Spark's JSON form."""
         sources = [(False, self.topics)] if self.topics else []
         sources += [(True, self.logs)] if self.logs else []
         if NAME in self.table:
@@ -153,15 +166,17 @@ class LandConfig:
 
     @property
     def _needs_upkeep(self) -> bool:
-        """Whether there is upkeep to do.
+        """Whether tables need to be optimized or vacuumed.
 
-        Plain Parquet only needs a vacuum of what killed tasks left.
+        Plain Parquet tables need only a vacuum, and only if one is configured.
         """
         return self.table_format == "delta" or self.vacuum_retention_h is not None
 
     def checkpoint_of(self, landing: Landing) -> str:
-        """Returns the checkpoint of a table. It does not depend on the topics, so a topic that
-        is added later is landed from its start.
+        """Returns the folder of the Spark checkpoint for a table.
+
+        The name of the folder does not depend on the topics. So a topic that is added to the
+        configuration later is landed from its start, while the other topics continue.
         """
         if self.checkpoint and NAME not in self.table:
             return self.checkpoint
@@ -208,13 +223,18 @@ class LandConfig:
             raise BadConfig("land: name at least one topic or log")
         if NAME not in self.table and self.topics and self.logs:
             raise BadConfig(
-                f"land: topics and logs have different columns: use a table name with {NAME}"
+                f"land: topics and logs have different columns and need separate tables: use "
+                f"{NAME} in the table name"
             )
         if NAME in self.table and set(self.topics) & set(self.logs):
-            raise BadConfig("land: a topic and a log of the same name would go into one table")
+            raise BadConfig(
+                "land: a topic and a log have the same name, and so would share a table; land them "
+                "separately"
+            )
         if NAME in self.table and self.dead_letters and NAME not in self.dead_letters:
             raise BadConfig(
-                f"land: the table name has {NAME}, so the name for dead letters needs it too"
+                f"land: the table name contains {NAME}, so the name of the table for dead letters "
+                "must contain it too"
             )
         landings = self.landings()
         tables = [name for landing in landings for name in (landing.table, landing.dead_letters)]

@@ -1,11 +1,12 @@
-"""The data source `lakebed.landing`, which only the job `land` uses.
+"""The Spark data source `lakebed.landing`, which only the job `land` uses.
 
-Its stream reads topics or logs as `lakebed.topic` and `lakebed.aof` do, and returns one row per
-task: the counts, and the files that the task wrote. Its sink commits these files. A batch read
-returns a sample: the shapes of the JSON values at the start of each split.
+Its stream reads topics or logs as `lakebed.topic` and `lakebed.aof` do. Each task writes the
+messages to files of the table, and returns one row: the counts, and the names of the files. The
+sink commits these files. A batch read (not a stream) returns a sample: the types of the fields in
+the JSON values at the start of each split.
 
-Reading writes files. That is harmless: no reader of the table sees a file that no commit names, and
-a repeated task writes new files.
+A read has the side effect of writing files. That is harmless: no reader of the table sees a file
+that no commit names, and a repeated task writes new files.
 """
 
 from __future__ import annotations
@@ -67,16 +68,16 @@ _log = logging.getLogger(__name__)
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
-    """The options of the source and of S3. Contains secrets."""
+    """The options for reading the topics or logs, and for access to S3. Contains secrets."""
 
     feed: dict[str, str]
     s3: dict[str, str]
 
 
 def landing_options(landing: Landing, source_options: SourceOptions) -> dict[str, str]:
-    """Returns the options of the source.
+    """Returns the options that the data source needs for a table.
 
-    Spark redacts values of options with "secret" in their name.
+    The name of the option with the credentials contains "secret", so that Spark redacts its value.
     """
     return {
         "landing": msgspec.json.encode(landing).decode(),
@@ -114,7 +115,9 @@ class LandingSource(DataSource):
 
 
 class LandingReader(FeedStreamReader):
-    """The stream reader. Its tasks do all the work."""
+    """Reads the topics or logs of one table as a stream. Its tasks also write the files of the
+    table.
+    """
 
     def __init__(self, landing: Landing, places: SourceOptions, settings: ReadSettings) -> None:
         super().__init__(settings)
@@ -180,7 +183,9 @@ class LandingReader(FeedStreamReader):
 
 
 class SampleReader(FeedReader):
-    """Samples JSON values. Values that are not JSON are ignored."""
+    """Samples JSON values to find the types of their fields. Values that are not JSON are
+    ignored.
+    """
 
     def __init__(self, landing: Landing, settings: ReadSettings) -> None:
         super().__init__(settings)
@@ -218,14 +223,16 @@ def see_value(shape: Shape, value: bytes | None) -> None:
 
 @dataclass
 class LandedFiles(WriterCommitMessage):
-    """The files that one task wrote."""
+    """The message of one task to the commit: the files that the task wrote."""
 
     files: list[bytes]
     query: str | None
 
 
 class LandingWriter(DataSourceStreamArrowWriter):
-    """Commits the dead letters first, then the rows, each once per query and batch."""
+    """Commits the files of a micro-batch: dead letters first, then rows, each once per query and
+    batch.
+    """
 
     def __init__(self, landing: Landing, places: SourceOptions) -> None:
         self._landing = landing
@@ -249,7 +256,10 @@ class LandingWriter(DataSourceStreamArrowWriter):
             (message.query for message in messages if isinstance(message, LandedFiles)), None
         )
         if query is None:
-            raise InputError("land: Spark did not give the tasks the id of their query")
+            raise InputError(
+                "land: cannot commit the batch, because Spark did not give the tasks the id of "
+                "their query"
+            )
         transaction = Transaction(query, batchId)
         rows, dead_letters = targets(self._landing, self._places, MessageRows(self._landing))
         dead_files = [file for task in written for file in task.dead_letters]
@@ -266,8 +276,10 @@ class LandingWriter(DataSourceStreamArrowWriter):
             keep_up(self._landing, (rows, dead_letters))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Removes the files if a task failed. After a failed commit nothing is removed here,
-        because the commit itself knows what may be removed.
+        """Removes the files of the batch if a task failed.
+
+        If the commit failed, nothing is removed here, because only the commit knows which files may
+        be in use.
         """
         if not any(message is None for message in messages):
             return
@@ -289,7 +301,7 @@ def files_in(messages: list[WriterCommitMessage | None]) -> list[TaskFiles]:
 def targets(
     landing: Landing, source_options: SourceOptions, messages: MessageRows
 ) -> tuple[Target, Target]:
-    """Returns the table of the rows and the table of the dead letters."""
+    """Returns the table for rows and the table for dead letters."""
     columns = messages.partition_columns
     return (
         target_of(landing, source_options.s3, partition_columns=columns),
@@ -298,8 +310,10 @@ def targets(
 
 
 def keep_up(landing: Landing, tables: tuple[Target, Target]) -> tuple[int, int]:
-    """Returns how many files were compacted, and how many were removed. A failure is logged and
-    retried at the next upkeep; the rows are safe.
+    """Optimizes and vacuums both tables. Returns how many files were replaced by larger ones, and
+    how many were removed.
+
+    A failure is logged; the rows are safe, and the next upkeep tries again.
     """
     from deltalake.exceptions import DeltaError
 

@@ -1,9 +1,10 @@
 """Lands dead letters again: `land --retry-dead-letters`.
 
-After a fix (another schema, a newer release) dead letters may be valid rows. They are converted
-back to messages and landed. Those that become rows go to the table; the table of dead letters keeps
-the others. These are two commits, so their content is first recorded in one document in the bucket,
-`_land/<dead letters>/retry.json`. If a run dies, the next one finds the document and completes it.
+After a fix (another schema, a newer release) some dead letters may be valid rows. They are
+converted back to messages and landed. Those that become rows go to the table; the others stay in
+the table of dead letters. This takes two commits, so both are first recorded in one document in the
+bucket, `_land/<dead letters>/retry.json`. If a run dies, the next run finds the document and
+completes the commits.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ Letter = tuple[str, int, int]  # topic, partition, offset
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """The recorded decision: the files of both commits, and the version of dead letters they
-    replace.
+    """The recorded retry of dead letters: the files of both commits, and the version of the
+    table of dead letters that they are based on.
     """
 
     retry_id: str
@@ -54,7 +55,10 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 def retry_dead_letters(landing: Landing, s3: Mapping[str, str]) -> int:
-    """Returns how many dead letters became rows."""
+    """Lands the dead letters of a table again. Returns how many of them became rows.
+
+    First completes a retry that an earlier run left unfinished.
+    """
     place = place_of_table(landing.dead_letters, s3)
     unfinished = _begun(place)
     count = 0 if unfinished is None else _finish(landing, s3, place, unfinished)
@@ -80,9 +84,9 @@ def retry_dead_letters(landing: Landing, s3: Mapping[str, str]) -> int:
 
 
 def as_messages(letters: pa.RecordBatch, landing: Landing) -> pa.RecordBatch:
-    """Converts dead letters to messages as read from the topic or log.
+    """Converts dead letters back to messages, with the columns of the topic or log.
 
-    Columns that dead letters lack are null.
+    Columns that were not kept in dead letters are null.
     """
     names = (
         {log_name: letter_name for letter_name, log_name in LOG_NAMES.items()}
@@ -107,7 +111,10 @@ def as_messages(letters: pa.RecordBatch, landing: Landing) -> pa.RecordBatch:
 
 
 def _finish(landing: Landing, s3: Mapping[str, str], place: TableLocation, retry: Retry) -> int:
-    """Makes both commits, each once, and then removes the decision."""
+    """Makes both commits of the retry, each once, then removes the record of the retry.
+
+    Returns how many dead letters became rows.
+    """
     columns = MessageRows(landing).partition_columns
     schema = StructType.fromJson(msgspec.json.decode(retry.files.schema_json))
     rows = target_of(landing, s3, partition_columns=columns)
@@ -122,8 +129,10 @@ def _finish(landing: Landing, s3: Mapping[str, str], place: TableLocation, retry
 
 
 def _take_out(landing: Landing, place: TableLocation, retry: Retry) -> bool:
-    """Replaces the dead letters with those that are still none, plus those that arrived since.
-    Returns False if another commit came first.
+    """Replaces the content of the table of dead letters after a retry.
+
+    The new content is the dead letters that did not become rows, and those that were added since
+    the retry began. Returns False if another commit to the table came first.
     """
     table = snapshot.load_table(place)
     if table.transaction_version(retry.application) is not None:
@@ -173,7 +182,9 @@ def _begun(place: TableLocation) -> Retry | None:
     try:
         return msgspec.json.decode(text, type=Retry)
     except msgspec.DecodeError as error:
-        raise DataError(f"not the record of a retry: {error}", path=_path(place)) from error
+        raise DataError(
+            f"this is not a valid record of a retry of dead letters: {error}", path=_path(place)
+        ) from error
 
 
 def _decide(place: TableLocation, retry: Retry) -> None:
@@ -185,7 +196,9 @@ def _decide(place: TableLocation, retry: Retry) -> None:
     try:
         obstore.put(place.object_store(), _path(place), document, mode=mode, use_multipart=False)
     except AlreadyExistsError as error:
-        raise Busy(f"{place}: another job is retrying these dead letters") from error
+        raise Busy(
+            f"{place}: another job is retrying these dead letters; try again later"
+        ) from error
 
 
 def _remove_decision(place: TableLocation) -> None:

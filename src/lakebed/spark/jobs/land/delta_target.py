@@ -1,7 +1,8 @@
-"""A Delta table into which rows are landed.
+"""A Delta table into which the job `land` writes rows.
 
-Tasks agree on the schema through the table's log: a task that needs new columns commits them on
-their own, and a task that loses the race uses the columns that are there then.
+Tasks agree on the schema through the table's log. A task that needs new columns adds them with a
+commit of their own; if another task commits first, it continues with the columns that the table has
+then.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ATTEMPTS_MAX: Final = 20
 
 
 class DeltaTarget:
-    """Implements `Target`."""
+    """A Delta table as a target of the job `land`; implements `Target`."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The result of a call: its value, or the class name and text of its error."""
+    """The result of a call on an executor: its value, or the class name and text of its error."""
 
     value: Any = None
     error: str = ""
@@ -24,10 +24,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def call_on_executor(spark: SparkSession, function: Callable[[], Any]) -> Any:
-    """Runs the function on an executor. Returns its result or raises its `LakebedError`.
+    """Calls the function on an executor. Returns its result, or raises the `LakebedError` that it
+    raised.
 
-    The result passes through JSON. The function must be importable there, or be a `partial` of such
-    a function.
+    The result is sent as JSON. The function must be importable on the executor, or be a `partial`
+    of such a function.
     """
     return call_on_executors(spark, lambda _: function(), count=1)[0]
 
@@ -35,9 +36,8 @@ def call_on_executor(spark: SparkSession, function: Callable[[], Any]) -> Any:
 def call_on_executors(
     spark: SparkSession, function: Callable[[int], Any], *, count: int
 ) -> list[Any]:
-    """Calls the function with each number below `count`, each in its own task.
-
-    Returns the results.
+    """Calls `function(0)` to `function(count - 1)`, each in a task of its own. Returns the
+    results.
     """
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

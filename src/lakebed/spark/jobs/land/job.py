@@ -1,4 +1,6 @@
-"""The job `land`: starts and follows a query for each table, and runs the upkeep of the tables."""
+"""The job `land`: runs a streaming query for each table, waits for the queries, and maintains
+the tables.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +45,10 @@ _NO_WATCHER: Final = NullWatcher()
 
 
 def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NO_WATCHER) -> Report:
-    """Runs until everything that exists now is landed; a stream runs until its queries are stopped.
+    """Copies topics or logs into tables until everything that exists now is landed.
 
-    Tables are landed one after another; the streams of several tables run at the same time.
+    The tables are landed one after another. If the configuration asks for a stream, the queries of
+    all tables run at the same time, until they are stopped.
     """
     spark.dataSource.register(LandingSource)
     places = SourceOptions(feed=_feed_options(config), s3=dict(config.s3))
@@ -87,9 +90,10 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NO_WATCHER
 def _prepared(
     spark: SparkSession, landing: Landing, places: SourceOptions, watcher: Watcher
 ) -> Landing:
-    """Creates or checks the table.
+    """Creates the table, or checks that an existing table accepts the rows.
 
-    Returns the landing, with the sampled schema if one was needed.
+    Returns the landing. If the schema of a new table had to be inferred from a sample, the returned
+    landing has that schema.
     """
     if call_on_executor(spark, partial(_prepare, landing, places, True)):
         return landing
@@ -201,9 +205,10 @@ def _report(
 
 
 def _prepare(landing: Landing, places: SourceOptions, is_first: bool) -> bool:
-    """Creates the table, or checks that it accepts such rows.
+    """Creates the table, or checks that an existing table accepts the rows.
 
-    Returns False if a sample is needed first.
+    Returns False, and does nothing, if the schema of a new table must be inferred from a sample
+    first. `is_first` is True in the first call, before a sample was taken.
     """
     if landing.creates_bucket:
         ensure_buckets(landing, places.s3)

@@ -2,8 +2,8 @@
 
 A field whose value does not fit its column is rescued: the column is null in that row, and the
 field's text is kept. A document that is not a JSON object is recorded as an error, and does not
-affect the others. It is about as fast as `pyarrow.json`, which accepts either all documents or
-none.
+affect other documents. The decoder is about as fast as `pyarrow.json`, which accepts either all
+documents or none.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # each field as it
 
 
 class Documents:
-    """The decoded values of one batch. A document that is not a JSON object is None in
-    `objects`, and its problem is in `errors`.
+    """The decoded JSON documents of one batch.
+
+    A document that is not a JSON object is None in `objects`, and `errors` has the reason.
     """
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
@@ -79,7 +80,9 @@ class Documents:
         self._rescued: dict[int, dict[str, msgspec.Raw]] = {}
 
     def rescue(self, index: int, names: Iterable[str]) -> None:
-        """Keeps the text of these fields of a document."""
+        """Keeps the JSON text of these fields of a document, because they do not fit their
+        columns.
+        """
         value = self._values[index]
         assert value is not None, "null has no fields"
         fields = FIELDS.decode(value)
@@ -87,7 +90,10 @@ class Documents:
         rescued |= {name: fields[name] for name in names if name in fields}
 
     def rescued(self) -> list[str | None]:
-        """Returns the rescued fields of each document as a JSON object, or None if it has none."""
+        """Returns the rescued fields of each document as the text of a JSON object.
+
+        A document without rescued fields has None.
+        """
         texts: list[str | None] = [None] * len(self._values)
         for index, fields in self._rescued.items():
             if fields and index not in self.errors:
@@ -96,10 +102,14 @@ class Documents:
 
 
 class JsonDecoder:
-    """A decoder for one schema. A null value becomes a row of nulls."""
+    """Decodes JSON documents to the columns of one schema. A null value becomes a row of nulls."""
 
     def __init__(self, schema: StructType, *, lists_extra: bool) -> None:
-        """`lists_extra`: whether to list the documents that have fields beyond the schema."""
+        """Generates the decoder for the schema.
+
+        If `lists_extra` is set, `decode` also lists the documents that may have fields beyond the
+        schema.
+        """
         self.schema = schema
         self._lists_extra = lists_extra
         loose = _class_of(schema, is_strict=False)
@@ -116,9 +126,10 @@ class JsonDecoder:
         self._plain = [_plain(field.dataType) for field in schema.fields]
 
     def decode(self, values: Sequence[bytes | None]) -> Documents:
-        """Decodes the values.
+        """Decodes the JSON documents.
 
-        Fields that the schema lacks are left out; `with_more` lists documents that may have some.
+        Fields that the schema does not have are left out. If they are to be listed, the result's
+        `with_more` has the indexes of documents that may have such fields.
         """
         documents = Documents(values)
         objects, first = documents.objects, self._first.decode
@@ -133,9 +144,9 @@ class JsonDecoder:
         return documents
 
     def columns(self, documents: Documents) -> list[pa.Array]:
-        """Returns the columns, with nulls for documents that are not JSON objects.
+        """Returns the documents as Arrow columns. Documents that are not JSON objects have nulls.
 
-        May rescue more fields.
+        Rescues fields whose values Arrow cannot store, so call it before `Documents.rescued`.
         """
         objects = documents.objects
         if documents.errors:
@@ -158,7 +169,11 @@ class JsonDecoder:
         return document
 
     def _rescued(self, documents: Documents, index: int, value: bytes, why: BaseException) -> Any:
-        """Returns the document without the fields that do not fit, which are rescued."""
+        """Decodes a document field by field, after decoding it as a whole failed because of `why`.
+
+        Returns the document without the fields that do not fit their columns, and rescues these
+        fields. Returns None, and records `why` as the document's error, if it is not a JSON object.
+        """
         try:
             fields = FIELDS.decode(value)
             value.decode()
@@ -175,7 +190,7 @@ class JsonDecoder:
             except BadDocument:
                 misfits.append(name)
         documents.rescue(index, misfits)
-        if self._lists_extra:  # nested fields may be unknown, too; the caller looks
+        if self._lists_extra:  # nested fields may be unknown too; the caller checks
             documents.with_more.append(index)
         return msgspec.structs.replace(self._nothing, **fitting)
 
@@ -193,8 +208,10 @@ class JsonDecoder:
     def _column_with_misfits(
         self, name: str, cells: Sequence[Any], data_type: pa.DataType, documents: Documents
     ) -> pa.Array:
-        """Rescues values that JSON can hold but Arrow cannot, such as numbers with too many
-        digits.
+        """Returns the column with nulls for values that Arrow cannot store, and rescues these
+        values.
+
+        Such values are valid JSON, for example numbers with too many digits.
         """
         import pyarrow as pa
 
@@ -209,7 +226,10 @@ class JsonDecoder:
 
 
 def generic(value: bytes) -> Any:
-    """Decodes a document without a schema. Raises an error of `BadDocument` if it is not JSON."""
+    """Decodes a JSON document without a schema.
+
+    Raises one of the exceptions in `BadDocument` if it is not JSON.
+    """
     return msgspec.json.decode(value)
 
 
@@ -219,9 +239,10 @@ def check_decodable(schema: StructType) -> None:
 
 
 def _class_of(schema: StructType, *, is_strict: bool) -> type[msgspec.Struct]:
-    """Creates the class of a document.
+    """Creates the class of a decoded document, with one field for each column.
 
-    Its fields are numbered, because JSON names need not be identifiers.
+    The attributes are named by number, because JSON names need not be identifiers. If `is_strict`,
+    the decoder refuses documents with other fields.
     """
     names = {f"f{index}": field.name for index, field in enumerate(schema.fields)}
     return msgspec.defstruct(
@@ -244,18 +265,25 @@ def _python_type(data_type: DataType, is_strict: bool) -> Any:
             return list[_python_type(data_type.elementType, is_strict) | None]  # type: ignore[misc]
         case MapType():
             if not isinstance(data_type.keyType, StringType):
-                raise InputError("the keys of a map must be strings, because JSON has no others")
+                raise InputError(
+                    "the keys of a map column must be strings, because JSON has no other keys"
+                )
             return dict[str, _python_type(data_type.valueType, is_strict) | None]  # type: ignore[misc]
     if (bits := _BITS.get(type(data_type))) is not None:
         limit = 1 << (bits - 1)
         return Annotated[int, msgspec.Meta(ge=-limit, le=limit - 1)]
     if type(data_type) not in _PYTHON:
-        raise InputError(f"JSON values cannot have the type {data_type.simpleString()}")
+        raise InputError(
+            f"a column of type {data_type.simpleString()} cannot be filled from JSON values"
+        )
     return _PYTHON[type(data_type)]
 
 
 def _plain(data_type: DataType) -> Callable[[Any], Any] | None:
-    """Returns a function that converts a decoded value for Arrow, or None if none is needed."""
+    """Returns a function that converts a decoded value to what Arrow accepts for this type.
+
+    Returns None if no conversion is needed.
+    """
     match data_type:
         case StructType():
             names = data_type.names

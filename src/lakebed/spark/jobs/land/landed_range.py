@@ -1,9 +1,10 @@
-"""How far a table has been landed. The commit that adds the rows records this in the table itself.
+"""How far each topic partition or log was landed into a table, which the table itself records.
 
 A lane is a partition of a topic, or a log. For each lane the table records the position up to which
-it was landed. The name of the record contains the id of the topic or log, so a topic that is
-deleted and created again is another lane. The checkpoint of the query is only a hint: a job that
-starts without it, or with an old one (from a restored backup), continues where the table ends.
+it was landed, in the same commit that adds the rows. The name of the record contains the id of the
+topic or log, so a topic that is deleted and created again is another lane. The checkpoint of the
+query is only a hint: a job that starts without it, or with an old one (from a restored backup),
+continues where the table ends.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lakebed.spark.tables.commit import Advance
 
 
 class LandedRange(msgspec.Struct, frozen=True):
-    """The range `[start, end)` that a task read from a lane."""
+    """The range of positions `[start, end)` that a task read from a partition or log."""
 
     name: str
     number: int
@@ -34,12 +35,18 @@ class LandedRange(msgspec.Struct, frozen=True):
 
 
 def lane_id(identity: str, number: int) -> str:
-    """Returns the name of a lane in the table, or an empty string if the topic or log has no id."""
+    """Returns the name under which a table records how far a partition or log was landed.
+
+    `identity` is the id of the topic or log. The result is an empty string if it has no id.
+    """
     return f"lakebed.land/{identity}/{number}" if identity else ""
 
 
 def advances_of(ranges: Iterable[LandedRange]) -> list[Advance]:
-    """Returns one advance per lane that has an id, from the lowest start to the highest end."""
+    """Returns how far each partition or log advances, from its lowest start to its highest end.
+
+    Those without an id are left out.
+    """
     advances: dict[str, Advance] = {}
     for landed in ranges:
         if landed.lane:
@@ -53,11 +60,13 @@ def advances_of(ranges: Iterable[LandedRange]) -> list[Advance]:
 def as_landed(
     progress: Progress, landed: Mapping[str, int], feed: Feed, *, ends: Mapping[Lane, int] | None
 ) -> Progress:
-    """Returns the progress of a query, corrected by what its table has.
+    """Returns the positions at which a query continues, corrected by what its table already has.
 
-    `ends` are the ends of a batch that is already planned: positions landed beyond them belong to
-    later batches. Raises `DataLost` if the table has more than the topic or log, and `InputError`
-    if the table has less than the checkpoint and the difference can still be read.
+    `progress` comes from the query's checkpoint; `landed` is how far the table has each partition
+    or log. `ends` are the ends of a batch that is already planned: the result is not beyond them,
+    because what was landed beyond them belongs to later batches. Raises `DataLost` if the table has
+    more than the topic or log, and `InputError` if the table has less than the checkpoint and the
+    difference can still be read.
     """
     positions = dict(progress.positions)
     states: dict[str, FeedState] = {}
@@ -70,16 +79,16 @@ def as_landed(
         bounds = states[lane.name].bounds[lane]
         if done > bounds.end:
             raise DataLost(
-                f"{lane.name}, partition {lane.number}: it ends at {feed.shown(bounds.end)}, but "
-                f"was landed up to {feed.shown(done)}: it was probably restored from an older "
-                "backup; land it into a new table"
+                f"{lane.name}, partition {lane.number}: the partition ends at "
+                f"{feed.shown(bounds.end)}, but the table has it up to {feed.shown(done)}: it was "
+                "probably restored from an older backup; land it into a new table"
             )
         if bounds.start <= done < at:
             raise InputError(
-                f"{lane.name}, partition {lane.number}: the table has it up to "
-                f"{feed.shown(done)}, but the checkpoint is at {feed.shown(at)}: the table was "
-                "probably replaced by an older one; remove the checkpoint to continue from the "
-                "table"
+                f"{lane.name}, partition {lane.number}: the table has the partition up to "
+                f"{feed.shown(done)}, but Spark's checkpoint is already at {feed.shown(at)}: the "
+                "table was probably replaced by an older one; remove the checkpoint to continue "
+                "where the table ends"
             )
         if done > at:
             positions[lane] = done if ends is None else min(done, ends.get(lane, done))

@@ -1,24 +1,27 @@
-"""Plain Parquet files into which rows are landed. Only rows are stored below the table's prefix.
+"""A table of plain Parquet files into which the job `land` writes rows.
 
-Everything else is in the same bucket, below `_land/<prefix>/`:
+Only files with rows are stored below the table's prefix. Everything else is in the same bucket,
+below `_land/<prefix>/`:
 
     schema.json                     the columns, on which the tasks agree
     staged/…                        files of tasks, before their commit
     commits/<query>/<batch>.json    which staged file of a batch becomes which file of the table,
-                                    and how far the commit lands each lane
-    landed.json                     how far each lane is landed, and the last batch of each query
-                                    that this includes
+                                    and how far the commit lands each partition or log
+    landed.json                     how far each partition or log is landed, and the last batch of
+                                    each query that this includes
 
 A commit stores the batch's document unless it exists, copies every file that the document names to
 its final place, and removes the staged files. A batch that Spark repeats finds the document and
-completes it; the files of the repetition are removed. So every row is there once, whichever process
-is killed.
+completes the commit; the new files of the repeated batch are removed. So every row is there once,
+even if a process is killed.
 
-Two guarantees of a Delta table are missing. A reader that lists the files during a commit may see
-only some files of the batch; if the query is killed at that moment, this lasts until it is started
-again. No file is ever seen incomplete or twice. And two jobs that land the same topic into the same
-table at the same time may land messages twice. A reader that needs whole batches should read the
-files that the documents in `commits` name, or use a Delta table.
+Two guarantees of a Delta table are missing:
+
+- A reader that lists the files during a commit may see only some files of the batch. If the query
+  is killed at that moment, this lasts until it is started again. But no file is ever seen
+  incomplete or twice. A reader that needs whole batches should read the files that the documents in
+  `commits` name, or use a Delta table.
+- Two jobs that land the same topic into the same table at the same time may land messages twice.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ class _Landed(msgspec.Struct, frozen=True):
 
 
 class ParquetTarget:
-    """Implements `Target`."""
+    """A table of plain Parquet files as a target of the job `land`; implements `Target`."""
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class ParquetTarget:
         self._own = f"{FOLDER}/{place.prefix}"
         self._staged = place.with_table(f"{place.bucket}/{self._own}/staged")
         self._objects = place.object_store()
-        self._counts_all = False  # whether `landed.json` included all commits at the start
+        self._counts_all = False  # whether `landed.json` is known to include all earlier commits
 
     def schema(self) -> StructType | None:
         agreed = self._agreed()
@@ -115,7 +118,10 @@ class ParquetTarget:
             else:
                 current = _schema_of(agreed[0])
                 if agreed[0].partition_columns != self._partition_columns:
-                    raise InputError(f"{self._place}: the table is partitioned by other columns")
+                    raise InputError(
+                        f"{self._place}: cannot land into this table, because it was created with "
+                        "another partitioning by time"
+                    )
                 joined = (
                     evolved(current, requested, may_add=True)
                     if is_given
@@ -166,7 +172,8 @@ class ParquetTarget:
             existing = self._get(name, _Commit)
             if existing is None:
                 raise DataError(
-                    "the document of a commit has disappeared", path=f"{self._own}/{name}"
+                    "the document that describes a commit disappeared while the commit was made",
+                    path=f"{self._own}/{name}",
                 )
             kept = {file.staged for file in existing[0].files}
             remove_files(self._staged, [file.path for file in files if file.path not in kept])
@@ -178,12 +185,15 @@ class ParquetTarget:
         remove_files(self._staged, [file.path for file in files])
 
     def optimize(self) -> int:
-        raise InputError(f"{self._place}: only Delta tables can be optimized, not plain Parquet")
+        raise InputError(
+            f"{self._place}: a table of plain Parquet files cannot be optimized, only a Delta table"
+        )
 
     def vacuum(self, *, retention_h: float) -> int:
-        """Removes old staged files that killed tasks left. Returns how many.
+        """Removes staged files that killed tasks left, if they are older than `retention_h` hours.
 
-        Files of the table are never removed, nor files of a commit that may be unfinished.
+        Files of the table are never removed, nor staged files of a commit that may be unfinished.
+        Returns the number of removed files.
         """
         check_retention(retention_h)
         before_s = self._clock.wall_ns() / NS_PER_S - retention_h * _S_PER_HOUR
@@ -199,9 +209,9 @@ class ParquetTarget:
         return len(paths)
 
     def _begun(self) -> set[str]:
-        """Returns the staged files of each query's last commit.
+        """Returns the staged files that the last commit of each query names.
 
-        Only that commit can be unfinished.
+        Earlier commits of a query are always finished.
         """
         last: dict[str, str] = {}
         for query, name in self._commit_names():
@@ -221,7 +231,7 @@ class ParquetTarget:
         return are_made(advances, positions.get, self._place)
 
     def _count_all(self) -> None:
-        """Adds commits to `landed.json` whose run died before it added them."""
+        """Adds to `landed.json` the commits whose job died before it added them."""
         landed = self._get(_LANDED, _Landed)
         counted = {} if landed is None else landed[0].batches
         for query, name in self._commit_names():
@@ -245,8 +255,9 @@ class ParquetTarget:
         )
 
     def _publish(self, commit: _Commit) -> None:
-        """Copies the files into the table; completes a copy that was interrupted. Staged files
-        are removed only after all are copied.
+        """Copies the staged files of a commit into the table, then removes the staged files.
+
+        Staged files that are missing were copied by an earlier attempt, and are skipped.
         """
         import obstore
 
@@ -271,8 +282,10 @@ class ParquetTarget:
         return self._get("schema.json", _Schema)
 
     def _get(self, name: str, kind: type[Any]) -> tuple[Any, Any] | None:
-        """Returns the document and the condition to pass to `_put` for updating it, or None if
-        there is none.
+        """Returns the document with this name, and the condition to pass to `_put` as `mode` to
+        update it.
+
+        Returns None if the document does not exist.
         """
         import obstore
 
@@ -285,11 +298,16 @@ class ParquetTarget:
         try:
             document = msgspec.json.decode(bytes(result.bytes()), type=kind)
         except msgspec.DecodeError as error:
-            raise DataError(f"not a valid document: {error}", path=path) from error
+            raise DataError(
+                f"this is not a valid document of a table written by land: {error}", path=path
+            ) from error
         return document, {"e_tag": meta["e_tag"], "version": meta["version"]}
 
     def _put(self, name: str, document: msgspec.Struct, mode: Any) -> bool:
-        """Returns whether the document was stored; False if another process was first."""
+        """Stores the document if the condition `mode` is met: it does not exist, or is unchanged.
+
+        Returns False, and stores nothing, if another process was first.
+        """
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 

@@ -1,4 +1,6 @@
-"""Adds up what Spark reports about the batches of the queries, and reports it to a watcher."""
+"""Adds up what Spark reports about the micro-batches of the queries of the job `land`, for a
+watcher.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ class LandedCounts(NamedTuple):
 
 @dataclass
 class Tally:
-    """The batches of one query. Spark keeps only the last hundred; all are kept here."""
+    """The counts of all micro-batches of one query. Spark itself keeps only the last hundred."""
 
     query: StreamingQuery
     batches: dict[int, LandedCounts] = field(default_factory=dict)
@@ -40,10 +42,10 @@ class Tally:
 
 
 def follow(tallies: Sequence[Tally], watcher: Watcher, done: LandedCounts) -> bool:
-    """Waits until all queries have ended or were stopped. `done` is what was landed before.
+    """Waits until all queries have ended, and reports their progress to the watcher.
 
-    If a query fails, the others are stopped and its error is raised. An interrupt stops all, and
-    returns False.
+    `done` is what earlier queries of the job landed. If a query fails, the others are stopped and
+    its error is raised. A keyboard interrupt stops all queries, and the result is False.
     """
     try:
         running = list(tallies)
@@ -59,7 +61,7 @@ def follow(tallies: Sequence[Tally], watcher: Watcher, done: LandedCounts) -> bo
             landed = sum_of([done, *(tally.total() for tally in tallies)])
             watcher.advance(landed.rows + landed.dead_letters, size_bytes=landed.size_bytes)
     except KeyboardInterrupt:
-        watcher.report_line("stopped: the next run lands the rest")
+        watcher.report_line("stopped: the next run continues from here")
         return False
     finally:
         for tally in tallies:
@@ -72,7 +74,10 @@ def sum_of(parts: Sequence[LandedCounts]) -> LandedCounts:
 
 
 def landed_of(progress: Any) -> LandedCounts | None:
-    """Returns what a batch landed, or None if this progress has no counts."""
+    """Returns how much a micro-batch landed, from Spark's progress report.
+
+    Returns None if the report has no counts.
+    """
     metrics = (progress["observedMetrics"] or {}).get(METRICS)
     if metrics is None:
         return None

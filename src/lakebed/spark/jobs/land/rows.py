@@ -1,4 +1,5 @@
-"""The columns of a table that describe the message and its time, next to the fields of JSON values.
+"""Creates the columns of a table that describe the message, as opposed to the fields of its JSON
+value.
 
     raw     topic partition offset timestamp key value headers [day [hour]]
     json    _topic _partition _offset _timestamp _key [_day [_hour]] and the fields of the values
@@ -47,7 +48,7 @@ LOG_NAMES: Final[Mapping[str, str]] = {  # columns of a dead letter, and the mat
 
 
 class MessageRows:
-    """Converts messages to columns of the table. Every task creates one."""
+    """Converts messages to the columns of a table that describe the message."""
 
     def __init__(self, landing: Landing) -> None:
         self._landing = landing
@@ -75,14 +76,16 @@ class MessageRows:
         self.read_columns = tuple(name for name in fields.names if name in needed)
 
     def columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Returns the columns in the order of the schema."""
+        """Returns the columns that describe the messages of the batch, in the order of `schema`."""
         columns = [batch.column(name) for name in self._landing.message_columns]
         if self.partition_columns:
             columns += times_of(batch.column("timestamp"))[: len(self.partition_columns)]
         return columns
 
     def dead_letters(self, batch: pa.RecordBatch, errors: Mapping[int, str]) -> pa.RecordBatch:
-        """Returns dead letters for the rows with these indexes."""
+        """Returns dead letters for some rows of the batch. `errors` has the reasons, by row
+        index.
+        """
         indices = sorted(errors)
         rows = batch.take(pa.array(indices, pa.int64()))
         names = LOG_NAMES if self._landing.is_log else {name: name for name in _MESSAGE}
@@ -100,7 +103,7 @@ class MessageRows:
 
 
 def times_of(stamps: pa.Array) -> list[pa.Array]:
-    """Returns the day and the hour of each timestamp."""
+    """Returns a column with the day and a column with the hour of each timestamp, in UTC."""
     numbers = stamps.cast(pa.int64())
     is_known = compute.and_(
         compute.greater_equal(numbers, _US_OF_YEAR_1), compute.less(numbers, _US_OF_YEAR_10000)
@@ -110,5 +113,5 @@ def times_of(stamps: pa.Array) -> list[pa.Array]:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Converts the schema without a Spark session."""
+    """Converts an Arrow schema to a Spark schema. Needs no Spark session."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=False)

@@ -1,8 +1,8 @@
-"""Infers from JSON documents which types a table needs for their fields. Without I/O.
+"""Infers from JSON documents which types a table needs for their fields. Does no I/O.
 
-Integers become `bigint`, or `double` if there are other numbers too; text is always `string`, and
-times are not guessed. If types differ, the most frequent one wins. A field that was always null, or
-an empty list or object, has no type yet.
+Integers become `bigint`, or `double` if the field also has other numbers. Text is always `string`:
+it is never parsed as a time. If the values of a field have different types, the most frequent type
+wins. A field that was always null, or an empty list or object, has no type yet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SIMPLE: Final[Mapping[str, type[DataType]]] = {
 
 
 class Shape(msgspec.Struct):
-    """The kinds of values seen at one place of the documents, with their counts.
+    """Counts the types of the values that JSON documents have in one field, with its nested fields.
 
     Sent between processes as JSON.
     """
@@ -72,7 +72,7 @@ class Shape(msgspec.Struct):
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def add(self, other: Shape) -> None:
-        """Adds the observations of another shape."""
+        """Adds the counts of another shape to this one."""
         for kind, count in other.counts.items():
             self.counts[kind] = self.counts.get(kind, 0) + count
         for name, shape in other.fields.items():
@@ -82,8 +82,10 @@ class Shape(msgspec.Struct):
             self.element.add(other.element)
 
     def struct(self, depth: int = 0) -> StructType:
-        """Returns the fields of objects that have a type and a valid column name. Of names that
-        differ only in case, the first one seen is used.
+        """Returns the nested fields of JSON objects as Spark columns.
+
+        Leaves out fields whose type is still unknown, or whose name is not a valid column name. If
+        names differ only in case, the first name wins.
         """
         columns: dict[str, StructField] = {}
         for name, shape in self.fields.items():
@@ -109,13 +111,18 @@ class Shape(msgspec.Struct):
 
 
 def is_column_name(name: str) -> bool:
-    """Returns whether Parquet, Delta and Spark accept the name without escaping."""
+    """Returns whether Parquet, Delta and Spark accept the name as a column name without
+    escaping.
+    """
     is_short = 0 < len(name) <= NAME_CHARACTERS_MAX
     return is_short and name.isprintable() and not set(name) & _NO_NAME
 
 
 def extended(table: StructType, requested: StructType) -> StructType:
-    """Returns the table's schema plus the fields that it lacks. Existing fields keep their type."""
+    """Returns the table's schema plus the requested fields that it does not have, at any depth.
+
+    Existing fields keep their type.
+    """
     names = {name.lower() for name in table.names}
     fields = [
         StructField(
@@ -145,7 +152,7 @@ def _extended(table: DataType, requested: DataType) -> DataType:
 
 
 def leaf_count(data_type: DataType) -> int:
-    """Returns how many Parquet columns the type takes."""
+    """Returns how many columns the type takes in a Parquet file."""
     match data_type:
         case StructType():
             return sum(leaf_count(field.dataType) for field in data_type.fields)
@@ -155,10 +162,10 @@ def leaf_count(data_type: DataType) -> int:
 
 
 def left_over(document: Mapping[str, Any], schema: StructType) -> list[str]:
-    """Returns the fields that do not fully fit into columns.
+    """Returns the names of the document's fields whose values do not fit completely into columns.
 
-    Either the field or something inside it has no column, because there are too many columns, it is
-    nested too deeply, its type is unclear, or its name cannot be a column name.
+    Either the field or something inside it has no column: there are too many columns, it is nested
+    too deeply, its type is unclear, or its name cannot be a column name.
     """
     return [
         name

@@ -1,4 +1,6 @@
-"""The table into which rows are landed: a Delta table, or plain Parquet files."""
+"""The interface of a table into which the job `land` writes: a Delta table, or plain Parquet
+files.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,29 @@ if TYPE_CHECKING:
 
 
 class Target(Protocol):
-    """A table, used by the tasks of a batch and by the process that commits it."""
+    """A table into which rows are landed. Tasks write its files, and one process commits them."""
 
     def schema(self) -> StructType | None:
-        """Returns the schema of the table, or None if there is no table."""
+        """Returns the schema of the table, or None if the table does not exist."""
 
     def agree(self, requested: StructType, *, is_given: bool) -> StructType:
-        """Creates the table, or its missing columns, and returns the resulting schema.
+        """Creates the table, or adds the columns that it does not have. Returns the resulting
+        schema.
 
         Several processes may do this at the same time: the first one wins. If a column already has
-        another type, that is an `InputError` if `is_given`; otherwise the column keeps its type.
+        another type, an `InputError` is raised if `is_given` (a user gave the schema); otherwise
+        the column keeps its type.
         """
 
     def open_files(self, schema: StructType) -> TableFiles:
         """Returns a writer for the rows of a task. The rows are invisible until the commit."""
 
     def landed(self, lanes: Collection[str]) -> dict[str, int]:
-        """Returns the position up to which each lane is in the table; see `landed_range`."""
+        """Returns the position up to which each partition or log was landed into the table.
+
+        `lanes` are their names in the table; see `landed_range`. Those that were never landed are
+        missing in the result.
+        """
 
     def commit(
         self,
@@ -45,18 +53,23 @@ class Target(Protocol):
         transaction: Transaction,
         advances: Sequence[Advance] = (),
     ) -> None:
-        """Commits once for each transaction and each advance of a lane; the files of a
-        repetition are removed. `files` may be empty.
+        """Adds the files to the table, and records how far each partition or log was landed.
+
+        If the same transaction or the same advances were committed before, the table stays
+        unchanged and the files are removed. `files` may be empty.
         """
 
     def remove(self, files: Sequence[WrittenFile]) -> None:
-        """Removes files that are part of no commit."""
+        """Removes files that were written for this table but never committed."""
 
     def optimize(self) -> int:
-        """Merges small files into larger ones. Returns how many were replaced."""
+        """Merges small files into larger ones. Returns how many small files were replaced."""
 
     def vacuum(self, *, retention_h: float) -> int:
-        """Removes files that are not needed and older than this. Returns how many."""
+        """Removes files that are no longer needed and older than `retention_h` hours.
+
+        Returns the number of removed files.
+        """
 
 
 def files_of(
@@ -67,7 +80,7 @@ def files_of(
     partition_columns: tuple[str, ...],
     clock: Clock,
 ) -> TableFiles:
-    """Returns a writer for the rows of a task, with file names that no other task uses."""
+    """Returns a writer for the rows of a task, whose file names no other task uses."""
     return TableFiles(
         place,
         arrow_schema(schema),
@@ -84,7 +97,10 @@ def target_of(
     is_dead: bool = False,
     partition_columns: tuple[str, ...] = (),
 ) -> Target:
-    """Returns the table of the rows, or that of the dead letters, which is not partitioned."""
+    """Returns the table for rows, or if `is_dead`, the table for dead letters.
+
+    The table for dead letters is not partitioned.
+    """
     from lakebed.spark.jobs.land.delta_target import DeltaTarget
     from lakebed.spark.jobs.land.parquet_target import ParquetTarget
 
@@ -94,7 +110,7 @@ def target_of(
 
 
 def ensure_buckets(landing: Landing, s3: Mapping[str, str]) -> None:
-    """Creates the buckets that do not exist."""
+    """Creates the buckets of the table and of its dead letters if they do not exist."""
     for table in (landing.table, landing.dead_letters):
         place = place_of_table(table, s3)
         place.file_system(creates_buckets=True).create_dir(place.bucket)

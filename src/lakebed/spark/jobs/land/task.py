@@ -3,8 +3,8 @@
 A JSON object becomes a row. Fields that fit no column are rescued: kept as text in a separate
 column of the same row. Any other value becomes a dead letter.
 
-The rows of an Arrow batch are converted at once. If JSON values have fields that the table lacks,
-the table is extended first; files that are open have the old schema and are finished then.
+If JSON values have fields that the table does not have, the table is extended before the Arrow
+batch is written; open files, which have the old schema, are finished first.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ _PLACE = ("topic", "partition", "offset")  # columns of a dead letter
 class TaskFiles(msgspec.Struct, frozen=True):
     """The files that a task wrote, sent to the commit as JSON.
 
-    `schema_json` is the schema of the rows.
-
-    `ranges` are the ranges that the task read; `dead_ranges` are those whose dead letters are in
-    its files.
+    `schema_json` is the schema of the rows. `ranges` are the ranges that the task read;
+    `dead_ranges` are the parts of these ranges whose dead letters are in the files.
     """
 
     rows: list[WrittenFile]
@@ -48,7 +46,11 @@ class TaskFiles(msgspec.Struct, frozen=True):
 
 
 class LandTask:
-    """The work of one task. Pass all batches to `take`, then call `finish`, or `drop` to undo."""
+    """Converts and writes the messages of one task.
+
+    Pass all batches to `take`, then call `finish`. If something fails, call `drop` to remove what
+    was written.
+    """
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class LandTask:
     ) -> None:
         self._landing = landing
         self._ranges = list(ranges)
-        self._buried: dict[str, int] = {}  # how far the table of dead letters has each lane
+        self._buried: dict[str, int] = {}  # how far the dead letters of each lane are committed
         self._messages = messages
         self._target = rows
         self._dead_target = dead_letters
@@ -99,7 +101,7 @@ class LandTask:
         self._write(columns, schema)
 
     def finish(self) -> TaskFiles:
-        """Finishes all files and returns them. They are complete and stored then."""
+        """Completes and stores all files, and returns them for the commit."""
         self._finish_rows()
         dead = [] if self._dead_files is None else self._dead_files.finish()
         dead_ranges = [
@@ -112,7 +114,7 @@ class LandTask:
         return TaskFiles(self._written, dead, self._schema.json(), self._ranges, dead_ranges)
 
     def drop(self) -> None:
-        """Removes what was written, as far as possible."""
+        """Removes the files that were written, as far as possible."""
         for files in (self._files, self._dead_files):
             if files is not None:
                 files.remove()
@@ -142,8 +144,10 @@ class LandTask:
             self._dead_files.write(letters)
 
     def _not_buried(self, letters: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the dead letters that the table does not have yet. A run may have died between
-        the commit of dead letters and the commit of rows.
+        """Returns the dead letters that the table of dead letters does not have yet.
+
+        It has some of them if an earlier run died between its commit of dead letters and its commit
+        of rows.
         """
         firsts = {
             (landed.name, landed.number): self._buried[landed.lane]
@@ -160,8 +164,10 @@ class LandTask:
         )
 
     def _settle(self, values: list[bytes | None], documents: Documents) -> Documents:
-        """Extends the table for documents with unknown fields, decodes again, and rescues what
-        still has no column.
+        """Adds columns to the table for unknown fields of the documents, and decodes the documents
+        again.
+
+        Fields that still have no column are rescued.
         """
         shape, objects = Shape(), {}
         for index in documents.with_more:
@@ -183,7 +189,10 @@ class LandTask:
         return documents
 
     def _grow(self, requested: StructType) -> bool:
-        """Extends the table. Returns whether it now has columns that this task did not know."""
+        """Adds the requested columns to the table, unless it would have too many columns.
+
+        Returns whether the table now has columns that this task did not know.
+        """
         allowed = StructType(
             [field for field in requested.fields if field.name.lower() not in self._taken]
         )
@@ -201,7 +210,7 @@ class LandTask:
         self._files = None
 
     def _new_decoder(self) -> JsonDecoder:
-        """Returns a decoder for the table's columns, except those of the message."""
+        """Returns a decoder for those columns of the table that come from JSON values."""
         fields = [field for field in self._schema.fields if field.name.lower() not in self._taken]
         if not self._landing.evolves and self._landing.schema_json:
             names = given_schema(self._landing).names
@@ -212,7 +221,9 @@ class LandTask:
 
 
 def given_schema(landing: Landing) -> StructType:
-    """Returns the configured schema of JSON values; without fields if none is configured."""
+    """Returns the configured or sampled schema of JSON values; it has no fields if there is
+    none.
+    """
     if not landing.schema_json:
         return StructType([])
     schema: StructType = StructType.fromJson(msgspec.json.decode(landing.schema_json))
@@ -220,7 +231,9 @@ def given_schema(landing: Landing) -> StructType:
 
 
 def first_schema(landing: Landing, messages: MessageRows) -> StructType:
-    """Returns the schema of a new table."""
+    """Returns the schema of a new table: columns of the message, fields of JSON values, and
+    rescued fields.
+    """
     rescue = [] if landing.values == "raw" else [rescue_field(landing)]
     return StructType([*messages.schema.fields, *given_schema(landing).fields, *rescue])
 
@@ -231,6 +244,9 @@ def rescue_field(landing: Landing) -> StructField:
 
 
 def taken_names(landing: Landing, messages: MessageRows) -> frozenset[str]:
-    """Returns the names, in lower case, that fields of JSON values cannot have as columns."""
+    """Returns the column names that fields of JSON values cannot use, in lower case.
+
+    These are the columns that describe the message, and the column for rescued fields.
+    """
     names = [*messages.schema.names, rescue_field(landing).name]
     return frozenset(name.lower() for name in names)

@@ -1,8 +1,8 @@
-"""Widens columns so that they fit rescued values: `land --widen`.
+"""Widens columns of a Delta table so that they fit rescued values: `land --widen`.
 
 Delta cannot change `bigint` to `double` in place, so tasks write the files again with the new type,
 and one commit replaces the old files. Rescued numbers move from the rescue column to their own
-column. If another commit comes first, it starts again from the new version of the table.
+column. If another commit comes first, the rewrite starts again from the new version of the table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ _I64: Final = range(-(1 << 63), 1 << 63)
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """The rewrite of one version of the table. `schema_json` is the schema afterwards."""
+    """A planned rewrite of one version of a table, to widen the columns in `names`.
+
+    `schema_json` is the schema after the rewrite.
+    """
 
     version: int
     schema_json: str
@@ -63,7 +66,10 @@ class Rewrite(msgspec.Struct, frozen=True):
 
 
 def widen(spark: SparkSession, landing: Landing, s3: Mapping[str, str]) -> list[str]:
-    """Returns the names of the columns that were widened."""
+    """Widens integer columns of a table so that their rescued numbers fit.
+
+    Returns the names of the widened columns.
+    """
     for _ in range(ATTEMPTS_MAX):
         plan = call_on_executor(spark, partial(_plan, landing, s3))
         if plan is None:
@@ -85,7 +91,7 @@ def widen(spark: SparkSession, landing: Landing, s3: Mapping[str, str]) -> list[
 
 
 def _plan(landing: Landing, s3: Mapping[str, str]) -> Rewrite | None:
-    """Returns None if widening columns would not fit any rescued value."""
+    """Plans the rewrite of the table. Returns None if no rescued value would fit a wider column."""
     place, rescue = place_of_table(landing.table, s3), rescue_field(landing)
     table = snapshot.find_table(place)
     if table is None or rescue.name not in (schema := snapshot.schema_of(table)).names:
@@ -139,11 +145,14 @@ def _splits(table: DeltaTable) -> list[list[FilePart]]:
     return splits_of(snapshot.files_of(table))
 
 
-# Without I/O.
+# The functions below do no I/O.
 
 
 def wider_types(schema: StructType, texts: Iterable[str]) -> dict[str, DataType]:
-    """Returns the new types of the integer columns that must be widened to fit rescued numbers."""
+    """Returns the new types of the integer columns that must be widened to fit rescued numbers.
+
+    `texts` are the values of the rescue column: JSON objects.
+    """
     whole = {
         field.name: field.dataType for field in schema.fields if isinstance(field.dataType, _WHOLE)
     }
@@ -163,7 +172,11 @@ def wider_types(schema: StructType, texts: Iterable[str]) -> dict[str, DataType]
 def widened(
     batch: pa.RecordBatch, schema: StructType, names: list[str], rescue: str
 ) -> pa.RecordBatch:
-    """Returns the rows in the wider schema, with the rescued numbers in their columns."""
+    """Returns the rows with the wider schema, and moves rescued numbers that now fit to their
+    columns.
+
+    `names` are the widened columns; `rescue` is the name of the column with rescued fields.
+    """
     arrow = arrow_schema(schema)
     texts: list[str | None] = batch.column(rescue).to_pylist()
     cells: dict[str, dict[int, Any]] = {name: {} for name in names}
@@ -194,7 +207,7 @@ def widened(
 
 
 def _number(raw: msgspec.Raw) -> int | float | None:
-    """Returns the number, or None if the value is not a number or too large for a `double`."""
+    """Decodes a JSON number. Returns None if it is not a number, or too large for a `double`."""
     try:
         value = msgspec.json.decode(raw)
         float(value if isinstance(value, int) else 0)
@@ -215,6 +228,6 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"the column {field.name} has integers that {field.type} cannot hold exactly: it "
-            "cannot be widened, and its rescued values stay rescued"
+            f"the column {field.name} has integers that {field.type} cannot hold exactly, so the "
+            "column cannot be widened; the table is unchanged, and rescued values stay rescued"
         ) from error
