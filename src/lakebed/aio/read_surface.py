@@ -111,8 +111,8 @@ class ReadableGroup(Protocol):
     def name(self) -> str: ...
 
     async def lag(self) -> dict[int, int]:
-        """Returns the number of messages that are not settled (acknowledged or dead-lettered), by
-        partition."""
+        """Returns the number of messages in each partition that are neither acknowledged nor
+        dead-lettered."""
 
     async def describe(self) -> dict[int, GroupPartition]:
         """Returns the state of the group in each partition."""
@@ -165,8 +165,8 @@ class ReadableTopic(Protocol):
     def bounds(self) -> list[Bounds]:
         """Returns the range of readable offsets of each partition.
 
-        A remote topic returns the ranges of the time when it was opened; the other topics return
-        the current ranges.
+        The ranges are current, except that a remote topic returns those of the time when it was
+        opened.
         """
 
     async def follow(self, starts: Mapping[int, int] | None = None) -> MessageFollower:
@@ -376,7 +376,7 @@ class ReadableBucket(Protocol):
         1,000."""
 
     def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
-        """Iterates over all versions and delete markers in key order; those of a key newest
+        """Iterates over all versions and delete markers, sorted by key, and for each key newest
         first."""
 
     async def version_page(
@@ -420,8 +420,8 @@ class Verification(Protocol):
     async def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Verifies every checksum of a log's files, and with `tier2` those of its objects in Tier 2
-        too."""
+        """Verifies every checksum of a log's files, and with `tier2` also of its objects in Tier
+        2."""
 
     async def verify_manifest(
         self, log: str, *, progress: Progress = no_progress

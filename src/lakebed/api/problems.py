@@ -43,8 +43,7 @@ class Unreachable(errors.RetryError):
 
 
 class Refused(errors.InputError):
-    """The request is not valid: it has an unknown path or method, a wrong media type, or a bad
-    query."""
+    """The request is not valid: an unknown path or method, a wrong media type, or a bad query."""
 
 
 class FileGone(errors.NotFound):

@@ -51,7 +51,7 @@ def backup(
         int | None,
         typer.Option(
             metavar="N",
-            help="Then remove all but the newest N backups, unless the store is damaged.",
+            help="After the backup, remove all but the newest N, unless the store is damaged.",
         ),
     ] = None,
     endpoint: Endpoint = "",

@@ -90,8 +90,8 @@ def report(failure: Failure, *, as_json: bool, traceback_of: BaseException | Non
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Returns whether the raw arguments contain `--json`. Usage errors are raised before parsing
-    ends."""
+    """Returns whether `--json` is among the raw arguments. A usage error occurs before they are
+    parsed."""
     return "--json" in takewhile(lambda argument: argument != "--", arguments)
 
 
@@ -111,7 +111,7 @@ def _usage_failure(error: BaseException) -> Failure | None:
         return None
     if isinstance(error, typer.Abort):
         return Failure("Aborted", "aborted", 1)
-    # The line breaks of the library are layout; the rest is escaped like any other message.
+    # The library breaks lines for layout only. Everything else is escaped as in any message.
     message = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     if context is not None:

@@ -24,7 +24,7 @@ class TierTotal(NamedTuple):
 
 
 def problems_of(manifest: ReadableManifestLog, replayed: ReplayResult) -> list[str]:
-    """Lists every problem because of which the shown state may be wrong."""
+    """Lists the problems that may make the shown state wrong."""
     problems = [] if manifest.damage is None else [manifest.damage]
     problems += replayed.problems
     for damage in replayed.damages:

@@ -311,7 +311,7 @@ def _print_leased(
                 printer.leased(leased)
                 output.flush()
         except BaseException:
-            # They may not have been printed: the next consumer gets them at once.
+            # The messages may not have been printed: give them to the next consumer immediately.
             group.nack_all(leased)
             raise
         group.ack_all(leased)

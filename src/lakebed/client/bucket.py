@@ -256,7 +256,7 @@ class RemoteBucket:
         return self._caller.call(wire.LIST_VERSIONS, self._names, query=query)
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """Iterates over all versions and delete markers in key order; those of a key newest
+        """Iterates over all versions and delete markers, sorted by key, and for each key newest
         first."""
         stored = RemoteStoredObjects(self._caller)
         after, hlc, site_id = "", None, ""

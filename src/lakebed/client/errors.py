@@ -6,8 +6,10 @@ from lakebed.base.errors import LakebedError
 
 
 class BadAnswer(LakebedError):
-    """The response is not from a Lakebed server of this version. The outcome of the call is
-    unknown."""
+    """The response is not from a Lakebed server of this version.
+
+    The outcome of the call is unknown.
+    """
 
 
 class Failure(Exception):

@@ -1,4 +1,4 @@
-"""Follows remote partitions and topics by long polls, each of which fetches one page.
+"""Follows remote partitions and topics by long polls. Each poll fetches one page.
 
 As in `lakebed.base.follower`, no message is lost, repeated or reordered; if retention removes
 messages before they were returned, the follower raises an error. `close` ends a wait that is in

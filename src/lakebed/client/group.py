@@ -165,8 +165,8 @@ class RemoteGroup:
         return [PeekedMessage(*row) for row in columns]
 
     def lag(self) -> dict[int, int]:
-        """Returns the number of messages that are not settled (acknowledged or dead-lettered), by
-        partition."""
+        """Returns the number of messages in each partition that are neither acknowledged nor
+        dead-lettered."""
         return self._caller.call(wire.LAG, self._names).partitions
 
     def describe(self) -> dict[int, GroupPartition]:

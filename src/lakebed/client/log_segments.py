@@ -1,7 +1,7 @@
 """Reads the segments of a remote log: fetches ranges of their stored bytes and decodes them.
 
-Of a compressed segment, only the frames with the requested records are fetched. If a segment moves
-to another tier during the read, the read continues in that tier. If a compressed segment is
+If a segment is compressed, only the frames with the requested records are fetched. If a segment
+moves to another tier during the read, the read continues in that tier. If a compressed segment is
 damaged, the server may have an undamaged copy, so the remaining records of the segment are fetched
 as pages, which the server reads from any copy.
 """

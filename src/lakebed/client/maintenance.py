@@ -104,8 +104,8 @@ class RemoteMaintenance:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Verifies every checksum of a log's files, and with `tier2` those of its objects in Tier 2
-        too."""
+        """Verifies every checksum of a log's files, and with `tier2` also of its objects in Tier
+        2."""
         return self._run("aof-verify", LogReport, progress, log=log, tier2=tier2)
 
     def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:

@@ -64,7 +64,7 @@ class LeaseQueue:
     def set_timer(self) -> None:
         """Sets a timer that wakes a waiter when the next message becomes due.
 
-        Called when an attempt to lease has found no message.
+        The lease handler calls this when it has found no message.
         """
         if self._timer is not None:
             self._timer.cancel()

@@ -20,7 +20,7 @@ from lakebed.http_api.limits import ApiLimits
 from lakebed.seglake.lake import Lake
 from lakebed.store.store import Store
 
-LARGE_MAX: Final = 16  # large bodies received at once, each using some 10 MB of memory
+LARGE_MAX: Final = 16  # large bodies received at the same time, each using some 10 MB of memory
 
 
 class Service(Worker):

@@ -259,7 +259,7 @@ class AsyncBucket:
         return await self._caller.call(wire.LIST_VERSIONS, self._names, query=query)
 
     async def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
-        """Iterates over all versions and delete markers in key order; those of a key newest
+        """Iterates over all versions and delete markers, sorted by key, and for each key newest
         first."""
         stored = AsyncStoredObjects(self._caller)
         after, hlc, site_id = "", None, ""

@@ -170,8 +170,8 @@ class AsyncGroup:
         return [PeekedMessage(*row) for row in columns]
 
     async def lag(self) -> dict[int, int]:
-        """Returns the number of messages that are not settled (acknowledged or dead-lettered), by
-        partition."""
+        """Returns the number of messages in each partition that are neither acknowledged nor
+        dead-lettered."""
         return (await self._caller.call(wire.LAG, self._names)).partitions
 
     async def describe(self) -> dict[int, GroupPartition]:

@@ -107,8 +107,8 @@ class AsyncMaintenance:
     async def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Verifies every checksum of a log's files, and with `tier2` those of its objects in Tier 2
-        too."""
+        """Verifies every checksum of a log's files, and with `tier2` also of its objects in Tier
+        2."""
         return await self._run("aof-verify", LogReport, progress, log=log, tier2=tier2)
 
     async def verify_manifest(
