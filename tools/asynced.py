@@ -86,9 +86,9 @@ BODIES: Final = {
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their size is limited to `max_bytes` (at most 32 MiB), but at least one message is returned.
-        With `wait_s` the call waits that long for the first message. If it is cancelled, leased
-        messages are given back.
+        Their total size is at most `max_bytes` (itself at most 32 MiB), but the first message is
+        returned whatever its size. With `wait_s`, the call waits up to that many seconds for the
+        first message. If the call is cancelled, messages that it leased are given back.
         """
         interruption = Interruption()
         leasing = self._lease(
@@ -101,9 +101,10 @@ BODIES: Final = {
         return await self._caller.undo_on_cancel.run(leasing, interruption, self.give_back)
 ''',
     "RemotePins.create": '''
-        """Pins segments if `log` is given, or offsets if `topic` and `partition` are.
+        """Pins `[start, end)`: segments if `log` is given, or offsets if `topic` and `partition`
+        are given.
 
-        If it is cancelled, the pin is released.
+        If the call is cancelled, the pin is released.
         """
         body = wire.NewPin(start, end, duration_ms, owner, log, topic, partition)
         pinning = self._caller.call(wire.CREATE_PIN, body=body)
@@ -112,9 +113,9 @@ BODIES: Final = {
         )
 ''',
     "RemoteLog.read_batches": '''
-        """Iterates over the durable records of `[start, end)` in columnar batches.
+        """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
-        `NotFound` if `start` is no longer there.
+        This is much faster than `read`. Raises `NotFound` if the record at `start` was removed.
         """
         pages = await self._pages(start, end, max_bytes=batch_bytes_max or PAGE_BYTES)
         return self._page_batches(pages)
@@ -129,12 +130,10 @@ BODIES: Final = {
 TEXT: Final[tuple[tuple[str, str], ...]] = (
     (r"\bRemote(?=[A-Z])", "Async"),
     (r"Thread-safe", "For one event loop"),
-    (r" In a forked child it [^\n.]*\.", ""),
-    (r"; in a forked child it [^\n.]*\.", "."),
-    (
-        r"; a forked child has a pool of its\nown, and never touches the sockets of its parent\.",
-        ".",
-    ),
+    (r" A forked child can use it too, and makes its own connections\.", ""),
+    (r"; a forked child makes its own connections\.", "."),
+    (r"\n- A forked child has a pool of its own[^\n]*", ""),
+    (r" May be called in any thread\.", ""),
     (r"\bby one thread at a time", "by one task at a time"),
     (r"belongs to one thread", "belongs to one task"),
     (r"\b([Ff])or one thread", r"\1or one task"),

@@ -93,13 +93,13 @@ def test_a_store_that_was_not_reached_is_told() -> None:
     ("change", "words"),
     [
         ({"moved": 3}, "Outcome.moved: expected a list"),
-        ({"moved": [3]}, "not a report of kind Moved"),
-        ({"skipped": [{"segment_id": 1}]}, "the report of kind Skipped has no field why"),
+        ({"moved": [3]}, "expected a Moved report"),
+        ({"skipped": [{"segment_id": 1}]}, "the Skipped report lacks the field why"),
         ({"skipped": [{"segment_id": "1", "why": ""}]}, "Skipped.segment_id: expected int"),
         ({"skipped": [{"segment_id": True, "why": ""}]}, "Skipped.segment_id: expected int"),
         (
             {"repaired": [{"segment_id": 1, "key": "", "outcome": "fine"}]},
-            "must be of type RepairOutcome",
+            "is not a value of RepairOutcome",
         ),
         ({"stopped_by": "an error"}, "expected a problem"),
     ],
@@ -112,7 +112,7 @@ def test_what_is_no_report_is_refused(change: dict[str, object], words: str) -> 
 def test_an_error_of_another_kind_than_the_report_has_is_refused() -> None:
     document = document_of(LogReport(unreached=Tier2Error("no answer")))
     document["unreached"] = document_of(replace(OUTCOME, stopped_by=Corrupt("bad")))["stopped_by"]
-    with pytest.raises(BadDocument, match="expected a Tier2Error, found Corrupt"):
+    with pytest.raises(BadDocument, match="expected the error Tier2Error, found Corrupt"):
         report_of(LogReport, document)
 
 

@@ -29,7 +29,7 @@ _API_WORDS: Final = re.compile(  # of records that are sent together
     r"record \d+ is empty"
     r"|(ext_ids|timestamps) has (a number that does not fit into 64 bits|\d+ items for \d+ records)"
 )
-_UNSENDABLE: Final = "the arguments cannot be sent"
+_UNSENDABLE: Final = "the arguments cannot be encoded"
 _KINDS_OF_WRONG_VALUES: Final = frozenset({"InputError", "BadConfig", "BadName", "BadKey"})
 
 

@@ -1,4 +1,4 @@
-"""The public door: `lakebed` in a process of its own, or in the tests' (`run`)."""
+"""Runs `lakebed` in a process of its own (`lakebed`) or in the test process (`run`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lakebed aof` through the public door: processes beside each other, killed and interrupted."""
+"""`lakebed aof` in several processes at a time, which are killed and interrupted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from lakebed.host.store import Store
 from tests.cli.conftest import Lakebed
-from tests.cli.door import run_and_list_modules
+from tests.cli.processes import run_and_list_modules
 
 Environment = dict[str, str]
 pytestmark = pytest.mark.process
@@ -36,7 +36,7 @@ def started(tmp_path: Path, environment: Environment) -> Iterator[list[subproces
                 stream.close()
 
 
-class Door:
+class CommandRunner:
     """Starts `lakebed aof` commands in one folder."""
 
     def __init__(
@@ -70,8 +70,10 @@ class Door:
 
 
 @pytest.fixture
-def door(tmp_path: Path, environment: Environment, started: list[subprocess.Popen[bytes]]) -> Door:
-    return Door(tmp_path, environment, started)
+def commands(
+    tmp_path: Path, environment: Environment, started: list[subprocess.Popen[bytes]]
+) -> CommandRunner:
+    return CommandRunner(tmp_path, environment, started)
 
 
 def pipe(stream: IO[bytes] | None) -> IO[bytes]:
@@ -88,25 +90,25 @@ def lines(stream: IO[bytes] | None, count: int) -> list[bytes]:
     return [pipe(stream).readline() for _ in range(count)]
 
 
-def test_lines_go_in_and_come_out_through_pipes(door: Door) -> None:
+def test_lines_go_in_and_come_out_through_pipes(commands: CommandRunner) -> None:
     data = b"".join(b"line %d \xff\x00\n" % number for number in range(10_000))
-    done = door.run("append", "orders", stdin=data)
+    done = commands.run("append", "orders", stdin=data)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"orders: appended 10000 records, the last is 0:")
-    assert door.run("cat", "orders").stdout == data
+    assert commands.run("cat", "orders").stdout == data
 
 
-def test_a_follower_in_another_process_sees_what_is_appended(door: Door) -> None:
-    door.run("append", "orders", stdin=b"one\ntwo\nthree\n")
-    follower = door.start("tail", "-f", "orders", "-n", "2")
+def test_a_follower_in_another_process_sees_what_is_appended(commands: CommandRunner) -> None:
+    commands.run("append", "orders", stdin=b"one\ntwo\nthree\n")
+    follower = commands.start("tail", "-f", "orders", "-n", "2")
     assert lines(follower.stdout, 2) == [b"two\n", b"three\n"]
-    writer = door.start("append", "orders")
+    writer = commands.start("append", "orders")
     feed(writer, b"four\n")
     # The writer is alive and its input open: what it was given is handed on at once.
     assert lines(follower.stdout, 1) == [b"four\n"]
-    assert door.run("cat", "orders").stdout == b"one\ntwo\nthree\nfour\n"
+    assert commands.run("cat", "orders").stdout == b"one\ntwo\nthree\nfour\n"
     # Another one goes through the one that has the store open.
-    assert door.run("append", "orders", stdin=b"five\n").returncode == 0
+    assert commands.run("append", "orders", stdin=b"five\n").returncode == 0
     assert lines(follower.stdout, 1) == [b"five\n"]
     writer.communicate(b"six\n")
     assert writer.returncode == 0
@@ -116,39 +118,41 @@ def test_a_follower_in_another_process_sees_what_is_appended(door: Door) -> None
     assert (pipe(follower.stdout).read(), pipe(follower.stderr).read()) == (b"", b"")
 
 
-def test_a_follower_of_an_empty_log_sees_its_first_record(door: Door) -> None:
-    door.run("append", "orders")
-    follower = door.start("tail", "--follow", "orders")
-    door.run("append", "orders", stdin=b"first\n")
+def test_a_follower_of_an_empty_log_sees_its_first_record(commands: CommandRunner) -> None:
+    commands.run("append", "orders")
+    follower = commands.start("tail", "--follow", "orders")
+    commands.run("append", "orders", stdin=b"first\n")
     assert lines(follower.stdout, 1) == [b"first\n"]
 
 
-def test_after_a_kill_the_log_is_a_prefix_and_whole(door: Door, tmp_path: Path) -> None:
+def test_after_a_kill_the_log_is_a_prefix_and_whole(
+    commands: CommandRunner, tmp_path: Path
+) -> None:
     follower_sees = 2000
-    door.run("append", "orders", stdin=b"0\n")
-    follower = door.start("tail", "-f", "orders")
-    writer = door.start("append", "orders")
+    commands.run("append", "orders", stdin=b"0\n")
+    follower = commands.start("tail", "-f", "orders")
+    writer = commands.start("append", "orders")
     for start in range(1, 20_000, 500):
         feed(writer, b"".join(b"%d\n" % number for number in range(start, start + 500)))
     seen = lines(follower.stdout, follower_sees)
     writer.kill()
     writer.wait()
     follower.kill()
-    assert door.run("verify", "orders").returncode == 0
-    found = [int(line) for line in door.run("cat", "orders").stdout.split()]
+    assert commands.run("verify", "orders").returncode == 0
+    found = [int(line) for line in commands.run("cat", "orders").stdout.split()]
     assert found == list(range(len(found)))
     assert [int(line) for line in seen] == found[:follower_sees]
     # The next writer goes on behind them.
-    door.run("append", "orders", stdin=b"last\n")
-    assert door.run("tail", "orders", "-n", "1").stdout == b"last\n"
-    assert door.run("verify", "orders").returncode == 0
+    commands.run("append", "orders", stdin=b"last\n")
+    assert commands.run("tail", "orders", "-n", "1").stdout == b"last\n"
+    assert commands.run("verify", "orders").returncode == 0
 
 
 def test_a_reader_that_goes_away_ends_cat_quietly(
-    door: Door, tmp_path: Path, environment: Environment
+    commands: CommandRunner, tmp_path: Path, environment: Environment
 ) -> None:
-    door.run("append", "orders", stdin=b"x" * 100 + b"\n" + b"y\n" * 200_000)
-    cat = door.start("cat", "orders")
+    commands.run("append", "orders", stdin=b"x" * 100 + b"\n" + b"y\n" * 200_000)
+    cat = commands.start("cat", "orders")
     assert lines(cat.stdout, 1) == [b"x" * 100 + b"\n"]
     pipe(cat.stdout).close()
     assert cat.wait() == 141
@@ -157,9 +161,9 @@ def test_a_reader_that_goes_away_ends_cat_quietly(
 
 @pytest.mark.parametrize("closed", [0, 1])
 def test_a_stream_that_was_closed_before_the_start_breaks_nothing(
-    door: Door, tmp_path: Path, environment: Environment, closed: int
+    commands: CommandRunner, tmp_path: Path, environment: Environment, closed: int
 ) -> None:
-    door.run("append", "orders", stdin=b"one\n")
+    commands.run("append", "orders", stdin=b"one\n")
     command = "append" if closed == 0 else "cat"
     done = subprocess.run(
         ["sh", "-c", f'exec "$0" "$@" {closed}>&-', *COMMAND, command, "orders"],

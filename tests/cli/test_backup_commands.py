@@ -76,9 +76,9 @@ def test_mistakes_are_one_line_each_and_change_nothing(
 ) -> None:
     target = tmp_path / "backups"
     told = [
-        (run("backup", target, "--keep", "0"), 2, "at least one"),
+        (run("backup", target, "--keep", "0"), 2, "must be at least 1"),
         (run("backup", target, "--list", "--verify"), 2, "cannot be combined"),
-        (run("backup", target, "--snapshot", "x"), 2, "needs --verify"),
+        (run("backup", target, "--snapshot", "x"), 2, "can only be used with --verify"),
         (run("backup", target, "--list"), 66, "there is no backup"),
         (run("backup", target, "--verify"), 66, "there is no backup"),
         (run("backup", ""), 64, "give a folder"),

@@ -13,7 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.base.errors import LakebedError
-from tests.cli.door import Door, Environment, lines
+from tests.cli.processes import CommandRunner, Environment, lines
 from tests.s3.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
 
 pytestmark = pytest.mark.process
@@ -108,9 +108,9 @@ def test_a_reader_of_a_segment_that_is_cut_gets_an_error_and_reads_the_others(
 def test_a_command_that_prints_a_segment_that_is_cut_ends_with_an_error(
     root: Path, environment: Environment, kind: str, command: tuple[str, ...]
 ) -> None:
-    door = Door(root.parent, environment)
+    commands = CommandRunner(root.parent, environment)
     try:
-        process = door.start(*command)
+        process = commands.start(*command)
         # It cannot print more than a pipe holds before somebody reads it.
         assert lines(process.stdout, 1)[0].startswith(b"00000000xxx")
         path = first_segment(root, kind)
@@ -120,7 +120,7 @@ def test_a_command_that_prints_a_segment_that_is_cut_ends_with_an_error(
         assert str(path.relative_to(root.parent)).encode() in err
         assert out.count(b"\n") < COUNT - 1
     finally:
-        door.close()
+        commands.close()
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_a_segment_that_was_cut_is_told_by_verify_and_repair(
     paths = [first_segment(root, kind) for kind in ("log", "topic")]
     for path in paths:
         cut(path)
-    door = Door(root.parent, environment)
-    done = door.run(*command)
+    commands = CommandRunner(root.parent, environment)
+    done = commands.run(*command)
     assert done.returncode == (0 if "repair" in command else 65)
     said = done.stdout + done.stderr
     wanted = paths if len(command) == 1 else [paths["topic" in command]]

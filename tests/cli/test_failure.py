@@ -65,7 +65,7 @@ def test_anything_else_is_a_bug_and_says_so(error: Exception) -> None:
     failure = describe(error)
     assert failure.exit_code == 70
     assert type(error).__name__ in failure.message
-    assert "this is a bug; LAKEBED_TRACEBACK=1 shows where" in failure.message
+    assert "this is a bug; set LAKEBED_TRACEBACK=1 to see the traceback" in failure.message
 
 
 def test_a_report_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

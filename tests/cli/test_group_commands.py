@@ -120,7 +120,7 @@ def test_a_group_can_be_placed_before_it_exists_if_asked_for(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "told"),
     [
-        ([], 64, "give one of --to-beginning, --to-end, --to-offset and --to-time"),
+        ([], 64, "give exactly one of --to-beginning, --to-end, --to-offset and --to-time"),
         (["--to-end", "--to-beginning"], 64, "one of"),
         (["--to-offset", "0", "--to-time", "5"], 64, "one of"),
         (["--to-offset", "0"], 64, "orders has 2 partitions: give a --partition"),

@@ -64,7 +64,7 @@ def test_a_flipped_byte_in_a_sealed_chunk_is_told_everywhere(run: Run, root: Pat
     # The snapshot at the end knows better than the chunk.
     assert run("manifest", "state", "orders").exit_code == 0
     doubtful = marked(run("manifest", "state", "orders", "--as-of", "1:64"))
-    assert any("it was about 0, 1" in line for line in doubtful)
+    assert any("it was about segments 0, 1" in line for line in doubtful)
     assert contents(root) == before
 
 
@@ -172,7 +172,7 @@ def test_an_open_chunk_with_others_behind_it_that_is_not_whole_is_lost(
     for snapshot in snapshot_files(root):
         snapshot.unlink()
     doubtful = marked(run("manifest", "state", "orders"))
-    assert any("chunk 1 is left out" in line for line in doubtful)
+    assert any("chunk 1 is damaged and left out" in line for line in doubtful)
 
 
 def test_records_out_of_order_are_told(run: Run, root: Path) -> None:

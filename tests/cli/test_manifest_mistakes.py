@@ -95,7 +95,9 @@ def test_a_log_from_before_there_were_manifest_logs_says_so(
     (root / "aof" / "orders" / "log.json").unlink()
     done = run(*arguments(command, "orders"))
     assert (done.exit_code, done.out) == (66, b"")
-    assert done.error_line().startswith("log orders has no manifest log: it was not opened")
+    assert done.error_line().startswith(
+        "log orders has no manifest log, because it was last written"
+    )
 
 
 def test_a_manifest_log_that_was_removed_is_told_with_what_is_to_come(run: Run, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""`lakebed manifest` through the public door: beside a writer in another process, and after it."""
+"""`lakebed manifest` while another process writes, and after that process has ended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Finished, Lakebed
-from tests.cli.door import run_and_list_modules
 from tests.cli.manifest_stores import folder_of, write_segments
+from tests.cli.processes import run_and_list_modules
 
 Environment = dict[str, str]
 pytestmark = pytest.mark.process

@@ -113,13 +113,13 @@ def test_what_uses_no_store_takes_no_url(command: str, bare: Run) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("http://127.0.0.1:{port}/store", "must end after its host"),
-        ("http://127.0.0.1:{port}?x=1", "must end after its host"),
+        ("http://127.0.0.1:{port}/store", "must have only a host"),
+        ("http://127.0.0.1:{port}?x=1", "must have only a host"),
         ("http://127.0.0.1:port", "host or port is wrong"),
-        ("http://", "must end after its host"),
+        ("http://", "must have only a host"),
         ("ftp://127.0.0.1", "must begin with http:// or https://"),
         ("s3://bucket/store", "must begin with http:// or https://"),
-        ("http://key@127.0.0.1:{port}", "one of the two is missing"),
+        ("http://key@127.0.0.1:{port}", "one of them is missing"),
     ],
 )
 def test_a_url_that_is_none_is_refused(url: str, problem: str, node: Endpoint, bare: Run) -> None:
@@ -150,7 +150,9 @@ def test_without_a_key_the_advice_is_how_to_set_one(
     for name in ("LAKEBED_ACCESS_KEY", "LAKEBED_SECRET_KEY"):
         monkeypatch.delenv(name, raising=False)
     line = bare(node.http_url, "topic", "list").error_line()
-    assert line.startswith(f"{node.http_url}: an access key is required; set LAKEBED_ACCESS_KEY")
+    assert line.startswith(
+        f"{node.http_url}: the request has no access key; set LAKEBED_ACCESS_KEY"
+    )
 
 
 @pytest.mark.usefixtures("secrets")
@@ -190,7 +192,7 @@ def test_a_certificate_is_trusted_by_its_authority_alone(tmp_path: Path, bare: R
         assert (done.exit_code, done.out) == (75, b"")
         line = done.error_line()
         assert "the server's certificate is not trusted" in line
-        assert line.endswith("give the certificates to trust with --ca-file")
+        assert line.endswith("name the certificates to trust with --ca-file")
         trusted = str(tmp_path / "cert.pem")
         assert bare(url, "--ca-file", trusted, "topic", "list").exit_code == 0
         assert bare(url, "topic", "list", "--ca-file", trusted).exit_code == 0
@@ -202,5 +204,5 @@ def test_a_certificate_is_trusted_by_its_authority_alone(tmp_path: Path, bare: R
 def test_a_folder_takes_no_certificates(tmp_path: Path, bare: Run) -> None:
     done = bare(str(tmp_path), "--ca-file", "cert.pem", "topic", "list")
     assert done.exit_code == 64
-    assert done.error_line().startswith("--ca-file is for https:// URLs, and ")
+    assert done.error_line().startswith("--ca-file can only be used with an https:// URL, and ")
     assert done.error_line().endswith(" is a folder")

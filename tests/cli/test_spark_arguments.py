@@ -48,7 +48,7 @@ def test_what_is_no_offset_is_refused(text: str) -> None:
 def test_ranges_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(InputError, match="the partition is given twice"):
         span(None, ["1:2", "1:3"])
-    with pytest.raises(InputError, match="give it once for a log"):
+    with pytest.raises(InputError, match="can be given only once for a log"):
         span(["1:2", "1:3"], is_log=True)
     with pytest.raises(InputError, match="a log has no partitions"):
         span_of(offsets=(None, None), times=(None, None), partitions=[0], is_log=True)
@@ -117,9 +117,9 @@ MISTAKES = [
     (["replay", "orders", "orders", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
     (["tier-history", "nope"], 66, "there is no log nope; its logs are: none"),
     (["tier-history", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
-    (["tier-history", "--ca-file", "x"], 64, "--ca-file needs --endpoint"),
+    (["tier-history", "--ca-file", "x"], 64, "--ca-file can only be used with --endpoint"),
     (["verify", "--endpoint", "127.0.0.1:9"], 78, "endpoint must be a URL"),
-    (["verify", "--ca-file", "x"], 64, "--ca-file needs --endpoint"),
+    (["verify", "--ca-file", "x"], 64, "--ca-file can only be used with --endpoint"),
     (["verify", "--remote", "127.0.0.1"], 64, "expected sc://HOST:PORT"),
     (["verify", "--remote", "sc://127.0.0.1:9"], 69, "no Spark Connect server answers at"),
 ]

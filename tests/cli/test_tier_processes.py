@@ -1,4 +1,4 @@
-"""Tiers through the public door: beside a writer in another process, and on a real S3 endpoint."""
+"""Tier commands while another process writes, and with a real S3 endpoint."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def test_a_log_lives_on_an_s3_endpoint(
     tmp_path: Path,
     s3_endpoint: str,  # noqa: F811
 ) -> None:
-    make_bucket(s3_endpoint, "from-the-door")
+    make_bucket(s3_endpoint, "from-the-commands")
     fill(tmp_path)
     variables = {
-        "LAKEBED_AOF_TIER2_URL": "s3://from-the-door/some/prefix",
+        "LAKEBED_AOF_TIER2_URL": "s3://from-the-commands/some/prefix",
         "LAKEBED_AOF_TIER2_ENDPOINT": s3_endpoint,
         "LAKEBED_AOF_TIER2_REGION": "us-east-1",
         "LAKEBED_AOF_TIER2_ACCESS_KEY_ID": "someone",
@@ -114,7 +114,7 @@ def test_a_log_lives_on_an_s3_endpoint(
     assert not (tmp_path / "root" / "tier2").exists()
     assert aof("cat", "orders") == LINES
     assert aof("tail", "orders", "-n", "1") == LINES.splitlines(keepends=True)[-1]
-    assert "s3://from-the-door/some/prefix" in aof("tiers", "orders")
+    assert "s3://from-the-commands/some/prefix" in aof("tiers", "orders")
     assert "5 objects, all whole" in aof("verify", "orders", "--tier2")
     # The address is the log's, whatever the settings say later; where it is reached is not.
     assert aof("cat", "orders", LAKEBED_AOF_TIER2_URL="/elsewhere") == LINES
@@ -124,7 +124,7 @@ def test_a_log_lives_on_an_s3_endpoint(
     }
     unreached = lakebed("--root", "root", "aof", "cat", "orders", **away)
     assert unreached.error_line().endswith(
-        "; Tier 2 cannot be reached: check url and endpoint of [aof_tier2], and try again"
+        "; Tier 2 cannot be reached: check url and endpoint in section [aof_tier2], and try again"
     )
     assert unreached.exit_code == 75
     unknown = lakebed("--root", "root", "aof", "verify", "orders", "--tier2", **away)

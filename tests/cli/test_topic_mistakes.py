@@ -198,7 +198,7 @@ def test_a_line_that_never_ends_is_refused_before_all_of_it_is_read(run: Run) ->
         (["--since", "9" * 40], 64, "not a time"),
         (["--since", "1700000000000000000"], 64, "ms since 1970"),
         (["--max", "-1"], 2, "'--max'"),
-        (["--group", "g", "--from-beginning"], 64, "move a group with lakebed group reset"),
+        (["--group", "g", "--from-beginning"], 64, "to move a group, use lakebed group reset"),
         (
             ["--group", "g", "--partition", "0"],
             64,

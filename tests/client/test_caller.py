@@ -336,6 +336,6 @@ def test_a_closed_caller_says_so() -> None:
 def test_what_cannot_be_written_is_refused_before_it_is_sent() -> None:
     with calling(says(HEALTH)) as (server, caller, _):
         for value in (object(), 1 << 70):
-            with pytest.raises(InputError, match="cannot be sent"):
+            with pytest.raises(InputError, match="cannot be encoded"):
                 caller.call(admin.START_WORK, body=admin.StartJob("x", {"it": value}))
     assert server.seen == []

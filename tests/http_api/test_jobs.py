@@ -170,7 +170,7 @@ def test_of_those_that_ended_the_last_ones_are_kept(tmp_path: Path) -> None:
 
 def test_there_is_no_work_of_an_unknown_kind_or_name(tmp_path: Path) -> None:
     with live_api_with(tmp_path, Steps()) as live_api:
-        with pytest.raises(InputError, match="the known kinds are break, endless"):
+        with pytest.raises(InputError, match="the known kinds are: break, endless"):
             start(live_api, "nothing")
         for operation in (admin.GET_WORK, admin.CANCEL_WORK):
             with pytest.raises(NotFound):

@@ -2,12 +2,12 @@
 
 import lakebed.aio
 
-async with lakebed.aio.connect("data") as store:          # a store that another process has open
+async with lakebed.aio.connect("data") as store:      # a store that another process has open
     topic = await store.topic("orders")
     await topic.append_batch([b"..."])
     async for message in await topic.partition(0).follow(): ...
 
-record_id = await append_record_async(log, b"...")        # a log of this process
+record_id = await append_record_async(log, b"...")    # a log that this process has open
 async for record in AsyncFollower(log): ...
 """
 

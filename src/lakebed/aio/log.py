@@ -1,7 +1,7 @@
-"""Logs of this process for asyncio programs: waits without blocking the event loop.
+"""Follows and appends to a log of this process without blocking the event loop.
 
-This module makes no decisions about the log. Calls that may access the disk run in the loop's
-executor, once per batch.
+Calls that may access the disk run in the loop's executor, once per batch. All decisions are made by
+the log itself.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from lakebed.base.layout import Buffer
 class AsyncFollower(AsyncIterator[Record]):
     """The asyncio form of `Follower`, for one event loop: `async for record in AsyncFollower(log)`.
 
-    A cancelled wait loses nothing: the records that were being read are returned by the next call.
-    In the writer's process, retention keeps the records that this follower has not returned yet,
-    until it is closed or garbage-collected.
+    Cancelling a wait loses no records: the next call returns the records that were being read. In
+    the writer's process, retention keeps the records that this follower has not returned yet, until
+    it is closed or garbage-collected.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class AsyncFollower(AsyncIterator[Record]):
         return self._position
 
     async def next_batch(self) -> RecordBatch:
-        """Waits for the next records. Raises `Closed` if the follower or its log is closed."""
+        """Waits for the next records and returns them. Raises `Closed` if the follower or its log
+        is closed."""
         async with self._turn:
             batch = await self._filled()
             remaining = batch.part(self._index, len(batch))
@@ -77,7 +78,8 @@ class AsyncFollower(AsyncIterator[Record]):
         return self._next_record()
 
     def close(self) -> None:
-        """Ends the follower and wakes its waiters. Idempotent. Call in the loop's thread."""
+        """Closes the follower and wakes the tasks that wait for it. Idempotent. Call it in the
+        loop's thread."""
         self._is_closed = True
         self._moved.set()
         if self._unsubscribe is not None:
@@ -103,7 +105,7 @@ class AsyncFollower(AsyncIterator[Record]):
         return record
 
     async def _filled(self) -> RecordBatch:
-        """Returns a batch that has unreturned records. Requires `_turn`."""
+        """Returns a batch with records that were not returned yet. The caller must hold `_turn`."""
         if self._unsubscribe is None:
             self._loop = asyncio.get_running_loop()
             self._unsubscribe = listen_weakly(self._view, self._wake, on_dropped=self._cursor.close)
@@ -120,7 +122,8 @@ class AsyncFollower(AsyncIterator[Record]):
         raise Closed("the follower was closed")
 
     async def _take(self) -> RecordBatch | None:
-        """Returns the cursor's next batch. A read that was cancelled is used by the next call."""
+        """Returns the cursor's next batch, or None. If a call is cancelled, the next call gets its
+        batch."""
         if self._reading is None:
             loop = asyncio.get_running_loop()
             self._reading = loop.run_in_executor(None, self._cursor.take)
@@ -130,7 +133,7 @@ class AsyncFollower(AsyncIterator[Record]):
         return reading.result()
 
     def _wake(self) -> None:
-        """Called by the log, in any thread."""
+        """Wakes the waiting task. The log calls this method, in any thread."""
         assert self._loop is not None
         # If it is already set, its waiter has not read yet and will see this change too.
         if not self._moved.is_set():
@@ -141,10 +144,10 @@ class AsyncFollower(AsyncIterator[Record]):
 async def append_record_async(
     log: Aof, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
 ) -> RecordId:
-    """Appends a record like `Aof.append_record`, but waits where that would block.
+    """Appends a record like `Aof.append_record`, but waits where that would raise `WouldBlock`.
 
-    If it is cancelled, nothing was appended. If the log is closed while it waits, it raises the
-    `WouldBlock` that it was waiting for.
+    If this call is cancelled, nothing was appended. If the log is closed during a wait, raises the
+    `WouldBlock` that caused the wait.
     """
     changed = asyncio.Event()
     stop: Callable[[], None] | None = None
@@ -173,7 +176,7 @@ async def append_record_async(
 
 
 async def flush_async(log: Aof, record_id: RecordId | None = None) -> None:
-    """Runs `Aof.flush` in the loop's executor."""
+    """Makes appended records durable: runs `Aof.flush` in the loop's executor."""
     await asyncio.get_running_loop().run_in_executor(None, log.flush, record_id)
 
 

@@ -1,12 +1,12 @@
 """What the embedded store, the HTTP API and the client share: calls, values and errors.
 
-- `operation` and `operation_table`: the one table of calls. The HTTP API uses it for routing and
-  for its OpenAPI description, and the client for its requests.
+- `operation` and `operation_table`: the table of all calls. The HTTP API uses it for routing and
+  for its OpenAPI document, and the client for its requests.
 - `topics`, `groups`, `logs`, `manifests`, `objects`, `stored_objects`, `pins`, `access_keys`,
-  `damage`, `admin`: the calls of each family, with their requests and responses.
+  `damage`, `admin`: the calls of each kind, with their requests and responses.
 - `plans`: planned reads.
 - `jobs` and `job_reports`: long-running work, and its reports as documents.
 - `media`: encodes values as JSON or MessagePack.
-- `problems`: turns errors into problem documents, and these back into the same errors.
-- `surface` and `read_surface`: the Protocols that the embedded and the remote classes match.
+- `problems`: converts errors to problem documents, and these back to the same errors.
+- `surface` and `read_surface`: the Protocols that the embedded and the remote classes implement.
 """

@@ -13,7 +13,7 @@ _TAG = "keys"
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """A new access key. Its policy cannot be that of the first key, which no limits apply to."""
+    """A new access key. It cannot have the policy of the first key, to which no limits apply."""
 
     label: str = ""
     inflight_max: Annotated[int, Meta(le=1 << 31)] | None = None

@@ -1,4 +1,4 @@
-"""The calls for the state of the store, and for long-running work in it."""
+"""The calls for the state of the store, and for jobs, which are long-running work in the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TAG = "admin"
 
 
 class Health(Struct, frozen=True):
-    status: str  # ok, or draining
+    status: str  # "ok", or "draining" during a shutdown
     version: str
 
 
@@ -34,7 +34,7 @@ class Configuration(Struct, frozen=True):
 
 
 class StartJob(Struct, frozen=True, forbid_unknown_fields=True):
-    """`kind` is one of those that `list_work` returns; `arguments` are its arguments."""
+    """A job to start. `kind` is one of the kinds that `list_work` returns."""
 
     kind: str
     arguments: dict[str, Any] = {}
@@ -55,11 +55,11 @@ class JobState(Struct, frozen=True):
 
 class JobList(Struct, frozen=True):
     kinds: list[str]
-    works: list[JobState]  # running, and the last ones that ended
+    works: list[JobState]  # those that are running, and the most recent that ended
 
 
 class WaitQuery(Struct, frozen=True):
-    wait_ms: WaitMs = 0  # for the work to end
+    wait_ms: WaitMs = 0  # how long to wait for the job to end
 
 
 HEALTH: Final = Operation(

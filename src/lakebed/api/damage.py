@@ -1,4 +1,4 @@
-"""The calls for recorded losses of a store: listing them, and acknowledging them."""
+"""The calls for the damage ledger: listing recorded losses of data, and acknowledging them."""
 
 from __future__ import annotations
 

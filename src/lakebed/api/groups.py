@@ -27,10 +27,10 @@ class GroupNames(Struct, frozen=True):
 
 
 class OpenGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """A group to open or create.
+    """A group to open, and to create if there is none.
 
-    `settings` replace the group's own settings and apply when the group is next opened: at once, if
-    it was not open. Settings that are not named are the store's.
+    `settings` replace the group's stored settings; a setting that they do not name has the store's
+    default. They take effect when the group is next opened: by this call, if the group is not open.
     """
 
     settings: Settings | None = None
@@ -50,7 +50,7 @@ class LeaseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     max_messages: MaxMessages = 100
     max_bytes: MaxBytes = FETCH_BYTES_MAX  # the first message is returned whatever its size
     lease_ms: LeaseMs | None = None
-    wait_ms: WaitMs = 0  # for the first message
+    wait_ms: WaitMs = 0  # how long to wait for the first message
 
 
 class Lease(Struct, frozen=True):
@@ -79,7 +79,7 @@ class Ack(Struct, frozen=True, forbid_unknown_fields=True):
 class Nack(Struct, frozen=True, forbid_unknown_fields=True):
     held: list[Held]
     delay_ms: Count = 0
-    is_delivery: bool = True  # false: at once, and not counted: not processed
+    is_delivery: bool = True  # false: not processed; delivered again now, and not counted
 
 
 class Extend(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,7 +97,7 @@ class PeekQuery(Struct, frozen=True):
 
 
 class Peeked(Struct, frozen=True):
-    """The next messages, as stored in the log, without a lease."""
+    """The messages that would be leased next, as columns. They are not leased."""
 
     partitions: list[int]
     offsets: list[int]
@@ -119,7 +119,7 @@ class HeldLeases(Struct, frozen=True):
 
 class Release(Struct, frozen=True, forbid_unknown_fields=True):
     partition: Count | None = None  # by default all
-    offset: Count | None = None  # of one message; by default all of the partition
+    offset: Count | None = None  # of one message; by default all messages of the partition
 
 
 class Released(Struct, frozen=True):
@@ -131,7 +131,7 @@ class Reset(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to continue: an `offset` of a `partition`, a time, or the end."""
+    """The new position of a group: an `offset` of a `partition`, a time, or the end."""
 
     partition: int | None = None
     offset: Count | None = None
@@ -140,7 +140,10 @@ class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeadLettersQuery(Struct, frozen=True):
-    """Where to start in the dead-letter topic: the `next` values of the previous response."""
+    """A page of dead letters, which begins at `partition` and `offset` of the dead-letter topic.
+
+    For the next page, pass the `next` values of the previous response.
+    """
 
     max_messages: MaxMessages = LETTERS_MAX
     partition: Count = 0

@@ -1,8 +1,8 @@
-"""Converts reports of jobs to plain documents, and documents back to the same reports.
+"""Converts the reports of jobs to JSON documents, and the documents back to the same reports.
 
 A report is a dataclass or a named tuple of numbers, strings, enumerations, lists and other reports.
-An error in it becomes a problem document, and an error of the same class again. So a command prints
-a report from the server in the same way as one of its own.
+An error in a report is converted to a problem document, and back to an error of the same class. So
+a command prints a report that it received from a server exactly like a report of its own process.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _PLAIN: Final = (str, int, float, bool, types.NoneType)
 
 
 def document_of(report: object) -> dict[str, Any]:
-    """Converts a report, which is a dataclass or a named tuple, to a document."""
+    """Converts a report, which is a dataclass or a named tuple, to a JSON document."""
     return {name: _plain(getattr(report, name)) for name in _hints(type(report))}
 
 
 def report_of(kind: type[Report], document: Mapping[str, Any]) -> Report:
-    """Converts a document to a report; `BadDocument` if it is not of this kind.
+    """Converts a JSON document to a report of class `kind`. Unknown fields are ignored.
 
-    Unknown fields are ignored.
+    Raises `BadDocument` if a field is missing or has a wrong type.
     """
     if not isinstance(document, Mapping):
-        raise BadDocument(f"not a report of kind {kind.__name__}: {str(document)[:80]!r}")
+        raise BadDocument(f"expected a {kind.__name__} report, found {str(document)[:80]!r}")
     values = {}
     for name, hint in _hints(kind).items():
         if name not in document:
-            raise BadDocument(f"the report of kind {kind.__name__} has no field {name}")
+            raise BadDocument(f"the {kind.__name__} report lacks the field {name}")
         values[name] = _restored(hint, document[name], f"{kind.__name__}.{name}")
     return kind(**values)
 
 
 def _hints(kind: type) -> dict[str, Any]:
-    """Returns the fields of a report in order, with their types."""
+    """Returns the field names of a report class, in order, with their types."""
     cached = _hints_by_kind.get(kind)
     if cached is not None:
         return cached
@@ -91,7 +91,7 @@ def _restored(hint: Any, value: Any, place: str) -> Any:
             return hint(value)
         except ValueError:
             raise BadDocument(
-                f"{place}: must be of type {hint.__name__}, not {str(value)[:80]!r}"
+                f"{place}: {str(value)[:80]!r} is not a value of {hint.__name__}"
             ) from None
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise BadDocument(f"{place}: expected {hint.__name__}, found {str(value)[:80]!r}")
@@ -109,5 +109,7 @@ def _error(kind: type[LakebedError], value: object, place: str) -> LakebedError:
         raise BadDocument(f"{place}: expected a problem document, found {str(value)[:80]!r}")
     error = error_of(value)
     if not isinstance(error, kind):
-        raise BadDocument(f"{place}: expected a {kind.__name__}, found {type(error).__name__}")
+        raise BadDocument(
+            f"{place}: expected the error {kind.__name__}, found {type(error).__name__}"
+        )
     return error

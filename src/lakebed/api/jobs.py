@@ -1,10 +1,10 @@
 """Jobs: long-running work that the process with the store open does for other programs.
 
-A `Job` names a method of `lakebed.store.maintenance.Maintenance`, which takes the arguments as
-keywords, and the class of its report. The HTTP API runs jobs and the client calls them, so a report
-has the same class on both sides. Arguments are checked before anything is done. A job that is
-cancelled ends at its next step; completed steps stay done, and running the job again continues from
-there.
+A `Job` names a method of `lakebed.store.maintenance.Maintenance`, the class of its keyword
+arguments, and the class of its report. The HTTP API runs jobs and the client calls them, so a
+report has the same class on both sides. Arguments are checked before the job does anything. A job
+that is cancelled ends at its next step. Completed steps are not undone, and running the job again
+continues after them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakebed.store.topic_repair import TopicRepair
 from lakebed.store.topic_verification import TopicReport
 
 _SEGMENTS_MAX: Final = 100_000
-VERSIONS_MAX: Final = 500  # so many names fit into one body
+VERSIONS_MAX: Final = 500  # as many names as fit into one request body
 
 Arguments = Mapping[str, Any]
 IsCancelled = Callable[[], bool]
@@ -41,14 +41,14 @@ SegmentId = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
 
 
 class JobKind(Protocol):
-    """A kind of work that can be started by its name."""
+    """A kind of job, which can be started by its name."""
 
     def run(
         self, store: Store, arguments: Arguments, progress: Progress, is_cancelled: IsCancelled
     ) -> dict[str, Any]:
-        """Runs the work in a thread of its own, and returns a JSON document.
+        """Runs the job in a thread of its own, and returns its report as a JSON document.
 
-        If it returns after `is_cancelled` became true, the work counts as cancelled.
+        If it returns after `is_cancelled` became true, the job counts as cancelled.
         """
 
 
@@ -64,7 +64,7 @@ class OfLog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OfSegments(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Segments of a log, by their ids; by default all that are sealed."""
+    """Selects segments of a log by their ids; by default all sealed segments."""
 
     segments: Annotated[list[SegmentId], Meta(max_length=_SEGMENTS_MAX)] | None = None
 
@@ -74,7 +74,7 @@ class Eviction(OfSegments, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class NewTier2(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new Tier 2 for a log; by default the one that new logs have."""
+    """A new Tier 2 for a log; by default the Tier 2 that new logs get."""
 
     address: str | None = None
     delete: bool = False  # delete the objects at the old address
@@ -101,14 +101,14 @@ class RepairOfTopic(OfTopic, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class OfObjects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All objects, or those of a bucket whose keys begin with `prefix`."""
+    """Selects all objects, or the objects of `bucket` whose keys begin with `prefix`."""
 
     bucket: str | None = None
     prefix: str = ""
 
 
 class DamagedVersions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Object versions that seem to be damaged, each as bucket, key and version id."""
+    """Object versions that may be damaged, each given as a bucket, a key and a version id."""
 
     versions: Annotated[list[NamedVersion], Meta(max_length=VERSIONS_MAX)]
 
@@ -118,7 +118,7 @@ class DamagedVersions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @dataclass(frozen=True)
 class Job:
-    """A method of `Maintenance` with its arguments and its report."""
+    """A job that calls a method of `Maintenance`: its name, its arguments and its report."""
 
     method: str
     arguments: type[Struct]
@@ -141,11 +141,12 @@ class Job:
             return {}
 
     def checked(self, arguments: Arguments) -> Struct:
-        """Checks the arguments; `InputError` if one is missing, unknown, or invalid."""
+        """Converts the arguments to their class. Raises `InputError` if one is missing, unknown or
+        invalid."""
         try:
             return msgspec.convert(dict(arguments), self.arguments)
         except msgspec.ValidationError as error:
-            raise InputError(f"invalid arguments: {error}") from None
+            raise InputError(f"the arguments of the job are not valid: {error}") from None
 
 
 JOBS: Final[Mapping[str, Job]] = {

@@ -18,7 +18,7 @@ from lakebed.store.summary import LogSummary
 
 _TAG = "logs"
 
-Unsigned = Annotated[int, Meta(ge=0)]  # 64 bits; `Meta` cannot express so large a maximum
+Unsigned = Annotated[int, Meta(ge=0)]  # 64 bits; `Meta` cannot express a maximum that large
 MaxRecords = Annotated[int, Meta(ge=1, le=100_000)]
 
 
@@ -27,18 +27,22 @@ class LogNames(Struct, frozen=True):
 
 
 class AppendRecords(Struct, frozen=True, forbid_unknown_fields=True):
-    """Records to append. Without `is_durable` the response does not wait until they are durable:
-    see `flush_log`."""
+    """Records to append.
+
+    The response is sent when the records are durable. With `is_durable` false it is sent earlier;
+    `flush_log` then waits until they are durable.
+    """
 
     payloads: list[bytes]
     ext_ids: list[int] | None = None
     timestamps: list[int] | None = None  # ns since 1970; by default now
     is_durable: bool = True
-    timeout_ms: Count = 0  # how long to wait for queue space and for space on the disk
+    timeout_ms: Count = 0  # how long to wait for space in the queue and on the disk
 
 
 class AppendQuery(Struct, frozen=True):
-    """Options for a body of lines (one record each, without the newline) or of one record."""
+    """Options for a request body of lines (one record per line, without its newline) or of one
+    record."""
 
     ext_id: Unsigned = 0
     timestamp: Unsigned | None = None
@@ -56,9 +60,9 @@ class Flush(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadQuery(Struct, frozen=True):
-    """Records from `start` (by default the oldest) to before `end`.
+    """Selects the records from `start` (by default the oldest) up to, but not including, `end`.
 
-    With `backward` the records before `start`, newest first.
+    With `backward`, selects the records before `start`, newest first.
     """
 
     start: str | None = None
@@ -116,11 +120,11 @@ class Tier2Place(Struct, frozen=True):
 
 
 class RangeQuery(Struct, frozen=True):
-    """A range of the file or object that has the segment, in Tier 0, 1 or 2."""
+    """A byte range of a segment: of its file in Tier 0 or 1, or of its object in Tier 2."""
 
     offset: Count = 0
     length: Annotated[int, Meta(ge=1)] | None = None
-    tier: int | None = None  # `NotFound` if the segment is in another tier now
+    tier: int | None = None  # if given, `NotFound` unless the segment is in this tier
 
 
 _LOG = "/v1/logs/{log}"

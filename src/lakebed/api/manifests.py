@@ -18,22 +18,22 @@ _TAG = "manifests"
 
 
 class FilesQuery(Struct, frozen=True):
-    """Files whose names are after `after`, by name."""
+    """A page of file names in order, which begins after the name `after`."""
 
     after: str = ""
     max_files: Annotated[int, Meta(ge=1, le=FILES_MAX)] = FILES_MAX
 
 
 class ManifestFiles(Struct, frozen=True):
-    """A page of a manifest log's files. Without a stream the log never had a manifest log."""
+    """A page of a manifest log's files. `stream` is None if the log never had a manifest log."""
 
     log: str
     stream: str | None  # 16 hex digits
     folder: str  # the folder of the files on the server
     files: list[ManifestFile]
     next_after: str | None  # `after` for the next page; None if this is the last
-    is_enabled: bool | None = None  # whether records are kept; None if that is not known
-    damage: str | None = None  # of the log's `log.json`
+    is_enabled: bool | None = None  # whether changes are being recorded; None if unknown
+    damage: str | None = None  # describes the damage of the log's `log.json`
 
 
 class FileRangeQuery(Struct, frozen=True):

@@ -34,7 +34,7 @@ _msgpack_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
 class BadDocument(InputError):
-    """A body that is not a valid document of the expected kind."""
+    """A request or response body is not a valid document of the expected type."""
 
 
 def encode(value: object, media: str) -> bytes:
@@ -43,7 +43,7 @@ def encode(value: object, media: str) -> bytes:
 
 
 def decode(data: Buffer, kind: type[Kind], media: str) -> Kind:
-    """Decodes a document; `BadDocument` if it is not valid, or not of this kind."""
+    """Decodes a document as a `kind`. Raises `BadDocument` if it is not valid."""
     decoder: msgspec.json.Decoder[Any] | msgspec.msgpack.Decoder[Any]
     if media == MSGPACK:
         decoder = _msgpack_decoders.get(kind) or _msgpack_decoders.setdefault(

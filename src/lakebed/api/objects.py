@@ -1,4 +1,5 @@
-"""The calls for buckets and objects, for programs without an S3 client, as the command line."""
+"""The calls for buckets and objects, for programs without an S3 client, such as the command
+line."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class BucketList(Struct, frozen=True):
 
 
 class NewBucket(Struct, frozen=True, forbid_unknown_fields=True):
-    versioning: Versioning | None = None  # by default as the store is configured
+    versioning: Versioning | None = None  # by default the store's `default_versioning`
 
 
 class SetVersioning(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +48,7 @@ class VersionQuery(Struct, frozen=True):
 
 
 class GetQuery(Struct, frozen=True):
-    """The version and the range to read: bytes `first` to `last`, both included."""
+    """The version to read, and the byte range: from `first` to `last`, both included."""
 
     version_id: str | None = None
     first: Count | None = None
@@ -72,7 +73,7 @@ class DeleteMany(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeleteOutcome(Struct, frozen=True):
-    """The result of one deletion, or its problem."""
+    """The outcome of one deletion: its result, or the problem document of its error."""
 
     deleted: Deleted | None = None
     problem: dict[str, object] | None = None
@@ -83,9 +84,9 @@ class DeletedMany(Struct, frozen=True):
 
 
 class CopyObject(Struct, frozen=True, forbid_unknown_fields=True):
-    """The target of a copy. `if_match` and `if_none_match` are conditions on it.
+    """The target of a copy. `if_match` and `if_none_match` are conditions on the target.
 
-    `content` replaces the content type, metadata and headers of the source.
+    `content` replaces the content type, the metadata and the headers of the source.
     """
 
     target: str  # the key of the copy
@@ -104,7 +105,7 @@ class ListQuery(Struct, frozen=True):
 
 
 class VersionsQuery(Struct, frozen=True):
-    """What comes after the markers of the page before."""
+    """A page of versions, which begins after the markers that the previous page returned."""
 
     prefix: str = ""
     delimiter: str = ""

@@ -1,13 +1,13 @@
-"""The description of one call: its path, its request and response, and whether it may be repeated.
+"""The description of one API call: its path, request and response, and whether it may be repeated.
 
-Names in braces are parts of the path, percent-encoded. `{key*}` matches all that follows, including
-slashes.
+Names in braces are variable parts of the path, percent-encoded. `{key*}` matches the rest of the
+path, including slashes.
 
-`target` names the method that runs the call, such as `Group.lag`: the class is one of
-`lakebed.api.surface`, and the path names the object of that class. Other names in the path are the
-method's positional arguments, in order; the fields of query and body are its keyword arguments. The
-method returns the result, or the value of the result's only field. A call without a target streams,
-waits or opens something: its handler and its client method are written by hand.
+`target` names the method that runs the call, such as `Group.lag`. The class is one of
+`lakebed.api.surface`; parts of the path identify the object. Other parts of the path are the
+method's positional arguments, in order; the fields of the query and of the body are its keyword
+arguments. The method returns the result, or the value of the result's only field. A call without a
+target streams, waits or opens something: its handler and its client method are written by hand.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class Nothing(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Operation(Generic[Result]):
-    """Describes one API call. `result` is the type of its result: a struct type, or `bytes` if
-    the response is raw bytes or lines.
+    """Describes one API call. `result` is the class that the client decodes the response to.
+
+    It is a struct class, or `bytes` if the response is raw bytes or lines.
     """
 
     name: str  # snake_case; names the handler and the OpenAPI operation
@@ -50,7 +51,7 @@ class Operation(Generic[Result]):
     result: type[Result]  # what the client decodes; `Nothing` if the response has no body
     query: type[Struct] = Nothing  # its fields are int, float, bool or str, and may be None
     body: type[Struct] = Nothing
-    also_takes: tuple[Raw, ...] = ()  # raw request bodies that are accepted, too
+    also_takes: tuple[Raw, ...] = ()  # raw request bodies that are accepted too
     also_gives: tuple[Raw, ...] = ()  # raw response bodies, if the request accepts them
     status: int = 200
     tag: str = ""

@@ -16,7 +16,8 @@ DurationMs = Annotated[int, Meta(ge=1, le=7 * 24 * 3600 * 1000)]
 
 
 class NewPin(Struct, frozen=True, forbid_unknown_fields=True):
-    """A new pin of segments of a log, or of offsets of a partition: `start` to before `end`."""
+    """A new pin: of segments of a log or of offsets of a partition, from `start` up to, but not
+    including, `end`."""
 
     start: Count
     end: Count
@@ -37,7 +38,7 @@ class RenewPins(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RenewedPins(Struct, frozen=True):
-    pin_ids: list[str]  # those that exist
+    pin_ids: list[str]  # those that still exist
 
 
 class ReleasePins(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,6 +1,6 @@
-"""The calls for planned reads: each resolves positions, pins ranges and lists split points.
+"""The calls for planned reads. Each resolves positions, pins ranges and lists split points.
 
-The values are those of `lakebed.store.read_plan`.
+The classes of plans and planned reads are in `lakebed.store.read_plan`.
 """
 
 from __future__ import annotations

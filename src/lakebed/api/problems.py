@@ -1,9 +1,9 @@
-"""Turns errors into problem documents (RFC 9457), and problem documents back into the same errors.
+"""Converts errors to problem documents (RFC 9457), and problem documents back to the same errors.
 
-A document has the standard members `type`, `title`, `status` and `detail`, and these of our own:
-`code`, which identifies the error for programs; `advice`, what the caller can do; `facts`, the
-attributes of the error; and `request_id`. The client raises an error of the same class, with the
-same text and attributes.
+A document has the standard members `type`, `title`, `status` and `detail`, and these members of our
+own: `code`, which identifies the error for programs; `advice`, which states what the caller can do;
+`facts`, which has the attributes of the error; and `request_id`. The client raises an error of the
+same class, with the same text and attributes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Unauthenticated(errors.InputError):
 
 
 class CrossSite(errors.InputError):
-    """The request came from a page of another site, or used a name that is not the node's."""
+    """The request came from a web page of another site, or its Host is not a name of this node."""
 
 
 class Unreachable(errors.RetryError):
-    """The writer of the store does not respond, or the connection was lost.
+    """The process that has the store open does not respond, or the connection was lost.
 
-    Whether the call was carried out is not known, unless the message states it.
+    Unless the message states otherwise, it is unknown whether the call was carried out.
     """
 
 
@@ -47,7 +47,7 @@ class Refused(errors.InputError):
 
 
 class FileGone(errors.NotFound):
-    """The file does not exist, or no longer exists. List the files again."""
+    """The file does not exist, or was removed. List the files again."""
 
 
 def code_of(kind: type[LakebedError]) -> str:
@@ -94,7 +94,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     keratin_errors.PartlyAppended: 500,
     LakebedError: 500,
 }
-"""The HTTP status by class. A class without an entry has that of its base class."""
+"""The HTTP status by error class. A class without an entry has the status of its base class."""
 
 ADVICE: Final[Mapping[type[LakebedError], str]] = {
     Unauthenticated: "send an access key of the store and its secret (HTTP Basic)",
@@ -102,17 +102,17 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
     FileGone: "list the files again: they may have changed",
     errors.InputError: "fix the request; nothing was changed",
     errors.RetryError: "wait and try again",
-    errors.NoSpace: "make room on the disk, then try again",
-    errors.OutcomeUnknown: "it may still be done: check before you repeat it",
+    errors.NoSpace: "free space on the disk, then try again",
+    errors.OutcomeUnknown: "the call may have taken effect: check before you repeat it",
     aof_errors.NotDurableYet: "the records are queued: flush up to the last of the record_ids "
     "among the facts, and do not append them again",
     errors.DataError: "data on disk is damaged: verify, then repair or restore",
     errors.DiskError: "the disk failed: check it; acknowledged data is safe",
-    errors.Closed: "the store is closing, or the thing was deleted: open it again",
+    errors.Closed: "the store is closing, or what you use was deleted: open it again",
     stroma_errors.StaleLease: "the lease has ended: lease again",
     keratin_errors.OutOfOrderSequence: "send the missing messages first",
     keratin_errors.PartlyAppended: "send again only what the facts do not list as appended; "
-    "after a disk error, check first what is there",
+    "after a disk error, check first what was stored",
     keratin_errors.CodecMissing: "install lakebed[codecs] where the store is open",
     keratin_errors.ProducerFenced: "another producer has taken over: start with a new id",
     LakebedError: "see the server's log",
@@ -125,7 +125,7 @@ def _lookup(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) -
     for base in kind.__mro__:
         if base in table:
             return table[base]
-    raise AssertionError("the root has an entry in every table")
+    raise AssertionError("`LakebedError` must have an entry in every table")
 
 
 def status_of(error: LakebedError) -> int:
@@ -134,7 +134,7 @@ def status_of(error: LakebedError) -> int:
 
 
 def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
-    """Returns the problem document of an error."""
+    """Converts an error to a problem document."""
     kind = type(error)
     return {
         "type": TYPE_PREFIX + code_of(kind),
@@ -149,7 +149,8 @@ def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
 
 
 def error_of(document: Mapping[str, Any]) -> LakebedError:
-    """Returns the error of a problem document; if the code is unknown, by its status."""
+    """Converts a problem document to an error. The class is found by the code, or else by the
+    status."""
     code, detail = str(document.get("code", "")), str(document.get("detail", ""))
     kind = _kinds().get(code) or _kind_of_status(document.get("status"))
     error = kind.__new__(kind)  # its own constructor needs arguments that the document lacks
@@ -192,7 +193,8 @@ def _restored(error: LakebedError, name: str, value: Any) -> object:
 
 
 def _kinds() -> dict[str, type[LakebedError]]:
-    """Returns the error classes by code; those of `lakebed.base` win over others of their name."""
+    """Returns the error classes by code. If two have the same code, the class of `lakebed.base` is
+    used."""
     kinds = {code_of(kind): kind for kind in _below(LakebedError) if kind.__module__ in _NAMES}
     base = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     return kinds | {code_of(kind): kind for kind in base if issubclass(kind, LakebedError)}

@@ -56,7 +56,7 @@ class ReadablePartition(Protocol):
     def number(self) -> int: ...
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """Lists the segments, oldest first."""
+        """Lists the segments of the partition, oldest first."""
 
     def start_offset(self) -> int:
         """The offset of the first message that can be read."""
@@ -65,12 +65,13 @@ class ReadablePartition(Protocol):
         """The offset after the last durable message."""
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Waits until the high watermark is beyond `offset`; False after `timeout` seconds."""
+        """Waits until the high watermark is beyond `offset`. Returns False if `timeout` seconds
+        pass first."""
 
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Iterates over the messages from an offset on."""
+        """Iterates over the messages from `offset` to the current end, up to the given limits."""
 
     def read_batches(
         self,
@@ -81,26 +82,30 @@ class ReadablePartition(Protocol):
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """Iterates over the messages of `[start, end)` in columnar batches; over all by default.
+        """Iterates over the messages of `[start, end)` in columnar batches; by default over all
+        messages.
 
-        Raises `OffsetOutOfRange` at once if `start` is no longer there.
+        If the message at `start` was removed, the call itself raises `OffsetOutOfRange`, before the
+        first batch.
         """
 
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """Iterates over the messages of `[start, end)`."""
+        """Iterates over the messages of `[start, end)`; by default over all messages."""
 
     def follow(self, start: int | None = None) -> MessageIterator:
-        """Iterates over the messages from `start` on and waits for new ones."""
+        """Iterates over the messages from `start` (by default the oldest) on, and waits for new
+        messages."""
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns raw records from an offset on, as stored in the log."""
+        """Returns the stored bytes of the records from `offset` on, up to `max_bytes`."""
 
     def get(self, offset: int) -> Message: ...
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first offset at or after a time; the high watermark if there is none."""
+        """Returns the offset of the first message at or after a time; the high watermark if there
+        is none."""
 
 
 class ReadableGroup(Protocol):
@@ -110,24 +115,26 @@ class ReadableGroup(Protocol):
     def name(self) -> str: ...
 
     def lag(self) -> dict[int, int]:
-        """The number of unsettled messages, by partition."""
+        """Returns the number of messages in each partition that are neither acknowledged nor
+        dead-lettered."""
 
     def describe(self) -> dict[int, GroupPartition]:
-        """The state of the group, by partition."""
+        """Returns the state of the group in each partition."""
 
 
 class MessageFollower(Protocol):
-    """Follows several partitions of a topic. For one thread."""
+    """Reads several partitions of a topic, and waits for new messages. For one thread."""
 
     @property
     def positions(self) -> dict[int, int]:
         """The offset after the last returned message, by partition."""
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """Waits for the next messages; None if `timeout` seconds pass first."""
+        """Waits for the next messages, which are of one partition. Returns None if `timeout`
+        seconds pass first."""
 
     def close(self) -> None:
-        """Stops following. Idempotent."""
+        """Ends the iteration. Idempotent."""
 
     def __enter__(self) -> Self: ...
 
@@ -142,9 +149,9 @@ class ReadableTopic(Protocol):
 
     @property
     def topic_id(self) -> str:
-        """Identifies the topic: changes if it is deleted and created again.
+        """An id of the topic. A topic that is deleted and created again gets a new id.
 
-        Empty if the server is of an older release that does not report it.
+        Empty if the server is an older release that does not report the id.
         """
 
     @property
@@ -157,26 +164,31 @@ class ReadableTopic(Protocol):
     def partitions(self) -> Sequence[ReadablePartition]: ...
 
     def partition(self, number: int) -> ReadablePartition:
-        """Returns one partition. `NotFound` if there is none with that number."""
+        """Returns the partition with that number. Raises `NotFound` if there is none."""
 
     def bounds(self) -> list[Bounds]:
-        """The readable offsets of each partition when the topic was opened, or later."""
+        """Returns the range of readable offsets of each partition.
+
+        The ranges are current, except that a remote topic returns those of the time when it was
+        opened.
+        """
 
     def follow(self, starts: Mapping[int, int] | None = None) -> MessageFollower:
-        """Follows all partitions, waiting for new messages.
+        """Iterates over the messages of several partitions, and waits for new messages.
 
-        `starts` maps the partitions to follow to their first offsets; by default all partitions are
-        followed from their oldest messages.
+        `starts` maps each partition to the offset to start at; partitions that it does not name are
+        not read. By default all partitions are read from their oldest messages.
         """
 
     def groups(self) -> list[str]:
-        """The names of its consumer groups."""
+        """Lists the names of the topic's consumer groups."""
 
     def group(self, name: str) -> ReadableGroup:
-        """Returns one of `groups`."""
+        """Returns the consumer group of that name."""
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """For every partition, the first offset at or after a time, or its end."""
+        """Returns, for each partition, the offset of the first message at or after a time, or else
+        the high watermark."""
 
 
 class ReadableTopics(Protocol):
@@ -185,12 +197,16 @@ class ReadableTopics(Protocol):
     def names(self) -> list[str]: ...
 
     def open(self, name: str) -> ReadableTopic:
-        """Opens a topic as it is now. `NotFound` if there is none."""
+        """Opens a topic. Raises `NotFound` if there is none."""
 
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Computes where to stop in each range so that event time advances evenly across them."""
+        """Selects the oldest messages of all ranges, up to the limits. Returns the offset to stop
+        at in each range.
+
+        Reading every range up to its offset advances event time evenly across the ranges.
+        """
 
 
 class ReadableLog(Protocol):
@@ -201,16 +217,17 @@ class ReadableLog(Protocol):
 
     @property
     def stream_id(self) -> int | None:
-        """Identifies the log: changes if it is deleted and created again.
+        """An id of the log. A log that is deleted and created again gets a new id.
 
-        None if it is not recorded.
+        None if no id is recorded for the log.
         """
 
     def get(self, record_id: RecordId) -> Record:
-        """Reads one record. `NotFound` if no durable record has that id."""
+        """Reads one record. Raises `NotFound` if no durable record has that id."""
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """Iterates over the durable records of `[start, end)`, oldest first."""
+        """Iterates over the durable records of `[start, end)`, oldest first; by default over all of
+        them."""
 
     def read_batches(
         self,
@@ -219,30 +236,36 @@ class ReadableLog(Protocol):
         *,
         batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """Iterates over them in columnar batches. `NotFound` if `start` is no longer there."""
+        """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
+
+        This is much faster than `read`. Raises `NotFound` if the record at `start` was removed.
+        """
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """Iterates over the durable records before `start`, newest first."""
+        """Iterates over the durable records before `start` (by default the end), newest first."""
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """The position of the first record that is not older; the durable end if there is none."""
+        """Returns the position of the first record at or after that time; the durable end if there
+        is none."""
 
     def follow(self, start: RecordId | None = None) -> RecordIterator:
-        """Iterates over the records from `start` (or the oldest) on and waits for new ones."""
+        """Iterates over the records from `start` (by default the oldest) on, and waits for new
+        records."""
 
     def segments(self) -> Sequence[SegmentInfo]: ...
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns all current segments and the durable end, which they contain."""
+        """Returns all current segments and the durable end. Both are of the same moment."""
 
     def durable_end(self) -> RecordId: ...
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
+        """Waits until the durable end is beyond `position`. Returns False if `timeout` seconds pass
+        first."""
 
 
 class ReadableManifestLog(Protocol):
-    """A manifest log, read with the engine's own reader."""
+    """The manifest log of a log: the recorded changes of its segments. `reader` reads them."""
 
     @property
     def log(self) -> str: ...
@@ -252,45 +275,45 @@ class ReadableManifestLog(Protocol):
 
     @property
     def is_enabled(self) -> bool | None:
-        """Whether records are kept; None if that is not known."""
+        """Whether changes are being recorded; None if `log.json` is unreadable, so that this is
+        unknown."""
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the log's `log.json`."""
+        """Describes the damage of the log's `log.json`; None if it is undamaged."""
 
     @property
     def reader(self) -> ManifestReader: ...
 
     def files(self) -> list[ManifestFile]:
-        """Lists its current chunks and snapshots."""
+        """Lists the files of the manifest log: its chunks and snapshots."""
 
 
 class ReadPins(Protocol):
-    """Pins protect ranges from retention while they are read. Thread-safe."""
+    """Pins, which keep retention from removing data that is being read. Thread-safe."""
 
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pins segments of a log: `[segment_start, segment_end)`."""
+        """Pins the segments `[segment_start, segment_end)` of a log for `duration_ms`."""
 
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pins offsets of a partition: `[start, end)`."""
+        """Pins the offsets `[start, end)` of a partition for `duration_ms`."""
 
     def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Extends a pin to `duration_ms` from now."""
+        """Extends a pin, so that it expires `duration_ms` from now."""
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Extends pins to about `duration_ms` from now; returns the ids of those that still
-        existed.
-        """
+        """Extends pins, so that they expire about `duration_ms` from now. Returns the ids of the
+        pins that still exist."""
 
     def release(self, pin_id: str) -> None:
         """Removes a pin."""
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Removes pins as far as possible; any that remain expire."""
+        """Removes pins. A pin that cannot be removed is left to expire; no error is raised."""
 
     def active(self) -> list[Pin]:
         """Lists the pins of logs that have not expired."""
@@ -300,7 +323,8 @@ class ReadPins(Protocol):
 
 
 class StoredObject(Protocol):
-    """An object that is being read: `for piece in bucket.get(key)`."""
+    """One version of an object, or a byte range of it, opened for reading: `for piece in
+    bucket.get(key)`."""
 
     @property
     def info(self) -> ObjectInfo: ...
@@ -316,10 +340,10 @@ class StoredObject(Protocol):
     def __iter__(self) -> Iterator[memoryview]: ...
 
     def between(self, start: int, end: int) -> StoredObject:
-        """Returns another byte range of the same version."""
+        """Returns the bytes `[start, end)` of the same version, to be read in the same way."""
 
     def read(self) -> bytes:
-        """Reads all of it into memory."""
+        """Returns all bytes of this object or range."""
 
 
 class ReadableBucket(Protocol):
@@ -334,24 +358,28 @@ class ReadableBucket(Protocol):
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> StoredObject:
-        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
+        """Opens an object, or a byte range of it, to be read in pieces: `for piece in
+        bucket.get(key): …`."""
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """Reads a whole object into memory."""
+        """Returns all bytes of an object."""
 
     def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
         """Returns the properties of an object without its data."""
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """Iterates over the objects whose keys begin with `prefix`, in key order."""
+        """Iterates over the objects whose keys begin with `prefix` and sort after `after`, in key
+        order."""
 
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
+        """Lists one page of objects and common prefixes: up to `max_keys` of both together, at most
+        1,000."""
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """Iterates over all versions and delete markers, by key, newest first."""
+        """Iterates over all versions and delete markers, sorted by key, and for each key newest
+        first."""
 
     def version_page(
         self,
@@ -362,9 +390,10 @@ class ReadableBucket(Protocol):
         version_id_marker: str | None = None,
         max_keys: int = 1000,
     ) -> Page[ListedVersion]:
-        """Lists one page of versions and delete markers, and common prefixes.
+        """Lists one page of versions, delete markers and common prefixes.
 
-        The markers are `next_marker` and `next_id` of the page before.
+        The page begins after `key_marker` and `version_id_marker`: the `next_marker` and `next_id`
+        of the previous page.
         """
 
 
@@ -375,39 +404,45 @@ class ReadableAccessKeys(Protocol):
         """Lists all access keys, oldest first."""
 
     def get(self, access_key: str) -> KeyInfo:
-        """Returns one access key. `NoSuchAccessKey` if there is none."""
+        """Returns the properties of an access key. Raises `NoSuchAccessKey` if there is no such
+        key."""
 
 
 class ReadableDamage(Protocol):
-    """The record of data that was lost. Thread-safe."""
+    """The damage ledger of a store, which records every loss of data. Thread-safe."""
 
     def ledger(self) -> Ledger:
-        """Returns the whole record."""
+        """Returns the whole ledger: all records, and the number of losses for which it had no
+        space."""
 
 
 class Verification(Protocol):
-    """Finds damage and changes nothing. Thread-safe."""
+    """The methods that verify stored data. They change nothing. Thread-safe."""
 
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
+        """Verifies every checksum of a log's files, and with `tier2` also of its objects in Tier
+        2."""
 
     def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
-        """Verifies a manifest log and compares it with the segments and their copies."""
+        """Verifies the manifest log of a log, and compares it with the segments and their
+        copies."""
 
     def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport: ...
 
     def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
+        """Verifies all objects, or the objects of `bucket` whose keys begin with `prefix`.
 
-        `progress` is called with the bytes read so far; the total is not known and passed as 0.
+        `progress` is called with the number of bytes read so far, and 0 as the total, which is not
+        known.
         """
 
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
-        """Verifies all logs, topics, groups and objects; with `tier2` the logs' objects as well."""
+        """Verifies all logs, topics, groups and objects, and with `tier2` the objects of logs in
+        Tier 2 too."""
 
 
 class ReadableStore(Protocol):
@@ -415,18 +450,19 @@ class ReadableStore(Protocol):
 
     @property
     def root(self) -> str:
-        """The path of the root, as seen by the process that has the store open."""
+        """The path of the store's folder on the machine of the process that has the store open."""
 
     @property
     def version(self) -> StoreVersion | None:
-        """What `store.json` says; None if there is none."""
+        """The contents of `store.json`: the format version of the store. None if there is no such
+        file."""
 
     @property
     def damage(self) -> ReadableDamage: ...
 
     @property
     def keys(self) -> ReadableAccessKeys:
-        """Access keys: who may use the store over TCP, and over S3."""
+        """The access keys, with which clients use the store over S3 and over HTTP on a TCP port."""
 
     @property
     def maintenance(self) -> Verification: ...
@@ -438,50 +474,56 @@ class ReadableStore(Protocol):
     def pins(self) -> ReadPins: ...
 
     def topic_summary(self, name: str) -> TopicSummary:
-        """Summarises a topic by its files, without opening it. `NotFound` if there is none."""
+        """Summarises a topic from its files, without opening it. Raises `NotFound` if there is no
+        such topic."""
 
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """Lists the oldest dead letters of a group that were not sent back."""
+        """Lists up to `max_messages` dead letters of a group that were not sent back to the topic,
+        oldest first."""
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolves a read of topics, pins it unless `duration_ms` is 0, and lists its split points.
+        """Plans reads of any number of topics: resolves their positions to offsets and lists split
+        points.
 
-        One call covers any number of topics.
+        Pins the offsets for `duration_ms`, unless that is 0.
         """
 
     def logs(self) -> list[str]:
-        """The names of all logs."""
+        """Lists the names of all logs."""
 
     def open_log(self, name: str) -> ReadableLog:
-        """Opens a log as it is now. `NotFound` if there is none."""
+        """Opens a log for reading. Raises `NotFound` if there is none."""
 
     def log_summary(self, name: str) -> LogSummary:
-        """Summarises a log by its files, without reading its sealed records."""
+        """Summarises a log from its files, without reading the records of its sealed segments."""
 
     def tier2_of(self, log: str) -> str:
-        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        """Returns the address of a log's Tier 2: a URL, or a folder in the store's root."""
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Does for logs what `plan_topics` does for topics."""
+        """Plans reads of any number of logs: resolves their positions to record ids and lists split
+        points.
+
+        Pins the segments for `duration_ms`, unless that is 0.
+        """
 
     def manifest_log(self, name: str) -> ReadableManifestLog | None:
-        """Returns the recorded history of a log's segments; None if the log never had a manifest
-        log.
+        """Returns the manifest log of a log; None if the log never had one.
 
-        `name` is the name of the log or its stream id. `NotFound` if there is none.
+        `name` is the name of the log or its stream id. Raises `NotFound` if there is no such log.
         """
 
     def buckets(self) -> list[BucketInfo]:
-        """Lists all buckets, by name."""
+        """Lists all buckets, sorted by name."""
 
     def open_bucket(self, name: str) -> ReadableBucket:
-        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
+        """Returns the bucket of that name. Raises `NoSuchBucket` if there is none."""
 
     def close(self) -> None:
         """Closes the store. Idempotent."""

@@ -1,8 +1,9 @@
-"""The calls that list everything in a bucket: versions with manifests, and parts of uploads.
+"""The calls that list everything in a bucket: versions with their manifests, and parts of uploads.
 
-They are for readers of whole buckets, which split the keys by a sample of them. A page begins after
-the last item of the page before, and costs only what is on it. Manifests are returned as they are
-stored (see `lakebed.seglake.manifest`).
+They are for programs that read whole buckets in parallel. Such a program samples the keys and
+divides the work at the sampled keys. A page begins after the last item of the previous page, and
+takes time only for its own items. Manifests are returned as they are stored (see
+`lakebed.seglake.manifest`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _TAG = "objects"
 
 
 class StoredVersionsQuery(Struct, frozen=True):
-    """Versions of keys that begin with `prefix` and sort after `after`.
+    """Selects versions of keys that begin with `prefix` and sort after `after`.
 
-    `hlc` and `site_id` name a version of the key `after`; its older versions are included.
-    `only_current` returns only the newest version of each key, and no delete markers.
+    `hlc` and `site_id` identify a version of the key `after`; its older versions are included too.
+    With `only_current`, selects only the newest version of each key, and no delete markers.
     """
 
     prefix: str = ""
@@ -34,10 +35,10 @@ class StoredVersionsQuery(Struct, frozen=True):
 
 
 class StoredPartsQuery(Struct, frozen=True):
-    """Parts of uploads to keys that begin with `prefix` and sort after `after`.
+    """Selects parts of unfinished uploads to keys that begin with `prefix` and sort after `after`.
 
-    `upload_id` names an upload to the key `after`; its parts after number `part`, and later uploads
-    to that key, are included.
+    `upload_id` identifies an upload to the key `after`; its parts after number `part`, and later
+    uploads to that key, are included too.
     """
 
     prefix: str = ""
@@ -48,7 +49,7 @@ class StoredPartsQuery(Struct, frozen=True):
 
 
 class SampleQuery(Struct, frozen=True):
-    only_current: bool = False  # of current objects, not of all versions
+    only_current: bool = False  # sample the keys of current objects, not of all versions
 
 
 _BUCKET = "/v1/buckets/{bucket}"

@@ -71,23 +71,24 @@ from lakebed.stroma.group import HeldRange
 
 
 class PendingAppend(Protocol):
-    """An append that is in progress or done."""
+    """An append that is in progress, has succeeded or has failed."""
 
     @property
     def partition(self) -> int:
         """The partition that the messages go to."""
 
     def result(self, timeout: float | None = None) -> Appended:
-        """Waits for the acknowledgement; returns the base offset and the number of messages.
+        """Waits for the acknowledgement; returns the offset of the first message and the number of
+        messages.
 
-        Raises the error if the append failed, and `OutcomeUnknown` if `timeout` seconds pass first:
-        the append is still queued.
+        Raises the error of a failed append. Raises `OutcomeUnknown` if `timeout` seconds pass
+        first; the append then continues.
         """
 
     def exception(self, timeout: float | None = None) -> LakebedError | None:
         """Waits for the acknowledgement; returns the error if the append failed, else None.
 
-        Raises `OutcomeUnknown` if `timeout` seconds pass first.
+        Raises `OutcomeUnknown` if `timeout` seconds pass first; the append then continues.
         """
 
     def done(self) -> bool:
@@ -108,46 +109,56 @@ class Group(ReadableGroup, Protocol):
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their total size is at most `max_bytes` (itself at most 32 MiB), except that a single larger
-        message is still returned. With `wait_s` the call waits up to that long for the first
-        message.
+        Their total size is at most `max_bytes` (itself at most 32 MiB), but the first message is
+        returned whatever its size. With `wait_s`, the call waits up to that many seconds for the
+        first message.
         """
 
     def ack(self, message: LeasedMessage) -> None:
-        """Settles a message: it is not delivered again. `StaleLease` if its lease has ended."""
+        """Acknowledges a message: it is not delivered again. Raises `StaleLease` if its lease has
+        ended."""
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
-        """Settles many messages.
+        """Acknowledges many messages.
 
-        `StaleLease` if any of them is no longer leased; the messages leased in the same call as
-        that one are then not settled either.
+        Raises `StaleLease` if any of them is no longer leased. Messages that were leased in the
+        same call as that message are then not acknowledged either.
         """
 
     def ack_held(self, held: Sequence[Held]) -> None:
-        """Settles messages by offset. Each lease is settled or refused as a whole, in order."""
+        """Acknowledges messages by their offsets, one lease after the other.
+
+        Raises `StaleLease` at the first lease that has ended; none of its messages are then
+        acknowledged.
+        """
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
-        """Returns a message to the group, for delivery now or after `delay_ms`."""
+        """Returns a message to the group, which delivers it again: immediately, or after
+        `delay_ms`."""
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
-        """Returns many messages to the group, for delivery now or after `delay_ms`."""
+        """Returns many messages to the group, which delivers them again: immediately, or after
+        `delay_ms`."""
 
     def nack_held(
         self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """Returns messages by offset.
+        """Returns messages, given by their offsets, to the group, which delivers them again.
 
-        With `is_delivery=False` it does not count as a delivery, as in `give_back`.
+        With `is_delivery=False` the delivery count of the messages does not increase, as in
+        `give_back`.
         """
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """Gives back messages that were not processed. This does not count as a delivery."""
+        """Returns unprocessed messages to the group. Their delivery count does not increase."""
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extends the lease to `lease_ms` from now; returns the message with its new deadline."""
+        """Extends the lease of a message, so that it ends `lease_ms` from now. Returns the message
+        with its new deadline."""
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extends leases by offset; returns the new deadline of each."""
+        """Extends leases, given by the offsets of their messages. Returns the new deadline of
+        each."""
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
         """Returns the messages that a lease would return now, without leasing them."""
@@ -155,21 +166,22 @@ class Group(ReadableGroup, Protocol):
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """Lists current leases with their deadlines and delivery counts, by partition and offset.
+        """Lists current leases, sorted by partition and offset, with deadlines and delivery counts.
 
-        Covers one partition or all of them; in each, only messages from `offset` on.
+        By default lists the leases of all partitions. In each partition, the list begins at
+        `offset`.
         """
 
     def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Ends leases of one message, of a partition, or of the whole group; returns the number of
-        messages.
+        """Ends the leases of one message, of a partition, or of the whole group. Returns the number
+        of messages.
 
-        The messages can be leased again at once. A former holder that acks, returns or extends them
-        gets `StaleLease`.
+        The messages can be leased again immediately. A consumer that held them gets `StaleLease` if
+        it acks, returns or extends them.
         """
 
     def reset(self, *, partition: int | None = None) -> None:
-        """Starts over from the oldest message, in one partition or in all."""
+        """Moves the group back to the oldest message, in one partition or in all."""
 
     def seek(
         self,
@@ -179,23 +191,25 @@ class Group(ReadableGroup, Protocol):
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Settles every message before a position and makes every message from it on available
-        again.
+        """Moves the group to a position. Messages before it count as acknowledged; messages from it
+        on are delivered again.
 
-        The position is an offset in one partition; or, in each partition, the first message at or
-        after `timestamp_ms`; or the end.
+        The position is `offset` in one partition; or, in each partition, the first message at or
+        after `timestamp_ms`; or, with `to_end`, the end.
         """
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Lists the dead letters of this group that were not redriven."""
+        """Lists the dead letters of this group that were not sent back to the topic."""
 
     def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """Lists dead letters in pages, from an offset of the dead-letter topic on."""
+        """Lists one page of dead letters, from an offset in a partition of the dead-letter topic
+        on."""
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
-        """Sends dead letters back to their original partitions; returns how many."""
+        """Sends up to `max_messages` dead letters back to their original partitions. Returns how
+        many were sent."""
 
 
 class Partition(ReadablePartition, Protocol):
@@ -215,17 +229,20 @@ class Partition(ReadablePartition, Protocol):
     ) -> PendingAppend:
         """Appends messages with consecutive offsets. `result()` waits for the acknowledgement.
 
-        A payload of None deletes its key. `Busy` if the queue stays full for `timeout` seconds.
+        A payload of None deletes its key. Raises `Busy` if the queue stays full for `timeout`
+        seconds.
         """
 
     def sync(self) -> None:
-        """Makes durable what was acknowledged with `after_write`."""
+        """Makes messages durable that were acknowledged with `Ack.AFTER_WRITE`, before they were
+        synced."""
 
     def seal(self) -> bool:
-        """Starts a new segment; returns False if the active one is empty."""
+        """Starts a new segment. Returns False, and starts none, if the active segment is empty."""
 
     def truncate_before(self, before: int) -> int:
-        """Removes all messages before an offset; returns the number of removed segments."""
+        """Removes all messages before the offset `before`. Returns the number of segments that were
+        removed with them."""
 
 
 class Topic(ReadableTopic, Protocol):
@@ -235,7 +252,7 @@ class Topic(ReadableTopic, Protocol):
     def partitions(self) -> Sequence[Partition]: ...
 
     def partition(self, number: int) -> Partition:
-        """Returns one partition. `NotFound` if there is none with that number."""
+        """Returns the partition with that number. Raises `NotFound` if there is none."""
 
     def append_batch(
         self,
@@ -250,11 +267,12 @@ class Topic(ReadableTopic, Protocol):
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> PendingAppend:
-        """Appends messages to one partition: that of `key`, or `partition`, or the next in turn.
+        """Appends messages to one partition: the partition of `key`, or `partition`, or else the
+        next in turn.
 
-        `result()` of the returned value waits for the acknowledgement and returns the base offset
-        and the number of messages. The messages are stored once, even if a response is lost and the
-        client sends them again.
+        `result()` of the returned value waits for the acknowledgement and returns the offset of the
+        first message and the number of messages. The messages are stored only once, even if a
+        response is lost and the client sends them again.
         """
 
     def append_keyed(
@@ -266,25 +284,31 @@ class Topic(ReadableTopic, Protocol):
     ) -> Sequence[PendingAppend]:
         """Appends (key, payload) pairs, each to the partition of its key; one append per partition.
 
-        Pairs without a key go to the next partition in turn, together. Everything is validated
-        before anything is sent. `PartlyAppended` if some partitions took their messages and others
-        had no room.
+        All pairs without a key go to one partition, the next in turn. All pairs are validated
+        before any of them is appended. Raises `PartlyAppended` if some partitions accepted their
+        messages and the queues of others were full.
         """
 
     def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
         """Returns the consumer group of that name, and creates it if there is none.
 
-        `config` is stored and applies from the next time the group is opened: now, if it was not
-        open. Without it the group has its stored configuration, or that of the store.
+        `config` is stored, and takes effect when the group is next opened: by this call, if the
+        group is not open. Without `config` the group keeps its stored configuration, or uses the
+        store's default.
         """
 
     def delete_group(self, name: str) -> None:
-        """Deletes a group and its acks. `NotFound` if there is none."""
+        """Deletes a group with its acknowledgements. Raises `NotFound` if there is no such
+        group."""
 
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches, by partition, exactly once; see `lakebed.store.batch_commit`."""
+        """Appends staged batches to their partitions exactly once: a repeated `version` of an
+        `application` has no effect.
+
+        See `lakebed.store.batch_commit`.
+        """
 
 
 class Topics(ReadableTopics, Protocol):
@@ -293,10 +317,10 @@ class Topics(ReadableTopics, Protocol):
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> Topic:
-        """Creates a topic. `AlreadyExists` if there is one of that name."""
+        """Creates a topic. Raises `AlreadyExists` if there is one of that name."""
 
     def open(self, name: str) -> Topic:
-        """Opens a topic. `NotFound` if there is none."""
+        """Opens a topic. Raises `NotFound` if there is none."""
 
     def ensure(
         self,
@@ -305,10 +329,11 @@ class Topics(ReadableTopics, Protocol):
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Topic:
-        """Opens a topic, creating it if needed. `InputError` if its partition count differs."""
+        """Opens a topic, and creates it if there is none. Raises `InputError` if it has another
+        number of partitions."""
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """Stores settings of a topic. They apply from the next time it is opened."""
+        """Stores settings of a topic. They take effect when the topic is next opened."""
 
     def delete(self, name: str) -> None:
         """Deletes a topic with its messages, groups and dead letters, permanently."""
@@ -330,17 +355,19 @@ class Log(ReadableLog, Protocol):
     def append_record(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record and returns its id at once. The record is durable after a flush.
+        """Appends one record and returns its id without waiting. The record is durable after a
+        flush.
 
-        Never waits: raises `WouldBlock`, which names what it would have waited for.
+        If the append would have to wait, raises `WouldBlock`, which states for what.
         """
 
     def append_records(
         self, payloads: Sequence[Buffer], *, ext_ids: Numbers = 0, timestamps: Numbers | None = None
     ) -> Sequence[RecordId]:
-        """Appends many records at once.
+        """Appends many records without waiting. They are durable after a flush.
 
-        On `WouldBlock`, its `record_ids` are the ids of the records that were appended.
+        If an append would have to wait, raises `WouldBlock`, whose `record_ids` are the ids of the
+        records that were appended before.
         """
 
     def append_record_with_timeout(
@@ -362,9 +389,10 @@ class Log(ReadableLog, Protocol):
     def coordinator_watermark(self) -> int: ...
 
     def set_coordinator_watermark(self, watermark: int) -> None:
-        """Stores a number that never decreases.
+        """Raises the coordinator watermark, a number that the application chooses; a lower one is
+        ignored.
 
-        It becomes durable with the next seal and is restored by recovery.
+        The watermark becomes durable with the next seal, and recovery restores it.
         """
 
     def describe(self) -> LogDescription: ...
@@ -373,10 +401,11 @@ class Log(ReadableLog, Protocol):
         """Lists all current segments, oldest first."""
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns all segments and the durable end, which they contain."""
+        """Returns all current segments and the durable end. Both are of the same moment."""
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
-        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
+        """Waits until the durable end is beyond `position`. Returns False if `timeout` seconds pass
+        first."""
 
 
 class Bucket(ReadableBucket, Protocol):
@@ -396,16 +425,18 @@ class Bucket(ReadableBucket, Protocol):
         if_none_match: str | None = None,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
-        """Stores bytes, a file or an iterable of bytes of any size, with bounded memory.
+        """Stores an object from bytes, a file or an iterable of bytes, of any size, with bounded
+        memory.
 
-        `if_none_match="*"` stores the object only if the key has none; `if_match=etag` only if the
-        current object has that ETag. `PreconditionFailed` otherwise.
+        `if_none_match="*"` stores the object only if the key does not exist; `if_match=etag` only
+        if the current object has that ETag. Otherwise raises `PreconditionFailed`.
         """
 
     def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
-        """Deletes an object. In a versioned bucket this adds a delete marker.
+        """Deletes an object. In a versioned bucket this adds a delete marker and keeps the
+        versions.
 
         With `version_id`, removes that version permanently.
         """
@@ -426,9 +457,10 @@ class Bucket(ReadableBucket, Protocol):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """Copies an object to another key or bucket without moving its bytes.
+        """Copies an object to another key or bucket. The copy shares the stored bytes of the
+        original.
 
-        `if_match` and `if_none_match` apply to the target, as in `put`.
+        `if_match` and `if_none_match` are conditions on the target, as in `put`.
         """
 
 
@@ -438,7 +470,7 @@ class AccessKeys(ReadableAccessKeys, Protocol):
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
-        """Creates an access key. Its secret is returned this once only."""
+        """Creates an access key. This call is the only one that returns its secret."""
 
     def disable(self, access_key: str) -> KeyInfo:
         """Disables a key: requests signed with it are refused. Has no effect on a disabled key."""
@@ -447,11 +479,11 @@ class AccessKeys(ReadableAccessKeys, Protocol):
         """Enables a disabled key."""
 
     def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
-        """Enables or disables a key. Has no effect if it is in that state already."""
+        """Enables or disables a key. Has no effect if the key already is in that state."""
 
 
 class Pins(ReadPins, Protocol):
-    """Pins protect ranges from retention while they are read. Thread-safe."""
+    """Pins, which keep retention from removing data that is being read. Thread-safe."""
 
     def create(
         self,
@@ -464,24 +496,27 @@ class Pins(ReadPins, Protocol):
         topic: str | None = None,
         partition: int | None = None,
     ) -> Pin:
-        """Pins segments if `log` is given, or offsets if `topic` and `partition` are."""
+        """Pins `[start, end)`: segments if `log` is given, or offsets if `topic` and `partition`
+        are given."""
 
     def all_active(self) -> list[Pin]:
-        """Lists the pins that have not expired, those of logs first."""
+        """Lists all pins that have not expired, pins of logs before pins of topics."""
 
 
 class Damage(ReadableDamage, Protocol):
-    """The record of data that was lost. Thread-safe."""
+    """The damage ledger of a store, which records every loss of data. Thread-safe."""
 
     def list(self) -> list[DamageRecord]:
-        """Lists all records of damage, acknowledged or not, oldest first."""
+        """Lists all damage records, acknowledged or not, oldest first."""
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a record as acknowledged, which ends its reports. `NotFound` if there is none."""
+        """Marks a record as acknowledged, so that it is no longer reported. Raises `NotFound` if
+        there is no such record."""
 
 
 class Maintenance(Verification, Protocol):
-    """Long-running work on a store. Thread-safe."""
+    """Long-running work on a store: verification, repair, and moves of segments between tiers.
+    Thread-safe."""
 
     def upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
@@ -491,7 +526,7 @@ class Maintenance(Verification, Protocol):
     def retry_upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
     ) -> Outcome:
-        """Uploads segments again whose upload has failed permanently."""
+        """Retries the upload of segments whose upload had failed permanently."""
 
     def evict(
         self,
@@ -501,15 +536,15 @@ class Maintenance(Verification, Protocol):
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Removes segments from Tier 0 that are in Tier 2; with `warm` from Tier 1 as well."""
+        """Removes segments that are in Tier 2 from Tier 0, and with `warm` from Tier 1 too."""
 
     def hydrate(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
     ) -> Outcome:
-        """Copies segments back into Tier 0."""
+        """Copies segments from a colder tier back into Tier 0."""
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Uploads objects again that are missing or damaged."""
+        """Uploads missing and damaged objects of a log's Tier 2 again, from local copies."""
 
     def migrate_tier2(
         self,
@@ -519,7 +554,11 @@ class Maintenance(Verification, Protocol):
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copies a log's objects to another Tier 2, which the log uses from then on."""
+        """Copies a log's objects to another Tier 2, which the log then uses.
+
+        `address` is by default the Tier 2 of new logs. With `delete`, the objects at the old
+        address are deleted.
+        """
 
     def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
@@ -532,7 +571,8 @@ class Maintenance(Verification, Protocol):
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Reads versions again; marks the damaged ones and clears the mark of the others."""
+        """Verifies object versions again: marks the damaged ones, and removes the mark from the
+        others."""
 
 
 class Store(ReadableStore, Protocol):
@@ -551,43 +591,48 @@ class Store(ReadableStore, Protocol):
         """Returns the log of that name, and creates it if there is none."""
 
     def open_log(self, name: str) -> Log:
-        """Returns the log of that name. `NotFound` if there is none."""
+        """Returns the log of that name. Raises `NotFound` if there is none."""
 
     def topic(self, name: str, *, partitions: int | None = None) -> Topic:
-        """Returns the topic of that name, and creates it if there is none, with `partitions`
-        partitions or one.
+        """Returns the topic of that name, and creates it if there is none.
 
-        `InputError` if it exists with a different number of partitions.
+        A new topic has `partitions` partitions, by default one. Raises `InputError` if the topic
+        exists with another number of partitions.
         """
 
     def open_bucket(self, name: str) -> Bucket:
-        """Returns the bucket of that name. `NoSuchBucket` if there is none."""
+        """Returns the bucket of that name. Raises `NoSuchBucket` if there is none."""
 
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
         """Returns the bucket of that name, and creates it if there is none.
 
-        `BucketExists` if it exists with a different `versioning`.
+        Raises `BucketExists` if the bucket exists with another `versioning`.
         """
 
     def delete_bucket(self, name: str) -> None:
-        """Deletes a bucket and aborts its uploads. `BucketNotEmpty` if it has any version."""
+        """Deletes a bucket, and aborts its multipart uploads. Raises `BucketNotEmpty` if it
+        contains an object version."""
 
     @property
     def keys(self) -> AccessKeys:
-        """The access keys for S3 and for the HTTP API over TCP."""
+        """The access keys, with which clients use the store over S3 and over HTTP on a TCP port."""
 
     def state(self) -> StoreState:
-        """Describes what the store contains."""
+        """Describes the store: its versions, its logs, topics and buckets, and the free disk
+        space."""
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """Counters by engine, by log or partition, and by name."""
+        """Returns the counters by engine, then by log or partition, then by name."""
 
     def configuration(self) -> dict[str, dict[str, Any]]:
-        """The settings in effect, by section, with secrets hidden."""
+        """Returns the settings in effect, by section, with secrets hidden."""
 
     @property
     def maintenance(self) -> Maintenance:
-        """Verification, repair and tier moves, run by the process that has the store open."""
+        """Verification, repair, and moves of segments between tiers.
+
+        The process that has the store open does the work.
+        """
 
 
 if TYPE_CHECKING:

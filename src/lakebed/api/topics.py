@@ -1,7 +1,7 @@
 """The calls for topics: describing them, producing, fetching, and batch commits.
 
-Messages are sent as columns with one item per message. A column that is left out is empty for all
-messages.
+Messages are sent as columns: lists with one item per message. A column that is left out is empty
+for all messages.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class NewTopic(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EnsuredTopic(Struct, frozen=True, forbid_unknown_fields=True):
-    """A topic to open or create.
+    """A topic to open, and to create if there is none.
 
-    Without `partitions` an existing topic may have any number of them, and a new topic has one.
+    Without `partitions`, an existing topic may have any number of partitions, and a new topic has
+    one.
     """
 
     partitions: int | None = None
@@ -71,7 +72,7 @@ class TopicState(Struct, frozen=True):
 
 
 class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
-    """An idempotent producer: messages that it repeats are not appended again."""
+    """An idempotent producer. Messages that it sends again are not appended again."""
 
     id: Annotated[int, Meta(ge=0, le=INT64_MAX)]
     epoch: Annotated[int, Meta(ge=0, lt=1 << 15)]
@@ -79,10 +80,10 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages to append to `partition`, by default each to the partition of its key.
+    """Messages to append to `partition`; by default each to the partition of its key.
 
-    Messages without a key go to the partitions in turn. With a `producer` all go to one partition,
-    which must be given.
+    Messages without a key go to the partitions in turn. With a `producer`, `partition` is required
+    if the topic has several.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key
@@ -92,12 +93,13 @@ class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     partition: int | None = None
     producer: WireProducer | None = None
     not_before_ms: Count = 0  # groups do not deliver them before this time
-    ack: str | None = None  # after_fsync or after_write; else the topic's
-    timeout_ms: Count | None = None  # wait for queue space; by default the call fails at once
+    ack: str | None = None  # after_fsync or after_write; by default the topic's
+    timeout_ms: Count | None = None  # how long to wait for queue space; by default 0
 
 
 class ProduceQuery(Struct, frozen=True):
-    """For bodies of lines or of one message's bytes; a document contains these itself."""
+    """Options for a request body of lines or of one message's bytes. A document has them as
+    fields."""
 
     partition: int | None = None
     key: str | None = None
@@ -123,7 +125,7 @@ class FetchQuery(Struct, frozen=True):
     offset: Count = 0
     max_messages: MaxMessages = 1000
     max_bytes: MaxBytes = 1 * MIB
-    wait_ms: WaitMs = 0  # for the first message
+    wait_ms: WaitMs = 0  # how long to wait for the first message
 
 
 class Messages(Struct, frozen=True):
@@ -180,7 +182,7 @@ class Sealed(Struct, frozen=True):
 
 
 class TopicSegments(Struct, frozen=True):
-    """The segments of a partition, for planning reads. Pin the offsets before reading them."""
+    """The segments of a partition, for planning reads. Pin their offsets before reading them."""
 
     segments: list[PartitionSegment]
     start_offset: int
@@ -189,12 +191,12 @@ class TopicSegments(Struct, frozen=True):
 
 class SegmentBytesQuery(Struct, frozen=True):
     offset: Count = 0  # bytes
-    length: Annotated[int, Meta(ge=1)] | None = None  # by default all of it
-    generation: int | None = None  # `NotFound` if the segment has another generation now
+    length: Annotated[int, Meta(ge=1)] | None = None  # bytes; by default to the end
+    generation: int | None = None  # if given, `NotFound` unless the segment has this generation
 
 
 class StagedBatch(Struct, frozen=True, forbid_unknown_fields=True):
-    """One or more Kafka record batches (version 2): as `data`, a file, or an object."""
+    """One or more Kafka record batches (version 2), in `data`, in a file or in an object."""
 
     data: bytes | None = None
     path: str | None = None  # a file that the server can read
@@ -208,10 +210,11 @@ class StagedPartition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchCommit(Struct, frozen=True, forbid_unknown_fields=True):
-    """Staged batches to append: all batches of a partition or none, and each version only once.
+    """Staged batches to append. For each partition, all batches are appended or none.
 
-    The versions of an application increase. A version that is not larger than the last one is
-    reported as committed already.
+    Each version of an application is committed only once. The versions increase: a version that is
+    not larger than the last committed one is reported as already committed, and nothing is
+    appended.
     """
 
     application: Annotated[str, Meta(min_length=1, max_length=256)]

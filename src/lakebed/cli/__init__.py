@@ -1,9 +1,9 @@
 """The command line: `lakebed [--root DIR|URL] [--json] GROUP COMMAND`.
 
-One module per command group, listed in `lakebed.cli.command_groups` and imported when a command of
-it is run. Its `app` is a `typer.Typer`; its commands get the place of the store and the output from
-`invocation(context)`.
+Each command group has a module, listed in `lakebed.cli.command_groups` and imported when one of its
+commands is run. The module's `app` is a `typer.Typer`; its commands get the location of the store
+and the output from `invocation(context)`.
 
-A command shows a report, as lines or as one JSON document with `--json`. It never prints an error:
-it raises, and `lakebed.cli.failure` turns the exception into one line and an exit code.
+A command prints a report, as lines or, with `--json`, as one JSON document. It never prints an
+error: it raises an exception, and `lakebed.cli.failure` reports that as one line and an exit code.
 """

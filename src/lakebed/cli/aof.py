@@ -1,7 +1,7 @@
 """`lakebed aof`: the logs of a store.
 
-Commands that only read take no lock and work while another process writes. No command creates
-anything but `append` (and `convert`, in the folder it is given).
+Commands that only read take no lock and work while another process writes. Only `append` creates a
+log, and only `convert` writes files outside the store.
 """
 
 from __future__ import annotations
@@ -70,13 +70,14 @@ TimeOption = Annotated[
 SkipOption = Annotated[
     bool,
     typer.Option(
-        "--skip-damage", help="Skip damaged records and report them; the exit code is 65 then."
+        "--skip-damage",
+        help="Skip and report damaged records. If there are any, the exit code is 65.",
     ),
 ]
 
 
 class Layout(Enum):
-    """The two layouts of a segment."""
+    """The two layouts of a segment file: the one that logs use, and one for other programs."""
 
     INTERCHANGE = "interchange"
     RUNTIME = "runtime"
@@ -96,13 +97,19 @@ def append(
         bool, typer.Option("--whole", help="Append each --file as one record, not line by line.")
     ] = False,
     ext_id: Annotated[
-        int, typer.Option(min=0, max=_EXT_ID_MAX, metavar="N", help="The ext_id of every record.")
+        int,
+        typer.Option(
+            min=0,
+            max=_EXT_ID_MAX,
+            metavar="N",
+            help="The ext_id of every record: a number of your choice.",
+        ),
     ] = 0,
 ) -> None:
     """Append lines of standard input, one record per line, and wait until they are durable.
 
-    Creates the log if there is none. Newlines are removed. An empty line, or one that is too long
-    for a record, ends the command with an error that has the line number; the lines before it are
+    Creates the log if there is none. Newlines are removed. At an empty line, or a line that is too
+    long for a record, the command ends with an error that names the line; the records before it are
     kept.
 
     \b
@@ -119,7 +126,7 @@ def append(
 
     run = invocation(context)
     if whole and not file:
-        raise InputError("--whole appends files: give at least one --file")
+        raise InputError("--whole needs at least one --file")
     files = file or []
     _check_files(files)
     with (
@@ -156,10 +163,13 @@ def cat(
     context: typer.Context,
     log: LogName,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="ID", help="The first record, for example 3:64.")
+        str | None,
+        typer.Option(
+            "--from", metavar="ID", help="Start at the record with this id, for example 3:64."
+        ),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="ID", help="Stop before this record.")
+        str | None, typer.Option("--to", metavar="ID", help="Stop before the record with this id.")
     ] = None,
     from_time: TimeOption = None,
     reverse: Annotated[
@@ -172,13 +182,14 @@ def cat(
     skip_damage: SkipOption = False,
     archived: Annotated[
         bool,
-        typer.Option("--archived", help="Read the archive that retention moved segments to."),
+        typer.Option(
+            "--archived", help="Print archived records: those that retention moved out of the log."
+        ),
     ] = False,
 ) -> None:
     """Print the durable records of a log, one per line.
 
-    With --json each record is a JSON object on a line of its own. Works while another process
-    writes.
+    With --json, each line is a JSON object for one record. Works while another process writes.
 
     \b
     Examples:
@@ -242,8 +253,7 @@ def tail(
 ) -> None:
     """Print the last records of a log, and with --follow new ones as they become durable.
 
-    With --json each record is a JSON object on a line of its own. Works while another process
-    writes.
+    With --json, each line is a JSON object for one record. Works while another process writes.
 
     \b
     Examples:
@@ -270,7 +280,7 @@ def tail(
 
 @app.command()
 def segments(context: typer.Context, log: LogName) -> None:
-    """List the segments of a log, with their sizes, records, states and tiers.
+    """List the segments of a log, with their sizes, record counts, states and tiers.
 
     \b
     Examples:
@@ -285,7 +295,7 @@ def segments(context: typer.Context, log: LogName) -> None:
 
 @app.command()
 def seal(context: typer.Context, log: LogName) -> None:
-    """Seal the active segment of a log; appends continue in a new one.
+    """Seal the active segment of a log. Later appends go to a new segment.
 
     \b
     Examples:
@@ -330,9 +340,9 @@ def convert(
             "--to", metavar="interchange|runtime", help="The layout of the converted file."
         ),
     ],
-    output: Annotated[str, typer.Option(metavar="DIR", help="The folder of the converted file.")],
+    output: Annotated[str, typer.Option(metavar="DIR", help="The folder for the converted file.")],
     lossy: Annotated[
-        bool, typer.Option("--lossy", help="Drop fields that the other layout does not have.")
+        bool, typer.Option("--lossy", help="Drop fields that the other layout lacks.")
     ] = False,
     stream_id: Annotated[
         int | None,
@@ -340,7 +350,7 @@ def convert(
             min=0,
             max=_EXT_ID_MAX,
             metavar="N",
-            help="With --to interchange: the stream id. Default: that of the log.",
+            help="With --to interchange: the stream id in the file. Default: the log's.",
         ),
     ] = None,
     base_record_count: Annotated[
@@ -349,14 +359,15 @@ def convert(
             min=0,
             max=_EXT_ID_MAX,
             metavar="N",
-            help="With --to runtime: the number of records before the segment.",
+            help="With --to runtime: the number of records in the log before this segment.",
         ),
     ] = 0,
 ) -> None:
-    """Convert a sealed segment to the other layout, as a new file in a folder.
+    """Convert a sealed segment to the other layout, as a new file in the folder --output.
 
-    The segment itself is not changed, and record ids stay valid. Fields that the other layout does
-    not have are an error, unless --lossy is given.
+    The runtime layout is what logs use; the interchange layout is for other programs. The segment
+    itself is not changed, and record ids stay valid. If the segment has fields that the other
+    layout lacks, the command fails, unless --lossy is given.
 
     \b
     Examples:
@@ -394,7 +405,7 @@ def dump(
         str | None, typer.Argument(metavar="[LOG]", help="The name of the log. Default: all logs.")
     ] = None,
 ) -> None:
-    """Show the state, the counters and the residency of logs, read from their files.
+    """Show the state, the counters and the tiers of logs, read from their files.
 
     \b
     Examples:
@@ -443,7 +454,7 @@ app.command()(aof_tiers.migrate_tier2)
 
 
 def _check_files(paths: list[str]) -> None:
-    """Opens each file before anything is appended, to catch mistyped names."""
+    """Opens and closes each file before anything is appended, so that a wrong name fails early."""
     from lakebed.kernels.disk import real_disk
 
     for path in paths:
@@ -483,7 +494,11 @@ class LogRecords(NamedTuple):
 def _opened_records(
     run: Invocation, log: str, *, archived: bool, on_skipped: OnSkipped | None
 ) -> Iterator[LogRecords]:
-    """`on_skipped` is called with skipped damage; without it damage is an error."""
+    """Opens a log, or its archive, for reading.
+
+    `on_skipped` is called with each damaged range that is skipped; without it, damage raises an
+    error.
+    """
     if not archived and on_skipped is None:
         with open_to_read(run) as store:
             require_log(store, log)
@@ -504,7 +519,7 @@ def _opened_records(
 
 
 def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[RecordBatch]:
-    """Yields batches up to `count_max` records."""
+    """Yields batches with up to `count_max` records in total."""
     left = count_max
     while left is None or left > 0:
         batch = next(batches, None)
@@ -526,7 +541,8 @@ def _follow(log: ReadableLog, start: RecordId, printer: RecordPrinter) -> None:
 
 
 def _stream_id(store: ReadOnlyStore, log: str) -> int:
-    """The stream id in `log.json`; 0 for a log that was last written before logs had one."""
+    """Returns the stream id in `log.json`; 0 for a log that was last written before logs had
+    ids."""
     from lakebed.aof.identity import OWN_FOLDER, find_identity
     from lakebed.aof.paths import LogPaths
     from lakebed.base.errors import NotFound

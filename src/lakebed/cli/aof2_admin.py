@@ -1,4 +1,4 @@
-"""`aof2-admin COMMAND …`: the same as `lakebed aof COMMAND …`."""
+"""The program `aof2-admin COMMAND …`, which does the same as `lakebed aof COMMAND …`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lakebed aof verify` and `repair`: finds and repairs damage in a log."""
+"""`lakebed aof verify` and `lakebed aof repair`: find and repair damage in a log."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def verify(
     context: typer.Context,
     log: LogName,
     tier2: Annotated[
-        bool, typer.Option("--tier2", help="Also read all objects in Tier 2.")
+        bool, typer.Option("--tier2", help="Also verify the log's objects in Tier 2.")
     ] = False,
 ) -> None:
-    """Verify every checksum of all segments, warm files and archived segments of a log.
+    """Verify every checksum of a log: its segments, its warm files (Tier 1) and its archive.
 
     The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes.
 
@@ -76,17 +76,20 @@ def repair(
     context: typer.Context,
     log: LogName,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")
+        bool, typer.Option("--dry-run", help="Report what would be repaired, and change nothing.")
     ] = False,
     tier2: Annotated[
         bool,
-        typer.Option("--tier2", help="Upload missing or damaged objects in Tier 2 again."),
+        typer.Option(
+            "--tier2", help="Upload missing and damaged objects to Tier 2 again, from local copies."
+        ),
     ] = False,
 ) -> None:
-    """Truncate torn bytes, and copy damaged bytes to the quarantine.
+    """Truncate torn bytes at the end of a log, and copy damaged bytes to the quarantine folder.
 
-    Damaged records stay in the log; verify reports them, and the exit code of repair is 0. With
-    --tier2 only objects are repaired, and the exit code is 65 if one of them is lost.
+    Damaged records stay in the log, and lakebed aof verify keeps reporting them; the exit code of
+    repair is 0. With --tier2 only the objects in Tier 2 are repaired, and the exit code is 65 if
+    one of them is lost.
 
     \b
     Examples:
@@ -130,17 +133,17 @@ def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
 def _previewed(run: Invocation, log: str, progress: Progress) -> RepairReport:
     from lakebed.store.repair import preview_repair
 
-    def here() -> RepairReport:
+    def preview_here() -> RepairReport:
         with open_files(run) as files:
             return preview_repair(files.disk, files.root, log, progress=progress.update)
 
-    def there(store: Store) -> RepairReport:
+    def preview_remotely(store: Store) -> RepairReport:
         with store:
             return _repaired(run, store, log, progress, dry_run=True)
 
     with open_to_read(run) as reading:
         require_log(reading, log)
-    return run.place.either(here, there)
+    return run.place.open_or_connect(preview_here, preview_remotely)
 
 
 def _repaired(

@@ -1,7 +1,8 @@
-"""`lakebed aof tiers`, `upload`, `evict`, `hydrate` and others: moves segments between tiers.
+"""`lakebed aof tiers`, `upload`, `evict`, `hydrate` and others: show and move segments between
+tiers.
 
-`tiers` takes no lock and reports what is committed. The others return when the work is done, by
-this process or by the one that has the store open.
+`tiers` takes no lock and shows what is committed. The other commands do the work in this process,
+or in the process that has the store open, and return when it is done.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ Segments = Annotated[
         metavar="[SEGMENT]...",
         min=0,
         max=_SEGMENT_MAX,
-        help="Numbers of segments. Default: all sealed segments.",
+        help="The numbers of the segments. Default: all sealed segments.",
     ),
 ]
 
 
 def tiers(context: typer.Context, log: LogName) -> None:
-    """Show the tiers of each segment, pending work and failures.
+    """Show in which tiers each segment of a log is, and its pending work and failures.
 
     \b
     Examples:
@@ -111,7 +112,7 @@ def upload(context: typer.Context, log: LogName, segment: Segments = None) -> No
 
 
 def retry_upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Upload segments again whose upload failed, after the cause has been fixed.
+    """Retry failed uploads of segments to Tier 2, after you have fixed the cause.
 
     \b
     Examples:
@@ -127,9 +128,14 @@ def evict(
     context: typer.Context,
     log: LogName,
     segment: Segments = None,
-    warm: Annotated[bool, typer.Option("--warm", help="Also remove them from Tier 1.")] = False,
+    warm: Annotated[
+        bool,
+        typer.Option(
+            "--warm", help="Also remove them from Tier 1 (compressed files on the local disk)."
+        ),
+    ] = False,
 ) -> None:
-    """Remove segments from this disk that are in Tier 2. They stay readable.
+    """Remove segments that are in Tier 2 from Tier 0, the local disk. They stay readable.
 
     \b
     Examples:
@@ -142,7 +148,7 @@ def evict(
 
 
 def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Bring segments back to Tier 0.
+    """Copy segments back to Tier 0, the local disk.
 
     \b
     Examples:
@@ -161,18 +167,19 @@ def migrate_tier2(
         str | None,
         typer.Argument(
             metavar="[URL]",
-            help="s3://bucket/prefix, file:///folder, a folder, or tier2: the root's own folder. "
-            "Default: the Tier 2 of new logs.",
+            help="The new Tier 2: s3://bucket/prefix, file:///folder, a folder, or the word tier2 "
+            "for the folder in the root. Default: the Tier 2 of new logs.",
         ),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete the objects at the old address afterwards.")
+        bool, typer.Option("--delete", help="Then delete the objects in the old Tier 2.")
     ] = False,
 ) -> None:
-    """Copy the objects of a log to another Tier 2, verify the copies, and use it from then on.
+    """Copy the objects of a log to another Tier 2, verify the copies, and use the new Tier 2.
 
-    Without URL the log moves to the Tier 2 of new logs: the store's own object store, unless url of
-    [aof_tier2] is set. Run the command again if it was interrupted; --delete also works later.
+    By default the log moves to the Tier 2 of new logs: the url in section [aof_tier2] of
+    lakebed.toml, or else the store's own object store. If the command is interrupted, run it again.
+    Without --delete the old objects stay; a later run with --delete removes them.
 
     \b
     Examples:
@@ -207,7 +214,7 @@ def migrate_tier2(
 
 
 def repair_objects(run: Invocation, log: str) -> None:
-    """`lakebed aof repair LOG --tier2`."""
+    """Runs `lakebed aof repair LOG --tier2`: uploads missing and damaged objects again."""
     from lakebed.aof.tiers.segment_tiering import RepairOutcome
 
     with reaching_tier2(log), Progress("repair") as progress, open_to_write(run, log) as store:
@@ -231,7 +238,7 @@ def repair_objects(run: Invocation, log: str) -> None:
 
 
 def _move(run: Invocation, log: str, done: str, method: str, **arguments: Any) -> None:
-    """Calls `method` of `Maintenance` and reports its outcome."""
+    """Calls a method of `Maintenance` that moves segments, and shows its outcome."""
     with reaching_tier2(log), Progress(done) as progress, open_to_write(run, log) as store:
         move = getattr(store.maintenance, method)
         outcome: Outcome = move(log, **arguments, progress=progress.update)
@@ -255,7 +262,10 @@ def _move(run: Invocation, log: str, done: str, method: str, **arguments: Any) -
 
 
 def _show_outcome(run: Invocation, log: str, outcome: Outcome, *parts: Part) -> None:
-    """Shows the report and raises the last error; without results a single error is enough."""
+    """Shows the report, notes all errors but the last, and raises the last.
+
+    If nothing was done and there is one error, raises it without a report.
+    """
     errors = [failed.error for failed in outcome.failed]
     errors += [outcome.stopped_by] if outcome.stopped_by is not None else []
     is_error_all = len(errors) == 1 and not outcome.moved and not outcome.repaired
@@ -296,7 +306,7 @@ def _advice(manifest: ReadableManifestLog, states: list[SegmentState]) -> list[s
 
 
 class TierTotal(NamedTuple):
-    """The segments and bytes in one tier."""
+    """The number of segments and bytes in one tier."""
 
     segments: int
     bytes: int
@@ -313,7 +323,7 @@ def _tier_totals(states: list[SegmentState]) -> dict[int, TierTotal]:
 
 
 class Failure(NamedTuple):
-    """Work on a segment that failed at its last attempt."""
+    """A kind of work on a segment whose last attempt failed, and the reason."""
 
     work: str
     reason_code: int

@@ -33,17 +33,25 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def backup(
     context: typer.Context,
     target: Annotated[
-        str, typer.Argument(metavar="DIR|s3://BUCKET/PREFIX", help="Where the backups are kept.")
+        str,
+        typer.Argument(
+            metavar="DIR|s3://BUCKET/PREFIX",
+            help="Where the backups are kept: a folder, or a prefix in an S3 bucket.",
+        ),
     ],
-    list_: Annotated[bool, typer.Option("--list", help="List the backups.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the existing backups. Makes no backup.")
+    ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read a backup and verify every hash.")
+        bool,
+        typer.Option("--verify", help="Verify every hash of an existing backup. Makes no backup."),
     ] = False,
     snapshot: SnapshotId = None,
     keep: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Afterwards remove all but the last N, unless there is damage."
+            metavar="N",
+            help="After the backup, remove all but the newest N, unless the store is damaged.",
         ),
     ] = None,
     endpoint: Endpoint = "",
@@ -52,8 +60,9 @@ def backup(
 ) -> None:
     """Back up the whole store incrementally. Works while another process writes.
 
-    The exit code is 65 if the store is damaged; the backup is created nevertheless, and no older
-    one is removed. With --verify the exit code is 65 if the backup is damaged.
+    The exit code is 65 if the store is damaged; the backup is still made, but --keep then removes
+    no older backup. With --list or --verify no backup is made: existing backups are listed, or one
+    of them is verified, and the exit code is 65 if it is damaged.
 
     \b
     Examples:
@@ -68,11 +77,13 @@ def backup(
     """
     run = invocation(context)
     if keep is not None and keep < 1:
-        raise typer.BadParameter("keep at least one backup", param_hint="--keep")
+        raise typer.BadParameter(
+            "must be at least 1: the new backup is always kept", param_hint="--keep"
+        )
     if (list_ or verify) and (keep is not None or (list_ and verify)):
         raise typer.BadParameter("--list, --verify and --keep cannot be combined")
     if snapshot is not None and not verify:
-        raise typer.BadParameter("needs --verify", param_hint="--snapshot")
+        raise typer.BadParameter("can only be used with --verify", param_hint="--snapshot")
     if not list_ and not verify:
         run.local_root()
     with (
@@ -153,7 +164,7 @@ def _verify(run: Invocation, vault: Vault, snapshot_id: str | None) -> None:
 
 
 class UnreadableBackup(NamedTuple):
-    """A backup whose catalogue is damaged."""
+    """A backup that cannot be read, because its catalogue is damaged."""
 
     snapshot_id: str
     error: str
@@ -168,7 +179,7 @@ def _backup_object(backup: Snapshot | UnreadableBackup) -> dict[str, object]:
 def _readable(
     cell: Callable[[Snapshot], object],
 ) -> Callable[[Snapshot | UnreadableBackup], object]:
-    """Leaves the cell of an unreadable backup empty."""
+    """Returns the same cell function, but with an empty cell for an unreadable backup."""
     return lambda backup: "" if isinstance(backup, UnreadableBackup) else cell(backup)
 
 
@@ -185,4 +196,4 @@ BACKUPS = (
     Column("", _readable(lambda snapshot: snapshot.program), "program"),
     Column("", _remark, ""),
 )
-"""The table; see `_backup_object`."""
+"""The columns of the table of backups. `_backup_object` makes the JSON objects."""

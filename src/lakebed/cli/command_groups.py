@@ -1,7 +1,6 @@
-"""The table of command groups. A group's module is imported when a command of it is run.
+"""The table of command groups. A group's module is imported when one of its commands is run.
 
-The table holds what the top-level help shows, so that neither `lakebed --help` nor one group
-imports the modules of another.
+The table has the help texts that `lakebed --help` shows, so that this help imports no group.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lakebed.cli.help_page import simplify_help
 
 
 class Group(NamedTuple):
-    """A name on the command line, and the module whose `app` has its commands."""
+    """A command group: its name, its help, and the module whose `app` has its commands."""
 
     name: str
     module: str
@@ -66,13 +65,13 @@ GROUPS = (
     Group(
         "backup",
         "lakebed.cli.backup",
-        "Back up the whole store, also while another process writes.",
+        "Back up the whole store; list and verify backups.",
     ),
     Group("restore", "lakebed.cli.restore", "Restore a store from a backup."),
     Group(
         "simulate",
         "lakebed.cli.simulate",
-        "Run a store on a simulated machine that fails, and check every promise.",
+        "Run a store on a simulated machine with injected faults, and check its guarantees.",
     ),
     Group("demo", "lakebed.cli.demo", "Run a guided tour of a node in a scratch folder."),
     Group(
@@ -84,7 +83,8 @@ GROUPS = (
 
 
 def lazy_command(group: Group) -> TyperCommand:
-    """Returns a command that has the table's help, and becomes the real one when it is run."""
+    """Returns a command with the help from the table. When it is run, it imports the real
+    command."""
     return _LazyCommand(group)
 
 

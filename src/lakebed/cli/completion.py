@@ -1,8 +1,9 @@
 """`lakebed completion SHELL`: prints a completion script for a shell.
 
-For every completion the script starts the program with a variable that names the shell; `answer`
-then prints the candidates, and no command is run. Names in the store (topics, buckets) are not
-completed, because that would open it. Without candidates the shell offers files.
+For each completion, the script starts `lakebed` with an environment variable that names the shell;
+`answer` then prints the candidates, and no command is run. Names in the store (topics, buckets) are
+not completed, because that would open the store. If there are no candidates, the shell completes
+file names.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def completion(
     context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
 ) -> None:
-    """Print a shell completion script.
+    """Print a completion script for a shell.
 
     \b
     Examples:
@@ -87,6 +88,9 @@ def completion(
 
 
 def answer(command: Any, instruction: str) -> int:
-    """Prints the candidates at the cursor and returns the exit code; `command` is the top one."""
+    """Prints the candidates for the word at the cursor. Returns the exit code.
+
+    `command` is the top-level command.
+    """
     completion_init()
     return shell_complete(command, {}, PROGRAM, COMPLETE_VARIABLE, instruction)

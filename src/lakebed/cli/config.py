@@ -1,4 +1,4 @@
-"""`lakebed config`: shows and checks settings and their origins."""
+"""`lakebed config`: shows settings and where they come from, and checks them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = typer.Typer(
 
 @app.command()
 def show(context: typer.Context) -> None:
-    """Show every setting with its origin, and the features of this installation.
+    """Show every setting and where it comes from, and the features of this installation.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ def show(context: typer.Context) -> None:
 
 @app.command()
 def check(context: typer.Context) -> None:
-    """Check lakebed.toml and the environment; the first error is reported.
+    """Check the settings in lakebed.toml and the environment. Reports the first error.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def check(context: typer.Context) -> None:
 
 
 def settings_of(root: Path) -> Settings:
-    """Reads and checks the settings of a node; without a file, the defaults."""
+    """Reads and checks the settings of a node. Without a lakebed.toml they are the defaults."""
     return node_settings(root, environment=os.environ)
 
 
@@ -68,7 +68,7 @@ def settings_of(root: Path) -> Settings:
 
 
 def _facts(run: Invocation, settings: Settings, *, exists: bool) -> dict[str, tuple[object, str]]:
-    """Facts about this installation: each as a member and as text."""
+    """Returns facts about this installation by name, each as a JSON value and as text."""
     from lakebed import kernels
 
     features = sorted(kernels.features())

@@ -1,4 +1,4 @@
-"""`lakebed damage`: lists recorded losses, and acknowledges them."""
+"""`lakebed damage`: lists recorded losses of data, and acknowledges them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ app = typer.Typer(
 
 @app.command("list")
 def list_damage(context: typer.Context) -> None:
-    """List recorded losses: the data, its place and size, and where damaged bytes were saved.
+    """List recorded losses: which data was lost, where, how much, and where its bytes were saved.
 
     The exit code is 65 if any loss is not acknowledged. Works while another process writes.
 
@@ -39,7 +39,7 @@ def list_damage(context: typer.Context) -> None:
         ledger = store.damage.ledger()
     lines = [_line(record) for record in ledger.records]
     if ledger.forgotten_count:
-        lines.append(f"{ledger.forgotten_count} more, for which the record had no room")
+        lines.append(f"{ledger.forgotten_count} more losses, for which the ledger had no space")
     run.output.show(
         Value("records", ledger.records),
         Value("forgotten_count", ledger.forgotten_count),
@@ -53,10 +53,13 @@ def list_damage(context: typer.Context) -> None:
 def acknowledge(
     context: typer.Context,
     record_id: Annotated[
-        int, typer.Argument(metavar="ID", help="The number of the loss in the list.")
+        int,
+        typer.Argument(
+            metavar="ID", help="The number of the record, as lakebed damage list shows it."
+        ),
     ],
 ) -> None:
-    """Acknowledge a loss: verify no longer reports it, and readers skip lost messages.
+    """Acknowledge a loss: lakebed verify no longer reports it, and readers skip the lost messages.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`lakebed demo`: a guided tour of a node in a scratch folder."""
+"""`lakebed demo`: a guided tour of a node, in a scratch folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class _Ended(BaseException):
-    """A signal ends the demo. `KeyboardInterrupt` would only end the current job."""
+    """Raised by a signal to end the demo. A `KeyboardInterrupt` would end only the current job."""
 
 
 @app.command()
@@ -35,10 +35,13 @@ def demo(
     scratch: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Use this new folder and keep it. Default: a temporary one."
+            metavar="DIR",
+            help="Create this folder, use it and keep it. Default: a temporary folder.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The seed of the events.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="The seed of the random events.")
+    ] = 1,
     events: Annotated[
         int | None,
         typer.Option(
@@ -50,8 +53,8 @@ def demo(
 ) -> None:
     """Start a node and use it: produce, consume, tier, land, query, kill, verify.
 
-    The demo ends with counts that must agree; the exit code is 65 if they do not. Without Java the
-    steps on Spark are skipped.
+    At the end the demo compares message counts; the exit code is 65 if they differ. Without Java,
+    the steps that use Spark are skipped.
 
     \b
     Examples:
@@ -80,7 +83,7 @@ def demo(
 
 
 def end(output: Output, summary: Summary) -> None:
-    """Shows the summary; exits with 65 if counts disagree."""
+    """Shows the summary. Exits with code 65 if the counts differ."""
     output.show(
         *(Value(name, value) for name, value in summary.document().items()),
         Text(""),
@@ -103,7 +106,7 @@ def end(output: Output, summary: Summary) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """The first signal stops the demo cleanly; further ones are ignored."""
+    """Ends the demo cleanly at the first signal; later signals are ignored."""
     has_come = False
 
     def come(_number: int, _frame: FrameType | None) -> None:
@@ -133,7 +136,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _sparks_errors(scratch: Path | None) -> Iterator[None]:
-    """Reports an error of Spark as its cause, with the path of Spark's log if that is kept."""
+    """Raises the cause of a Spark error, with the path of Spark's log if the log is kept."""
     from lakebed.base.errors import LakebedError
     from lakebed.cli.spark_causes import cause_of, is_sparks, with_log
     from lakebed.node.demo.landing import SPARK_LOG

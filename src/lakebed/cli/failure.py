@@ -1,12 +1,12 @@
-"""Errors at the edge: an exception becomes one line on standard error and an exit code.
+"""Reports an exception as one line on standard error and an exit code.
 
     LakebedError            its message, its `exit_code`
-    usage                   what is wrong and where to find help, 2
+    usage error             what is wrong and where to find help, 2
     interrupt               130; if stopping failed too, with the reason
     closed pipe             no message, 141: as if the signal had ended the program
     OSError                 path and reason, with the exit codes of the store's own errors
     ImportError             what this installation lacks, 69
-    anything else           "this is a bug" and how to see the traceback, 70
+    any other exception     "this is a bug" and how to see the traceback, 70
 
 With `--json` the line is one document: `{"error": {"kind": …, "message": …, "exit_code": …}}`.
 """
@@ -32,7 +32,7 @@ CLOSED_PIPE_EXIT_CODE = 141
 
 
 class Failure(NamedTuple):
-    """How a command failed. With an empty message only the exit code reports it."""
+    """How a command failed. If the message is empty, nothing is printed."""
 
     kind: str
     message: str
@@ -40,7 +40,7 @@ class Failure(NamedTuple):
 
 
 def describe(error: BaseException) -> Failure:
-    """Decides how an exception is reported."""
+    """Returns the kind, the message and the exit code to report for an exception."""
     failure = _describe(error)
     if failure.exit_code != INTERRUPT_EXIT_CODE and _follows_an_interrupt(error):
         return Failure("Interrupted", f"interrupted; {failure.message}", INTERRUPT_EXIT_CODE)
@@ -90,7 +90,8 @@ def report(failure: Failure, *, as_json: bool, traceback_of: BaseException | Non
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` is given, by the raw arguments: usage errors come before parsing ends."""
+    """Returns whether `--json` is among the raw arguments. A usage error occurs before they are
+    parsed."""
     return "--json" in takewhile(lambda argument: argument != "--", arguments)
 
 
@@ -110,7 +111,7 @@ def _usage_failure(error: BaseException) -> Failure | None:
         return None
     if isinstance(error, typer.Abort):
         return Failure("Aborted", "aborted", 1)
-    # The line breaks of the library are layout; the rest is escaped like any other message.
+    # The library breaks lines for layout only. Everything else is escaped as in any message.
     message = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     if context is not None:
@@ -120,5 +121,5 @@ def _usage_failure(error: BaseException) -> Failure | None:
 
 def _bug(error: BaseException, kind: str) -> Failure:
     detail = f"{kind}: {error}" if str(error) else kind
-    message = f"{detail} (this is a bug; LAKEBED_TRACEBACK=1 shows where)"
+    message = f"{detail} (this is a bug; set LAKEBED_TRACEBACK=1 to see the traceback)"
     return Failure("Bug", message, BUG_EXIT_CODE)

@@ -1,6 +1,6 @@
-"""`--root`, `--ca-file` and `--json` on every command, with the same meaning in every position.
+"""Accepts `--root`, `--ca-file` and `--json` on every command, before or after its name.
 
-The top level documents them; the help of a command does not repeat them.
+Only the top-level help documents them; the help of a command does not repeat them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from lakebed.cli.output import Output
 
 
 def accept_global_options(command: Any) -> None:
-    """Adds the options to a command and to all commands below it, unless it has them itself."""
+    """Adds the global options to a command and its subcommands, except options that it already
+    has."""
     own = {flag for parameter in command.params for flag in parameter.opts}
     command.params += [
         parameter for parameter in get_command(_APP).params if own.isdisjoint(parameter.opts)
@@ -54,7 +55,7 @@ def _options(
         typer.Option("--json", hidden=True, expose_value=False, callback=_set_json),
     ] = False,
 ) -> None:
-    """Declares the options; it is never called."""
+    """Declares the global options. This function is never called."""
 
 
 _APP = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -1,8 +1,8 @@
 """`lakebed group`: the consumer groups of topics.
 
-`list`, `describe`, `lag` and `dead-letters` take no lock, and while another process writes they
-report what its files say. The other commands are run by the process that has the store open, or by
-this one, which opens it.
+`list`, `describe`, `lag` and `dead-letters` take no lock; while another process writes, they show
+what it has written to its files. The other commands open the store, or are run by the process that
+has it open.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def list_groups(
         typer.Argument(metavar="[TOPIC]", help="The name of the topic. Default: all topics."),
     ] = None,
 ) -> None:
-    """List the groups with their lag: the number of unsettled messages.
+    """List the groups with their lag: the number of messages that are not settled.
+
+    A message is settled when it is acknowledged, or is in the dead-letter topic.
 
     \b
     Examples:
@@ -82,7 +84,9 @@ def list_groups(
 
 @app.command()
 def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None:
-    """Show the state of a group by partition: settled, leased and unread messages.
+    """Show the state of a group in each partition: settled, leased and unread messages.
+
+    A message is settled when it is acknowledged, or is in the dead-letter topic.
 
     \b
     Examples:
@@ -116,7 +120,9 @@ def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None
 
 @app.command()
 def lag(context: typer.Context, topic: TopicName, group: GroupName) -> None:
-    """Show the number of unsettled messages of a group, by partition and in total.
+    """Show how many messages of a group are not settled, by partition and in total.
+
+    A message is settled when it is acknowledged, or is in the dead-letter topic.
 
     \b
     Examples:
@@ -142,10 +148,11 @@ def leases(
     topic: TopicName,
     group: GroupName,
     partition: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Of this partition; default: all.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="List leases of this partition only. Default: all."),
     ] = None,
     count_max: Annotated[
-        int, typer.Option("--max", metavar="N", min=1, help="Print at most this many.")
+        int, typer.Option("--max", metavar="N", min=1, help="List at most N leases.")
     ] = LEASES_MAX,
 ) -> None:
     """List leased messages with their deadlines and delivery counts.
@@ -174,15 +181,21 @@ def release(
     topic: TopicName,
     group: GroupName,
     partition: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Of this partition; default: all.")
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Release leases of this partition only. Default: all."
+        ),
     ] = None,
     offset: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Only this message of the --partition.")
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Release only the message at this offset of the --partition."
+        ),
     ] = None,
 ) -> None:
-    """Release leases, so that other consumers get the messages at once.
+    """End leases, so that other consumers can get the messages immediately.
 
-    A consumer that still works on a released message can no longer acknowledge it.
+    A consumer that is still processing such a message can no longer acknowledge it.
 
     \b
     Examples:
@@ -208,30 +221,35 @@ def reset(
     topic: TopicName,
     group: GroupName,
     to_beginning: Annotated[
-        bool, typer.Option("--to-beginning", help="Deliver all messages again.")
+        bool,
+        typer.Option(
+            "--to-beginning", help="Move to the oldest message: deliver all messages again."
+        ),
     ] = False,
-    to_end: Annotated[bool, typer.Option("--to-end", help="Deliver new messages only.")] = False,
+    to_end: Annotated[
+        bool, typer.Option("--to-end", help="Move to the end: deliver only new messages.")
+    ] = False,
     to_offset: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="Continue at this offset of the --partition."),
+        typer.Option(metavar="N", min=0, help="Move to this offset of the --partition."),
     ] = None,
     to_time: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Continue at the first message at or after this time: ISO 8601, or ms since 1970.",
+            help="Move to the first message at or after this time: ISO 8601, or ms since 1970.",
         ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(metavar="N", help="Reset this partition only. Default: all.")
+        int | None, typer.Option(metavar="N", help="Move in this partition only. Default: all.")
     ] = None,
     create: Annotated[
         bool, typer.Option("--create", help="Create the group if there is none.")
     ] = False,
 ) -> None:
-    """Reset the position of a group.
+    """Move a group to another position.
 
-    Messages before the position are settled, and those from there on are delivered again.
+    Messages before the position count as acknowledged; messages from it on are delivered again.
 
     \b
     Examples:
@@ -244,7 +262,7 @@ def reset(
 
     run = invocation(context)
     if [to_beginning, to_end, to_offset is not None, to_time is not None].count(True) != 1:
-        raise InputError("give one of --to-beginning, --to-end, --to-offset and --to-time")
+        raise InputError("give exactly one of --to-beginning, --to-end, --to-offset and --to-time")
     moment_ms = None if to_time is None else parse_moment_ms(to_time)
 
     def place(each: Partition) -> int:
@@ -277,15 +295,17 @@ def dead_letters(
     topic: TopicName,
     group: GroupName,
     redrive: Annotated[
-        bool, typer.Option("--redrive", help="Send them back to their partitions.")
+        bool,
+        typer.Option("--redrive", help="Send the dead letters back to their original partitions."),
     ] = False,
     count_max: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=1, help="List or send back at most N.")
+        int | None,
+        typer.Option("--max", metavar="N", min=1, help="List or redrive at most N dead letters."),
     ] = None,
 ) -> None:
-    """List the dead letters of a group: messages that were delivered too often. Or redrive them.
+    """List or redrive the dead letters of a group: messages that were delivered too many times.
 
-    Redriven dead letters are new messages, for all groups of the topic.
+    Redriving appends them to the topic again, as new messages for all its groups.
 
     \b
     Examples:
@@ -321,7 +341,7 @@ def dead_letters(
 def delete(
     context: typer.Context, topic: TopicName, group: GroupName, yes: YesOption = False
 ) -> None:
-    """Delete a group and its acknowledgements. Needs --yes.
+    """Delete a group and its acknowledgements. Requires --yes.
 
     \b
     Examples:
@@ -341,7 +361,7 @@ def delete(
 
 
 def require_group(topic: ReadableTopic, group: str) -> ReadableGroup:
-    """`NotFound` if the topic has no such group. Creates none."""
+    """Returns the group. Raises `NotFound` if the topic has no such group; never creates it."""
     from lakebed.base.errors import NotFound
 
     if group not in topic.groups():
@@ -371,7 +391,10 @@ def _row(topic: ReadableTopic, group: str) -> GroupRow:
 def _open_group(
     run: Invocation, topic: str, group: str, *, create: bool = False
 ) -> Iterator[tuple[Topic, Group]]:
-    """Opens both for writing; `NotFound` if there is no such group, unless `create`."""
+    """Opens the topic and the group for writing.
+
+    Raises `NotFound` if there is no such group, unless `create` is set.
+    """
     with open_topic_to_write(run, topic) as store:
         target = store.topics.open(topic)
         if not create:
@@ -387,7 +410,8 @@ def _moved(
     partition: int | None,
     needs_partition: bool,
 ) -> dict[int, int]:
-    """Moves the group; returns its new offsets by partition."""
+    """Moves the group to the offset that `place` returns for each partition. Returns the new
+    offsets."""
     from lakebed.base.errors import InputError
 
     if partition is None and needs_partition and topic.partition_count > 1:
@@ -403,7 +427,7 @@ def _moved(
 
 
 class GroupRow(NamedTuple):
-    """One group of one topic; `problem` is why its state is not known."""
+    """One group of one topic. `problem` states why its state could not be read."""
 
     topic: str
     group: str
@@ -427,7 +451,7 @@ def _offsets_text(lease: HeldRange) -> str:
 
 
 def _beginning(data: bytes) -> str:
-    """The first characters of a key or value."""
+    """Returns the first characters of a key or a value."""
     text = data[:_VALUE_CHARACTERS_MAX].decode("utf-8", "backslashreplace")
     return text + ("…" if len(data) > _VALUE_CHARACTERS_MAX else "")
 

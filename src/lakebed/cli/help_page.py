@@ -1,4 +1,4 @@
-"""Simplifies the help of commands: no types of Python, and summaries that are not cut off."""
+"""Simplifies the help of commands: hides Python types, and does not cut off summaries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def simplify_help(command: Any) -> None:
-    """Adjusts a command, and all commands below it, after typer has built them."""
+    """Changes the help of a command and its subcommands, after typer has built them."""
     for parameter in command.params:
         if parameter.param_type_name == "argument":
             _simplify_argument(parameter)
@@ -17,12 +17,12 @@ def simplify_help(command: Any) -> None:
 
 
 def summary(text: str) -> str:
-    """The first sentence."""
+    """Returns the first sentence of a help text."""
     paragraph = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
     return paragraph.partition(". ")[0].removesuffix(".") + "."
 
 
 def _simplify_argument(argument: Any) -> None:
-    """Its metavar is its name everywhere, with brackets if it is optional."""
+    """Shows the argument everywhere by its metavar alone."""
     argument.display_type_rich = lambda ctx: None  # noqa: ARG005 (typer passes it by name)
     argument.get_usage_pieces = lambda _context: [argument.metavar]

@@ -1,8 +1,8 @@
-"""Reads standard input and files as lines, and records from them: one per line, without newline.
+"""Reads standard input and files as records: one per line, without its newline.
 
-Memory is bounded by the largest record and one read. Available lines are yielded at once, so that a
-slow stream does not wait for a batch to fill. A line that cannot be a record raises an error with
-its number, after the lines before it were yielded.
+Memory is bounded by the largest record and one read. Lines are yielded as soon as they are
+available, so that a slow stream does not wait for a batch to fill. A line that cannot be a record
+raises an error with its line number, after the lines before it were yielded.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Read = Callable[[int], bytes]
 
 
 class BadLine(InputError):
-    """A line or a file that cannot be a record; the ones before it were yielded."""
+    """A line or a file cannot be a record. The lines before it were yielded."""
 
 
 def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iterator[list[bytes]]:
-    """Yields batches of records, none empty; errors name the `source` of the lines."""
+    """Yields batches of at least one record each. Errors name the `source` of the lines."""
     place = f"{source}: line" if source else "line"
     number = 0  # of lines yielded
     for lines in cut_lines(read, line_bytes_max=record_bytes_max):
@@ -42,7 +42,10 @@ def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iter
 
 
 def cut_lines(read: Read, *, line_bytes_max: int) -> Iterator[list[bytes]]:
-    """Yields lines without newlines; a line that is too long is yielded incomplete, as the last."""
+    """Yields batches of lines without newlines.
+
+    A line that is too long is yielded incomplete, as the last line.
+    """
     rest: list[bytes] = []  # of a line whose end has not been read
     rest_bytes = 0
     while chunk := read(READ_BYTES):
@@ -67,7 +70,7 @@ def whole_file(file: File, *, record_bytes_max: int) -> bytes:
 
 
 def reads_of(file: File) -> Read:
-    """Returns a function that reads a file from its start."""
+    """Returns a function that reads the next bytes of a file, from its start on."""
     offset = 0
 
     def read(length: int) -> bytes:
@@ -80,9 +83,9 @@ def reads_of(file: File) -> Read:
 
 
 def standard_input(interrupts: HeldInterrupts) -> Read:
-    """Returns a function that reads available bytes and waits only if there are none.
+    """Returns a function that reads from standard input. It waits only if no bytes are available.
 
-    An interrupt ends the wait. If standard input is closed, it reads nothing.
+    An interrupt ends the wait. If standard input is closed, the function returns no bytes.
     """
     if sys.stdin is None:
         return io.BytesIO().read
@@ -99,8 +102,11 @@ def standard_input(interrupts: HeldInterrupts) -> Read:
 
 
 def _wait_for(stream: io.BufferedReader) -> None:
-    """Waits for input. It wakes regularly, because a signal that arrives just before the thread
-    blocks is handled only when it wakes."""
+    """Waits for input.
+
+    The wait wakes up regularly: a signal that arrives just before the thread blocks is handled only
+    when the thread wakes.
+    """
     try:
         descriptor = stream.fileno()
     except io.UnsupportedOperation:
@@ -110,7 +116,7 @@ def _wait_for(stream: io.BufferedReader) -> None:
 
 
 def _good_count(lines: list[bytes], record_bytes_max: int) -> int:
-    """The number of lines before the first that cannot be a record."""
+    """Returns the number of lines before the first line that cannot be a record."""
     for index, line in enumerate(lines):
         if not 0 < len(line) <= record_bytes_max:
             return index

@@ -1,14 +1,14 @@
-"""Delays an interrupt (Ctrl-C) so that it ends a command between two steps, never within a write.
+"""Delays an interrupt (Ctrl-C), so that it ends a command between two steps, never within a write.
 
     with HeldInterrupts() as interrupts:
         while ...:
             with interrupts.let_through():
-                ...                         # waits for input: an interrupt ends it at once
+                ...                         # waits for input: an interrupt ends it immediately
             ...                             # writes: an interrupt waits for the next safe point
             interrupts.raise_kept()
 
-An interrupt within a commit would leave it unknown whether the commit happened, and the log would
-refuse writes from then on. A second interrupt is not delayed.
+After an interrupt within a commit it would be unknown whether the commit happened, and the log
+would refuse further writes. A second interrupt is not delayed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _Handler = Callable[[int, FrameType | None], object]
 
 
 class HeldInterrupts:
-    """Delays interrupts. Does nothing outside the main thread, which gets none.
+    """Delays interrupts. Has an effect only in the main thread, because other threads get none.
 
     Interrupts that the process ignores (`nohup`) stay ignored. A handler that was installed before
-    (Spark's driver cancels its jobs) runs when an interrupt is let through.
+    (Spark's driver installs one that cancels its jobs) is called for an interrupt that is not
+    delayed.
     """
 
     def __init__(self) -> None:
@@ -56,7 +57,8 @@ class HeldInterrupts:
 
     @contextlib.contextmanager
     def let_through(self) -> Iterator[None]:
-        """Raises a delayed interrupt, and every interrupt within the block at once."""
+        """Does not delay interrupts within the block. Raises a delayed interrupt when the block
+        begins."""
         self._passes = True
         try:
             self.raise_kept()

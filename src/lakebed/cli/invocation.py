@@ -1,4 +1,4 @@
-"""The context of a command: where its store is, and its output."""
+"""The context in which a command runs: the location of its store, and its output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class Invocation:
         return resolve_place(self.root_option, environment=os.environ, ca_file=self.ca_file)
 
     def local_root(self, what: str = "") -> Root:
-        """The root of a command or option that works on files; `Usage` if the store is at a URL."""
+        """Returns the root for `what`: a command or option that needs the store's files.
+
+        Raises `Usage` if the store is at a URL.
+        """
         return self.place.local(what or self.command)
 
     @property
@@ -40,16 +43,16 @@ class Invocation:
         return self.local_root().path
 
     def root_exists(self) -> bool:
-        """`BadName` if something other than a folder is there."""
+        """Returns whether the root exists. Raises `BadName` if its path is not a folder."""
         return self.local_root().exists()
 
     def require_root(self) -> Path:
-        """The store's folder; `NotFound` if it is missing."""
+        """Returns the path of the root. Raises `NotFound` if it does not exist."""
         return self.local_root().require()
 
 
 def invocation(context: typer.Context) -> Invocation:
-    """Returns the invocation that the top level put into the context."""
+    """Returns the invocation that the top-level command stored in the context."""
     run = context.obj
     assert isinstance(run, Invocation)
     return replace(run, command=context.command_path)
@@ -58,7 +61,8 @@ def invocation(context: typer.Context) -> Invocation:
 def resolve_place(
     option: str | None, *, environment: Mapping[str, str], ca_file: Path | None = None
 ) -> Place:
-    """Returns the place that the option, the environment or the default names, in that order."""
+    """Returns the location of the store: from the option, else the environment, else the
+    default."""
     if option is not None:
         if not option:
             raise BadName("--root is empty: give a folder or a URL")
@@ -72,7 +76,9 @@ def resolve_place(
 def _place(text: str, *, origin: str, ca_file: Path | None) -> Place:
     if "://" not in text:
         if ca_file is not None:
-            raise InputError(f"--ca-file is for https:// URLs, and {text} is a folder")
+            raise InputError(
+                f"--ca-file can only be used with an https:// URL, and {text} is a folder"
+            )
         return Root(path=Path(text), origin=origin)
     from lakebed.client.address import address_of
 

@@ -1,7 +1,7 @@
 """`lakebed manifest`: the manifest log of a log, which records every change of its segments.
 
 The commands take no lock, change nothing, and work while another process writes and after a crash.
-They see what is committed; a writer's own state is at most 250 ms ahead of that.
+They show what is committed; the writer commits its changes within 250 ms.
 """
 
 from __future__ import annotations
@@ -50,12 +50,14 @@ def inspect(
     log: LogName,
     chunk: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Show the records of this chunk."),
+        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Show only records of this chunk."),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="POSITION", help="Start at this position, for example 3:64."
+            "--from",
+            metavar="POSITION",
+            help="Start at this position (CHUNK:OFFSET), for example 3:64.",
         ),
     ] = None,
     limit: Annotated[
@@ -66,12 +68,14 @@ def inspect(
         typer.Option(
             "--type",
             metavar="NAME",
-            help="Show records of this type, for example SealSegment or 1.",
+            help="Show only records of this type, for example SealSegment or 1.",
         ),
     ] = None,
     segment: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Show records of this segment."),
+        typer.Option(
+            metavar="N", min=0, max=_U64_MAX, help="Show only records about this segment."
+        ),
     ] = None,
 ) -> None:
     """List the chunks, snapshots and records of a manifest log, and mark damage with !!.
@@ -147,11 +151,12 @@ def inspect(
 
 @app.command()
 def verify(context: typer.Context, log: LogName) -> None:
-    """Verify every checksum, and that chunks, snapshots, segments and their copies agree.
+    """Verify a manifest log, and that it agrees with the segments and their copies.
 
-    The exit code is 65 if anything is torn, corrupt or lost. Notes are not damage: changes that a
-    writer has not committed yet, or that a crash undid and the next writer will record. Every
-    recorded object is looked up in Tier 2; if that fails, the exit code is 75 or 77.
+    The exit code is 65 if anything is torn, corrupt or lost. Notes in the report are not damage:
+    they are about changes that a writer has not committed yet, or that a crash undid and the next
+    writer will record. Every recorded object is looked up in Tier 2; if Tier 2 cannot be reached or
+    refuses access, the exit code is 75 or 77.
 
     \b
     Examples:
@@ -182,7 +187,7 @@ def history(
         typer.Argument(metavar="SEGMENT", min=0, max=_U64_MAX, help="The number of the segment."),
     ],
 ) -> None:
-    """Show the recorded history of one segment.
+    """Show the recorded history of one segment: every change, with its time.
 
     \b
     Examples:
@@ -222,8 +227,8 @@ def state(
         typer.Option(
             "--as-of",
             metavar="WHEN",
-            help="The state before the record at a position, for example 3:64, or at a time: "
-            "ISO 8601, or ns since 1970. Default: now.",
+            help="Show the state before the record at this position, for example 3:64, or at this "
+            "time: ISO 8601, or ns since 1970. Default: now.",
         ),
     ] = None,
 ) -> None:
@@ -270,7 +275,7 @@ def state(
 
 
 def _look(manifest: ReadableManifestLog) -> Inspected:
-    """Reads everything but the records."""
+    """Reads the chunks and snapshots of a manifest log, without the records."""
     from lakebed.cli.manifest_records import Inspected
     from lakebed.store.manifest_survey import ignored_names, survey_chunks, survey_snapshots
 
@@ -283,7 +288,10 @@ def _look(manifest: ReadableManifestLog) -> Inspected:
 
 
 def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -> None:
-    """`NotFound` if the chunk, or with a position every later chunk, does not exist."""
+    """Raises `NotFound` if the chunk does not exist.
+
+    Without `is_exact`, a later chunk is enough.
+    """
     from lakebed.base.errors import NotFound
 
     indexes = [facts.chunk_index for facts in inspected.chunks]
@@ -300,7 +308,8 @@ def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -
 def _matching(
     entries: Iterator[Entry], *, type_number: int | None, segment_id: int | None
 ) -> Iterator[Entry]:
-    """Filters records; damage always passes, because it may hide matching records."""
+    """Yields the records of that type and segment. Yields all damage, because it may hide such
+    records."""
     from lakebed.store.manifest_survey import Damaged
 
     for entry in entries:

@@ -1,4 +1,4 @@
-"""`manifest-inspect LOG …`: the same as `lakebed manifest inspect LOG …`."""
+"""The program `manifest-inspect LOG …`, which does the same as `lakebed manifest inspect LOG …`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the manifest log that a command names, by the log's name or its stream id."""
+"""Finds the manifest log that a command names by the log's name or its stream id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ MANIFEST_LOG = (
 
 
 def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
-    """`NotFound` if there is no such log, or it has no records."""
+    """Returns the manifest log of a log. Raises `NotFound` if there is no such log, or nothing is
+    recorded."""
     from lakebed.aof.paths import check_log_name
     from lakebed.base.errors import NotFound
 
@@ -28,8 +29,8 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
     manifest = store.manifest_log(log)
     if manifest is None:
         raise NotFound(
-            f"log {log} has no manifest log: it was not opened for writing since the upgrade to a "
-            "version with manifest logs"
+            f"log {log} has no manifest log, because it was last written by a version without "
+            "manifest logs: opening it for writing creates one"
         )
     reader = manifest.reader
     if not reader.chunk_indexes() and not reader.snapshot_ids():
@@ -38,7 +39,7 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
 
 
 def title(manifest: ReadableManifestLog) -> str:
-    """The first line of every report on it."""
+    """Returns the first line of every report on a manifest log."""
     state = ", switched off" if manifest.is_enabled is False else ""
     return f"{manifest.log}: stream {manifest.stream}{state}"
 

@@ -25,7 +25,7 @@ from lakebed.store.manifest_survey import ChunkFacts, Damaged, Entry, SnapshotFa
 
 @dataclass
 class Inspected:
-    """The contents of a manifest log, as far as `inspect` shows them."""
+    """What `lakebed manifest inspect` shows of a manifest log."""
 
     manifest: ReadableManifestLog
     chunks: list[ChunkFacts] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Inspected:
 
 
 class Moment(NamedTuple):
-    """A step of a segment's history."""
+    """One step of a segment's history."""
 
     step: Step
     time_ms: int | None
@@ -101,7 +101,7 @@ def _mark(facts: ChunkFacts | SnapshotFacts) -> str:
 
 
 def _record_cell(cell: str) -> Column:
-    """A column of the table that is empty for damage."""
+    """Returns a column of the table. The column is empty in a row that describes damage."""
     texts = {
         "time": lambda record: time_text(record.timestamp_ms),
         "segment": lambda record: segment_text(record.segment_id),

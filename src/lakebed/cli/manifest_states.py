@@ -17,20 +17,22 @@ _TIERS = {0: Residency.TIER0, 1: Residency.TIER1, 2: Residency.TIER2}
 
 
 class TierTotal(NamedTuple):
-    """The segments and bytes in one tier."""
+    """The number of segments and bytes in one tier."""
 
     segments: int
     bytes: int
 
 
 def problems_of(manifest: ReadableManifestLog, replayed: ReplayResult) -> list[str]:
-    """Lists everything that makes the state doubtful."""
+    """Lists the problems that may make the shown state wrong."""
     problems = [] if manifest.damage is None else [manifest.damage]
     problems += replayed.problems
     for damage in replayed.damages:
         if damage.segment_ids:
             named = ", ".join(map(str, sorted(damage.segment_ids)))
-            problems.append(f"chunk {damage.chunk_index} is left out; it was about {named}")
+            problems.append(
+                f"chunk {damage.chunk_index} is damaged and left out; it was about segments {named}"
+            )
     return problems
 
 
@@ -69,7 +71,7 @@ def tiers_of(state: SegmentState) -> list[int]:
 
 
 def condition_words(state: SegmentState) -> list[str]:
-    """`open` or `sealed`, and further conditions."""
+    """Returns `not opened`, `open` or `sealed`, and any further conditions of a segment."""
     names = flag_names(state.condition, Condition)
     first = "not opened" if not state.is_opened else "sealed" if state.is_sealed else "open"
     return [first, *(name for name in names if name not in ("opened", "sealed"))]
@@ -86,7 +88,7 @@ def _failure_words(state: SegmentState) -> list[str]:
 
 
 def _if_sealed(field: str, heading: str) -> Column:
-    """A column of the table that is empty until the segment is sealed."""
+    """Returns a column of the table. The column is empty until the segment is sealed."""
     return Column("", lambda state: getattr(state, field) if state.is_sealed else None, heading)
 
 

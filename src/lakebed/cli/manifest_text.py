@@ -1,4 +1,4 @@
-"""The records, flags and numbers of a manifest log in words."""
+"""Describes the records, flags and numbers of a manifest log in words."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def payload_words(payload: Payload) -> str:
 
 
 def payload_members(payload: Payload) -> dict[str, object]:
-    """The fields of a payload for JSON: checksums and bytes as hex digits."""
+    """Returns the fields of a payload for JSON. Checksums and bytes become hex digits."""
     fields: dict[str, object] = {}
     for name, value in payload._asdict().items():
         if isinstance(value, bytes):
@@ -113,7 +113,7 @@ def payload_members(payload: Payload) -> dict[str, object]:
 
 
 def parse_type(text: str) -> int:
-    """Parses the name of a record type, in any spelling, or its number; returns the number."""
+    """Returns the number of a record type, given its name (in any spelling) or its number."""
     wanted = text.replace("-", "").replace("_", "").lower()
     for kind in RecordType:
         if wanted == kind.name.replace("_", "").lower():
@@ -129,14 +129,14 @@ def reason_text(code: int) -> str:
 
 
 def flag_names(value: int, kind: type[IntFlag]) -> list[str]:
-    """Names of the flags that are set; unknown flags as a number."""
+    """Returns the names of the flags that are set. Unknown flags are returned as one number."""
     names = [flag.name.replace("_", " ").lower() for flag in kind if flag.name and value & flag]
     rest = value & ~sum(flag.value for flag in kind)
     return [*names, hex(rest)] if rest else names
 
 
 def time_text(time_ms: int) -> str:
-    """Formats a time as ISO 8601; one that is out of range, by damage, as a number."""
+    """Formats a time as ISO 8601. A time out of range, which damage can cause, stays a number."""
     if not time_ms:
         return "-"
     return moment_ms_text(time_ms) if time_ms <= _TIME_MS_MAX else f"{time_ms} ms"
@@ -151,7 +151,8 @@ def crc_text(crc64: int) -> str:
 
 
 def moment_columns(key: str, source: Callable[[Any], int]) -> tuple[Column, Column]:
-    """A time as two members: text, and ms since 1970; null if there is none."""
+    """Returns two columns for a time: as text, and in ms since 1970. Both are null if there is
+    none."""
 
     def text(row: object) -> str | None:
         time_ms = source(row)

@@ -1,9 +1,9 @@
-"""Reads messages from lines in batches: one message per line, its newline removed.
+"""Reads messages from lines, in batches: one message per line, without its newline.
 
-An empty line is an empty message. With a separator a line is a key and a value. Memory is bounded
-by the largest message and one read. Available lines are yielded at once, so that a slow stream does
-not wait for a batch to fill. A line that cannot be a message raises an error with its number, after
-the lines before it were yielded.
+An empty line is an empty message. With a separator, a line is a key and a value. Memory is bounded
+by the largest message and one read. Lines are yielded as soon as they are available, so that a slow
+stream does not wait for a batch to fill. A line that cannot be a message raises an error with its
+line number, after the lines before it were yielded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakebed.cli.input_lines import BadLine, Read, cut_lines
 
 
 class Messages(NamedTuple):
-    """At least one message; `keys` is None if none has a key."""
+    """A batch of one or more messages. `keys` is None if no message has a key."""
 
     keys: list[bytes] | None
     values: list[bytes | None]  # None deletes its key
@@ -24,7 +24,7 @@ class Messages(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LineFormat:
-    """How a line is parsed."""
+    """How a line is split into a key and a value, and how long it may be."""
 
     message_bytes_max: int  # of key and value together
     separator: bytes | None = None  # between key and value
@@ -36,7 +36,7 @@ class LineFormat:
 
 
 def message_batches(read: Read, line_format: LineFormat, *, source: str = "") -> Iterator[Messages]:
-    """Yields batches of messages; errors name the `source` of the lines."""
+    """Yields batches of messages. Errors name the `source` of the lines."""
     place = f"{source}: line" if source else "line"
     number = 0  # of lines yielded
     for lines in cut_lines(read, line_bytes_max=line_format.line_bytes_max):
@@ -49,7 +49,7 @@ def message_batches(read: Read, line_format: LineFormat, *, source: str = "") ->
 
 
 def _good_count(lines: list[bytes], line_format: LineFormat) -> int:
-    """The number of lines before the first that cannot be a message."""
+    """Returns the number of lines before the first line that cannot be a message."""
     for index, line in enumerate(lines):
         is_too_long = len(line) > line_format.line_bytes_max
         if is_too_long or (line_format.separator is not None and line_format.separator not in line):

@@ -1,8 +1,8 @@
 """Prints messages as lines, optionally with columns before them, or as JSON.
 
-A line is the value, unchanged, and a newline. As JSON a message is one object on a line of its own,
-so that a topic of any length can be processed as a stream; a key or a value that is not UTF-8 is
-`key_base64` or `value_base64`.
+A line is the unchanged value and a newline. With `--json`, each line is an object for one message,
+so that a topic of any length can be processed as a stream. A key or a value that is not UTF-8 is
+printed as `key_base64` or `value_base64`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # what the help shows needs no engine
 
 
 class Show(Enum):
-    """Columns that can precede a message."""
+    """The columns that can be printed before a message."""
 
     OFFSETS = "offsets"
     TIMES = "times"
@@ -32,7 +32,7 @@ class Show(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How a message is printed as a line."""
+    """The format of a message as a line."""
 
     show: Sequence[Show] = ()
     key_separator: bytes | None = None  # None: keys are not printed
@@ -49,7 +49,8 @@ class MessagePrinter:
         self._show = [column for column in Show if column in set(shape.show)]
 
     def batch(self, partition: int, batch: MessageBatch) -> None:
-        """Prints many messages; plain values are copied once, without making messages."""
+        """Prints a batch. If only values are printed, it copies them once and creates no `Message`
+        objects."""
         if self._output.as_json or self._show or self._shape.key_separator is not None:
             self._output.write(b"".join(self._shown(partition, message) for message in batch))
             return
@@ -79,7 +80,7 @@ class MessagePrinter:
 
 
 def message_members(partition: int, message: Message | LeasedMessage) -> dict[str, object]:
-    """The members of a message in JSON."""
+    """Returns the JSON members of a message."""
     document: dict[str, object] = {
         "partition": partition,
         "offset": message.offset,
@@ -95,7 +96,8 @@ def message_members(partition: int, message: Message | LeasedMessage) -> dict[st
 
 
 def _bytes_members(name: str, data: bytes | None) -> dict[str, object]:
-    """Text if it is UTF-8, else base64; null if there is none."""
+    """Returns a member with the data as text, or as base64 if it is not UTF-8, or null if it is
+    None."""
     try:
         return {name: None if data is None else data.decode("utf-8")}
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """Standard output and standard error of a command.
 
-Text stays on its line: control characters, line separators and bytes that are not text are escaped,
-because names and paths may come from anywhere.
+A text never breaks its line: control characters, line separators and bytes that are not text are
+escaped, because names and paths may contain anything.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from lakebed.cli.report import Part, document_of, one_line
 
 
 class Output:
-    """Prints reports: one JSON document, or lines."""
+    """Prints reports, as lines or as one JSON document."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
     def show(self, *parts: Part) -> None:
-        """Prints a report: as one document with `--json`, else as lines."""
+        """Prints a report: with `--json` as one document, otherwise as lines."""
         if self.as_json:
             # In ASCII, so that it can be printed in any locale.
             print(json.dumps(document_of(parts), indent=2, default=os.fspath))
@@ -31,24 +31,26 @@ class Output:
                 print(one_line(text))
 
     def line(self, text: str) -> None:
-        """Prints one line at once; nothing with `--json`, whose document comes at the end."""
+        """Prints one line immediately. With `--json` prints nothing, because the document comes at
+        the end."""
         if not self.as_json:
             print(one_line(text), flush=True)
 
     def write(self, data: bytes) -> None:
-        """Writes bytes unchanged, after everything that was printed before."""
+        """Writes bytes unchanged, after everything that was printed before them."""
         if sys.stdout is not None:
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
 
     def note(self, text: str) -> None:
-        """Prints one line on standard error: a remark that is not part of the result."""
+        """Prints one line to standard error: a remark that is not part of the result."""
         if sys.stderr is not None:
             print(f"lakebed: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def tolerate_any_character() -> None:
-    """Escapes characters that the terminal's encoding lacks, where Python would raise."""
+    """Makes the output escape characters that the terminal's encoding lacks, instead of raising an
+    error."""
     for stream in (sys.stdout, sys.stderr):
         # A stream is None if the process was started with it closed.
         reconfigure: Any = getattr(stream, "reconfigure", None)
@@ -57,13 +59,14 @@ def tolerate_any_character() -> None:
 
 
 def flush() -> None:
-    """Flushes standard output; an error here is a failure of the command."""
+    """Flushes standard output. If that fails, the command fails."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def finish() -> None:
-    """Flushes both streams, so that the interpreter cannot fail on them as it exits."""
+    """Flushes standard output and standard error, so that the interpreter cannot fail on them at
+    exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

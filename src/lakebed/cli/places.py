@@ -1,13 +1,13 @@
-"""Where a command finds its store: a folder of this machine, or a node at a URL.
+"""Where a command finds its store: in a folder of this machine, or at the URL of a node.
 
     with run.place.reading() as store: ...       # a `ReadableStore`
     with run.place.writing() as store: ...       # a `Store`
 
-Both places hand out the same Protocols, so a command does not need to know which one it has.
-Reading a root takes no lock and works while another process writes. Writing opens the root, or goes
-through the socket of the program that has it open; that program does what the command would have
-done, so the output is the same. A program that holds the lock and serves no socket may be just
-opening or closing the store: it is waited for, and then reported as `Locked`.
+`Root` and `Node` return the same Protocols, so a command does not need to know which of them it
+has. Reading a root takes no lock and works while another process writes. Writing opens the root, or
+uses the socket of the process that has it open; that process then does the same work as the command
+would, so the output is the same. A process that holds the lock but serves no socket may be opening
+or closing the store, so the command waits for it for a while before it raises `Locked`.
 """
 
 from __future__ import annotations
@@ -22,30 +22,32 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakebed.base.errors import BadName, LakebedError, NotFound, from_os_error
 
-# Imported by the methods: the help needs none of the engines, and reading none of the writer.
+# Methods import the engines: the help needs none, and reading does not need the writer.
 if TYPE_CHECKING:
     from lakebed.api.read_surface import ReadableStore
     from lakebed.api.surface import Store
 
 Value = TypeVar("Value")
 Reopen = Callable[[LakebedError], "Store"]
-"""Opens the store again after the program that served it has ended, or raises the error."""
+"""Opens the store again after the process that served it has ended, or raises the given error."""
 
 ROOT_OPTION = "--root"
 LOCK_WAIT_S = 5.0
 NODE_RETRY_S = 2.0
-_FOLDERS = ("aof", "topics", "quarantine")  # of a root, whose files appear in reports
+_FOLDERS = ("aof", "topics", "quarantine")  # folders in a root whose files appear in reports
 
 
 class Usage(LakebedError):
-    """The command line asks for something that cannot be done."""
+    """The command line asks for something that is not possible."""
 
     exit_code = 2
 
 
 class SharedStore(NamedTuple):
-    """A store open for writing. `reopen` is None where nothing has to be reopened: the store is
-    open in this process, or its client reconnects by itself."""
+    """A store open for writing, and `reopen`, which opens it again if its process ends.
+
+    `reopen` is None if the store is open in this process, or if its client reconnects by itself.
+    """
 
     store: Opening[Store]
     reopen: Reopen | None
@@ -53,7 +55,7 @@ class SharedStore(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Root:
-    """A folder, and which option or variable named it."""
+    """A store in a folder of this machine, and the option or variable that named the folder."""
 
     path: Path
     origin: str
@@ -62,15 +64,15 @@ class Root:
         return str(self.path)
 
     def local(self, what: str) -> Root:
-        """This place, for `what`, which works on files."""
+        """Returns this root, for `what`: a command or option that needs the store's files."""
         del what
         return self
 
     def refuse_if_named(self, what: str) -> None:
-        """Nothing: `what` uses no store, and a folder does no harm."""
+        """Does nothing: `what` uses no store, but naming a folder does no harm."""
 
     def exists(self) -> bool:
-        """Whether the root is there; `BadName` if something other than a folder is."""
+        """Returns whether the root exists. Raises `BadName` if its path is not a folder."""
         try:
             # `Path.is_dir` would report a root without permission as missing.
             self.path.stat()
@@ -85,7 +87,7 @@ class Root:
         return True
 
     def require(self) -> Path:
-        """The folder; `NotFound` if it is missing."""
+        """Returns the path of the root. Raises `NotFound` if it does not exist."""
         if not self.exists():
             raise NotFound(f"{self.path}: no such root (from {self.origin})")
         return self.path
@@ -96,84 +98,93 @@ class Root:
         return ReadOnlyStore(self.require())
 
     def writing(self, *, create: bool = False) -> Opening[Store]:
-        """`create`: a root that does not exist is made."""
+        """Opens the store for writing. With `create`, makes the root if it does not exist."""
         return self.shared(create=create).store
 
     def shared(self, *, create: bool = False, retry_s: float | None = None) -> SharedStore:
-        """`retry_s`: how long calls to another program are repeated while it does not answer."""
+        """Opens the store for writing, here or in the process that has it open.
+
+        `retry_s` limits how long calls to that process are repeated while it does not respond.
+        """
         from lakebed.host.store import Store
 
         if create:
             self.exists()
         else:
             self.require()
-        return self.either(
+        return self.open_or_connect(
             lambda: SharedStore(Store.open(self.path), None),
             lambda store: SharedStore(store, lambda error: self._reopened(error, retry_s=retry_s)),
             retry_s=retry_s,
         )
 
-    def either(
+    def open_or_connect(
         self,
-        here: Callable[[], Value],
-        there: Callable[[Store], Value],
+        open_here: Callable[[], Value],
+        connected: Callable[[Store], Value],
         *,
         retry_s: float | None = None,
     ) -> Value:
-        """What `here` returns, unless it raises `Locked`: then what `there` makes of the store of
-        the program that holds the lock. `there` takes the store over and closes it."""
+        """Returns the result of `open_here`, which opens the store in this process.
+
+        If that raises `Locked`, connects to the process that holds the lock and returns the result
+        of `connected`, which gets the remote store and must close it.
+        """
         from lakebed.base.errors import Locked
 
         try:
-            return here()
+            return open_here()
         except Locked:
-            return self._first(here, there, retry_s=retry_s)
+            return self._first_available(open_here, connected, retry_s=retry_s)
 
     @property
     def endpoint(self) -> None:
-        """None: a root is reached by its files."""
+        """None: a root is accessed through its files, not through an HTTP API."""
         return None
 
     def named(self, texts: Sequence[str], store: ReadableStore) -> tuple[str, ...]:
-        """Texts that begin with a path of the store, with the root as it is named here."""
+        """Rewrites texts that begin with a path in the store, so that they use this root's path.
+
+        The process that has the store open may know the root by another path.
+        """
         if not texts:
             return ()
-        there = os.path.abspath(store.root)
-        return tuple(self._named(text, there) for text in texts)
+        server_root = os.path.abspath(store.root)
+        return tuple(self._named(text, server_root) for text in texts)
 
-    def _named(self, text: str, there: str) -> str:
+    def _named(self, text: str, server_root: str) -> str:
         for folder in _FOLDERS:
             before, _, after = text.partition(f"{os.sep}{folder}{os.sep}")
-            # Absolute, or relative to where that program was started.
-            if after and os.path.join(os.sep, there).endswith(os.path.normpath(before)):
+            # The path is absolute, or relative to the folder in which that process was started.
+            if after and os.path.join(os.sep, server_root).endswith(os.path.normpath(before)):
                 return os.path.join(self.path, folder, after)
         return text
 
     def _reopened(self, error: LakebedError, *, retry_s: float | None) -> Store:
-        """The store, after the program that had it open has stopped answering.
+        """Opens the store again after the process that had it open stopped responding.
 
-        A program that closed the store has removed its socket: then it is opened here, unless yet
-        another program has it open. One that was killed has left its socket: the store is left to
-        until that program is started again; if it is not, the error is raised.
+        A process that closed the store has removed its socket. Then the store is opened here,
+        unless a third process has it open. A process that was killed has left its socket. Then this
+        waits until that process is started again; if it is not, raises `error`.
         """
         from lakebed.base.errors import Locked
         from lakebed.host.local_server import SOCKET_NAME
         from lakebed.host.store import Store as OwnStore
 
-        def here() -> Store:
+        def open_here() -> Store:
             if os.path.lexists(os.path.join(self.path, SOCKET_NAME)):
-                raise Locked("killed, or just opening the store")
+                raise Locked("the process was killed, or is opening the store")
             return OwnStore.open(self.path)
 
         try:
-            return self._first(here, lambda store: store, retry_s=retry_s)
+            return self._first_available(open_here, lambda store: store, retry_s=retry_s)
         except Locked:
             raise error from None
 
-    def _first(
+    def _first_available(
         self,
-        here: Callable[[], Value],
-        there: Callable[[Store], Value],
+        open_here: Callable[[], Value],
+        connected: Callable[[Store], Value],
         *,
         retry_s: float | None,
     ) -> Value:
@@ -186,20 +197,26 @@ class Root:
 
         def find_served() -> Value | None:
             store = served(self.path, retry_s=RETRY_S if retry_s is None else retry_s)
-            return None if store is None else there(store)
+            return None if store is None else connected(store)
 
         with ThreadRunner() as runner:
             return first_of(
-                find_served, here, runner=runner, random=Random(randbits(64)), wait_s=LOCK_WAIT_S
+                find_served,
+                open_here,
+                runner=runner,
+                random=Random(randbits(64)),
+                wait_s=LOCK_WAIT_S,
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """The HTTP API of a node. Access keys come from the URL or the environment, as `connect` has
-    them."""
+    """A store at the HTTP API of a node.
 
-    url: str  # it may have a secret: never printed
+    As in `connect`, access keys come from the URL or from the environment.
+    """
+
+    url: str  # may contain a secret, so it is never printed
     origin: str
     ca_file: Path | None = None
 
@@ -209,13 +226,13 @@ class Node:
         return f"{self.url.partition(':')[0]}://{address_of(self.url)}"
 
     def local(self, what: str) -> Root:
-        """`Usage`: the files are on another machine."""
+        """Raises `Usage`, because the files of the store are on another machine."""
         raise Usage(
             f"{what} needs the files of the store: run it on the machine of {self}, with --root DIR"
         )
 
     def refuse_if_named(self, what: str) -> None:
-        """`Usage` if the command line names a node for `what`, which uses no store."""
+        """Raises `Usage` if the command line names a node, because `what` uses no store."""
         if self.origin == ROOT_OPTION:
             raise Usage(f"{what} does not use a store: leave out {ROOT_OPTION}")
 
@@ -224,8 +241,8 @@ class Node:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[Store]:
-        """An error of the connection is raised with advice."""
-        del create  # the root of a node is there
+        """Connects to the node. Adds advice to the errors of the connection."""
+        del create  # the root of a node always exists
         from lakebed.api.problems import Unauthenticated, Unreachable
         from lakebed.host.connect import connect
 
@@ -238,31 +255,31 @@ class Node:
         except Unreachable as error:
             advice = "check that the node is running, and that --root has its URL"
             if "certificate" in str(error):
-                advice = "give the certificates to trust with --ca-file"
+                advice = "name the certificates to trust with --ca-file"
             raise Unreachable(f"{error}; {advice}") from None
 
     def shared(self, *, create: bool = False, retry_s: float | None = None) -> SharedStore:
         del retry_s
         return SharedStore(self.writing(create=create), None)
 
-    def either(
+    def open_or_connect(
         self,
-        here: Callable[[], Value],
-        there: Callable[[Store], Value],
+        open_here: Callable[[], Value],
+        connected: Callable[[Store], Value],
         *,
         retry_s: float | None = None,
     ) -> Value:
-        """As for a root that another program has open."""
-        del here, retry_s
+        """Connects to the node and returns the result of `connected`."""
+        del open_here, retry_s
         with self.writing() as store:
-            return there(store)
+            return connected(store)
 
     @property
     def endpoint(self) -> str:
         return self.url
 
     def named(self, texts: Sequence[str], store: ReadableStore) -> tuple[str, ...]:
-        """As the node names them."""
+        """Returns the texts unchanged, with the paths on the node's machine."""
         del store
         return tuple(texts)
 

@@ -23,7 +23,7 @@ COMPLETE_VARIABLE = "_LAKEBED_COMPLETE"  # set by the scripts of `lakebed comple
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Parses the arguments and runs the command; all errors go to the caller."""
+    """Parses the arguments and runs the command. Returns its exit code, or raises its error."""
     logging.basicConfig(format=f"{PROGRAM}: %(message)s")
     command = build()
     instruction = os.environ.get(COMPLETE_VARIABLE)
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def build() -> Any:
-    """The top command with all groups, none of them imported yet."""
+    """Returns the top-level command with all groups. No group is imported yet."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(invoke_without_command=True)(_top)
     command: Any = get_command(app)
@@ -59,13 +59,15 @@ def _top(
             "--root",
             "--url",
             metavar="DIR|URL",
-            help="The store's folder, or the http:// or https:// URL of a node. "
+            help="The store: its folder, or the http:// or https:// URL of a node that serves it. "
             "Default: $LAKEBED_ROOT, else ./lakebed-data.",
         ),
     ] = None,
     ca_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The certificates to trust for an https:// URL."),
+        typer.Option(
+            metavar="FILE", help="A file with the certificates to trust for an https:// URL."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as one JSON document.")

@@ -1,6 +1,6 @@
-"""Progress display on standard error, if that is a terminal.
+"""Shows progress on standard error, if that is a terminal.
 
-`rich` is imported when something is drawn, which most commands never do.
+`rich` is imported only when something is drawn, which most commands never do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BAR_CHARACTERS = 30
 
 
 class TerminalBar:
-    """A line that is redrawn in place: a name, a bar if the total is known, and a text."""
+    """A progress line that is redrawn in place: a name, a bar if the total is known, and a text."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream if stream is not None and stream.isatty() else None
@@ -33,7 +33,7 @@ class TerminalBar:
             self._live.update(_line(name, text, done=done, total=total), refresh=True)
 
     def clear(self) -> None:
-        """Remove the line. Idempotent."""
+        """Removes the line. Idempotent."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -70,7 +70,8 @@ def _line(name: str, text: str, *, done: int, total: int | None) -> RenderableTy
 
 
 class Progress:
-    """Shows how far a command is, once it takes over a second. Exiting removes the line."""
+    """Shows the progress of a command that takes longer than a second. On exit, removes the
+    line."""
 
     def __init__(self, what: str, *, clock: Clock | None = None) -> None:
         self._what = what
@@ -79,12 +80,13 @@ class Progress:
         self._bar = TerminalBar(sys.stderr)
 
     def update(self, done: int, total: int) -> None:
-        """Call it as often as there is news."""
+        """Reports progress. May be called as often as needed; the line is redrawn at limited
+        intervals."""
         if self._is_due():
             self._bar.draw(self._what, f"{done:,} of {total:,}", done=done, total=max(total, 1))
 
     def count(self, done: int, unit: str) -> None:
-        """As `update`, where the total is not known."""
+        """Like `update`, for work whose total is not known."""
         if self._is_due():
             self._bar.draw(self._what, f"{done:,} {unit}")
 

@@ -1,4 +1,4 @@
-"""Appends batches to a log, and waits when the log applies backpressure."""
+"""Appends batches to a log, and waits when the log refuses more (backpressure)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAIT_S = 60.0
 
 
 class Appender:
-    """Appends to one log and counts the records; `finish` makes them durable."""
+    """Appends records to one log and counts them. `finish` makes them durable."""
 
     def __init__(self, store: Store, log: str, *, ext_id: int) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class Appender:
         self.last: RecordId | None = None
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """Appends all payloads; flushes, or waits for a segment, when the log accepts no more."""
+        """Appends all payloads. When the log accepts no more, flushes it or waits for a segment."""
         while payloads:
             try:
                 done = self._log.append_records(payloads, ext_ids=self._ext_id)
@@ -39,7 +39,10 @@ class Appender:
             payloads = payloads[len(done) :]
 
     def finish(self) -> None:
-        """Waits until everything is durable; `NotDurableYet` reports how far it is if not."""
+        """Waits until all records are durable.
+
+        If the disk is full, raises `NotDurableYet`, which states which records are durable.
+        """
         try:
             self._log.flush()
         except RetryError as error:
@@ -52,7 +55,8 @@ class Appender:
         end = self._log.durable_end()
         return NotDurableYet(
             f"{self.count} records were appended, up to {self.last}; those before {end} are "
-            f"durable, the rest may still become so: check before appending them again: {error}"
+            f"durable, the others may still become durable: check before appending them again: "
+            f"{error}"
         )
 
     def _count(self, record_ids: Sequence[RecordId]) -> None:
@@ -60,7 +64,7 @@ class Appender:
         self.last = record_ids[-1] if len(record_ids) else self.last
 
     def _wait(self, error: WouldBlock) -> bool:
-        """Whether the next record has to wait for a segment."""
+        """Flushes the log. Returns whether the next record must also wait for a segment."""
         # A flush also reports a full disk, which waiting alone would not.
         self.finish()
         return error.kind is not BackpressureKind.FLUSH
@@ -70,5 +74,5 @@ class Appender:
 
 
 def segment_bytes(store: Store) -> int:
-    """The configured size of a segment."""
+    """Returns the configured size of a segment."""
     return int(store.configuration()["aof"]["segment_bytes"])

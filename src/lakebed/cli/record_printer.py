@@ -1,7 +1,7 @@
 """Prints records as lines, optionally with columns before them, or as JSON.
 
-A line is the payload, unchanged, and a newline. As JSON a record is one object on a line of its
-own, so that a log of any length can be processed as a stream; a payload that is not UTF-8 is
+A line is the unchanged payload and a newline. With `--json`, each line is an object for one record,
+so that a log of any length can be processed as a stream. A payload that is not UTF-8 is printed as
 `payload_base64`.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what the help shows needs no engine
 
 
 class Show(Enum):
-    """Columns that can precede a payload."""
+    """The columns that can be printed before a payload."""
 
     IDS = "ids"
     TIMES = "times"
@@ -36,7 +36,8 @@ class RecordPrinter:
         self._show = [column for column in Show if column in set(show)]
 
     def batch(self, batch: RecordBatch) -> None:
-        """Prints many records; plain payloads are copied once, without making records."""
+        """Prints a batch. If only payloads are printed, it copies them once and creates no `Record`
+        objects."""
         if self._output.as_json or self._show:
             self.records(batch)
             return

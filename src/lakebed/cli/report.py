@@ -1,14 +1,14 @@
-"""The report of a command, rendered as lines for people or as JSON for programs.
+"""The report of a command, printed as lines for people or as a JSON document for programs.
 
     run.output.show(
         Value("log", name),                       # a member of the document
         Rows("segments", SEGMENTS, segments),     # a list of objects, and a table
-        Text("3 segments"),                       # lines alone
+        Text("3 segments"),                       # lines only
     )
 
-A command passes the values of the engines as they are. A table is declared once, as columns that
-name a field, its member in the document and its heading; dataclasses and named tuples become
-objects by themselves.
+A command passes the values that it got from the engines. A table is declared once, as columns that
+each name a field, its member in the document and its heading. Dataclasses and named tuples are
+converted to JSON objects automatically.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ NONE = "-"
 
 
 class Part(Protocol):
-    """A part of a report: members of its document, lines of its text, or both."""
+    """A part of a report. It adds members to the document, lines to the text, or both."""
 
     def members(self) -> Mapping[str, object]:
-        """The members that it adds to the document."""
+        """Returns the members that this part adds to the document."""
 
     def lines(self) -> Iterable[str]:
-        """The lines that it adds to the text."""
+        """Returns the lines that this part adds to the text."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A value of each row: a member of its object, and a cell of its line.
+    """A column of a table: a value of each row, as a JSON member and as a cell.
 
-    Without a `key` it is only in the table, without a `heading` only in the document. `source` is
-    the name of a field, or a function of the row; by default the field has the name of the member.
-    `text` makes the cell, and `json` the member, of a value that is not None.
+    A column without a `key` is only in the table; a column without a `heading` is only in the
+    document. `source` is the name of a field of the row, or a function of the row; by default the
+    field is named by `key`. `text` formats the cell and `json` converts the member of a value that
+    is not None.
     """
 
     key: str
@@ -73,7 +74,7 @@ Columns = Sequence[Column]
 
 @dataclass(frozen=True)
 class Value:
-    """A member of the document. Adds no line."""
+    """Adds a member to the document, and no line."""
 
     key: str
     value: object
@@ -87,7 +88,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Text:
-    """Lines. Adds no member to the document."""
+    """Adds lines to the text, and no member to the document."""
 
     texts: tuple[str, ...]
 
@@ -103,9 +104,12 @@ class Text:
 
 @dataclass(frozen=True)
 class Rows:
-    """A list of objects under `key`, unless that is empty, and a table of the columns that have
-    headings. Without rows there is the heading alone, or with `hides_empty` nothing; without
-    `is_headed` there is never a heading."""
+    """Adds a list of objects to the document, and a table to the text.
+
+    The list is named `key`; without a `key` there is only the table. The table has the columns that
+    have headings. If there are no rows, it consists of the headings, or of nothing with
+    `hides_empty`. With `is_headed` false it never has headings.
+    """
 
     key: str
     columns: Columns
@@ -127,8 +131,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class Item:
-    """One object: its members are those of the document itself. Columns with a heading are lines of
-    the heading and the value; a value of None is omitted."""
+    """Adds the members of one object to the document.
+
+    Each column with a heading also adds a line with the heading and the value, unless the value is
+    None.
+    """
 
     columns: Columns
     row: object
@@ -161,14 +168,15 @@ def document_of(parts: Iterable[Part]) -> dict[str, object]:
 
 
 def members_of(value: object) -> dict[str, object]:
-    """The members of a dataclass or a named tuple."""
+    """Returns the fields of a dataclass or a named tuple as JSON members."""
     members = plain(value)
     assert isinstance(members, dict)
     return members
 
 
 def plain(value: object) -> object:
-    """Converts to JSON types: dataclasses and named tuples to objects, enumerations to values."""
+    """Converts a value to JSON types: dataclasses and named tuples to objects, enumerations to
+    values."""
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
@@ -183,7 +191,7 @@ def plain(value: object) -> object:
 
 
 def cell_text(value: object) -> str:
-    """A value as a cell of a table: `-` if it is None or empty."""
+    """Formats a value as a cell of a table: `-` if it is None or empty."""
     if value is None:
         return NONE
     if isinstance(value, bool):
@@ -194,7 +202,8 @@ def cell_text(value: object) -> str:
 
 
 def table(heading: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> list[str]:
-    """Aligns rows in columns. Lines are not wrapped to the terminal, so that grep works."""
+    """Aligns rows in columns. Lines are not wrapped to the width of the terminal, so that grep
+    works."""
     cells = [] if heading is None else [tuple(heading)]
     cells += [tuple(map(one_line, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -205,12 +214,12 @@ def table(heading: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> list[
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 record`, `2 records`."""
+    """Formats a count with its noun: `1 record`, `2 records`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def one_line(text: str) -> str:
-    """Escapes everything that is not plainly visible on one line."""
+    """Escapes all characters that are not plainly visible on one line."""
     if text.isprintable() and _INVISIBLE.isdisjoint(text):
         return text
     return "".join(map(_visible, text))

@@ -28,25 +28,33 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def restore(
     context: typer.Context,
     source: Annotated[
-        str, typer.Argument(metavar="DIR|s3://BUCKET/PREFIX", help="Where the backups are.")
+        str,
+        typer.Argument(
+            metavar="DIR|s3://BUCKET/PREFIX",
+            help="Where the backups are kept: a folder, or a prefix in an S3 bucket.",
+        ),
     ],
     snapshot: SnapshotId = None,
     salvage: Annotated[
-        bool, typer.Option("--salvage", help="Skip files that are damaged in the backup.")
+        bool,
+        typer.Option(
+            "--salvage",
+            help="Restore the undamaged files of a damaged backup, and skip the others.",
+        ),
     ] = False,
     endpoint: Endpoint = "",
     region: Region = "",
     allow_http: AllowHttp = False,
 ) -> None:
-    """Restore a store from a backup, to a root that is empty or does not exist.
+    """Restore a store from a backup into --root, which must be empty or not exist.
 
-    Run the command again to continue after an interruption.
+    If the command is interrupted, run it again to continue.
 
     \b
     Examples:
       Restore the newest backup:
         lakebed --root /new restore /backups/store
-      Restore a certain backup from an S3 store:
+      Restore one particular backup from S3:
         lakebed --root /new restore s3://backups/store --snapshot 20260102T030405678Z-00c0ffee
     """
     from lakebed.kernels.disk import real_disk

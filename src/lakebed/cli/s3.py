@@ -1,7 +1,7 @@
 """`lakebed s3`: the buckets, objects and access keys of a store.
 
 Commands that only read take no lock and work while another process writes. Only `buckets create`
-and `keys create` create a store.
+and `keys create` create a store if there is none.
 """
 
 from __future__ import annotations
@@ -65,14 +65,15 @@ def verify(
     place: Annotated[
         str | None,
         typer.Argument(
-            metavar="[BUCKET[/PREFIX]]", help="Verify only these objects. Default: everything."
+            metavar="[BUCKET[/PREFIX]]",
+            help="Verify only the objects in this bucket, or with this prefix. Default: all.",
         ),
     ] = None,
 ) -> None:
-    """Verify every chunk, the manifests, the ends of segments and the metadata.
+    """Verify the bytes of all objects, and the metadata of the object store.
 
-    The exit code is 65 if anything is damaged. Works while another process writes, and marks
-    nothing.
+    The exit code is 65 if anything is damaged. Works while another process writes. Changes nothing:
+    damaged objects are not marked (see lakebed verify --mark).
 
     \b
     Examples:
@@ -140,7 +141,7 @@ def _findings(place: Place | None, report: Report) -> list[str]:
 
 
 def _problem_members(problem: Problem) -> dict[str, object]:
-    """The members that are set."""
+    """Returns the JSON members of a problem, without those that are None."""
     members = object_of(_PROBLEM, problem)
     return {name: value for name, value in members.items() if value is not None}
 

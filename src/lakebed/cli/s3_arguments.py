@@ -1,4 +1,4 @@
-"""Arguments of `lakebed s3`, and how its commands open a store."""
+"""Parses the arguments of `lakebed s3`, and opens the store for its commands."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ ObjectPlace = Annotated[
     str, typer.Argument(metavar="BUCKET/KEY", help="The bucket and the key of the object.")
 ]
 VersionOption = Annotated[
-    str | None, typer.Option(metavar="ID", help="The version. Default: the newest.")
+    str | None, typer.Option(metavar="ID", help="The id of the version. Default: the newest.")
 ]
 
 _SCHEME = "s3://"
 
 
 class Place(NamedTuple):
-    """A bucket and, after the first slash, a key or a prefix of keys, which may be empty."""
+    """A bucket, and the text after the first slash: a key or a prefix of keys, which may be
+    empty."""
 
     bucket: str
     key: str
@@ -45,21 +46,22 @@ def parse_place(text: str) -> Place:
 
 
 def parse_object_place(text: str) -> Place:
-    """Parses `BUCKET/KEY`: any key, also one with `..`, `//` or control characters."""
+    """Parses `BUCKET/KEY`. The key may contain `..`, `//` and control characters."""
     from lakebed.base.errors import InputError
     from lakebed.base.units import shown
     from lakebed.seglake.names import check_key
 
     place = parse_place(text)
     if not place.key:
-        raise InputError(f"{shown(text)}: the key is missing: give BUCKET/KEY")
+        raise InputError(f"{shown(text)}: it has no key: give BUCKET/KEY")
     check_key(place.key)
     return place
 
 
 @contextmanager
 def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
-    """Opens the store for writing if the bucket exists; else touches nothing."""
+    """Opens the store for writing if the bucket exists. Otherwise raises `NoSuchBucket` and changes
+    nothing."""
     from lakebed.seglake.errors import NoSuchBucket
 
     try:
@@ -71,7 +73,10 @@ def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
 
 
 def _look_for(run: Invocation, bucket: str) -> None:
-    """`NoSuchBucket` if it does not exist. Damage is left to the writer, which may repair it."""
+    """Raises `NoSuchBucket` if the bucket does not exist.
+
+    Ignores damage, which the writer reports and may repair.
+    """
     from lakebed.base.errors import DataError, DiskError
     from lakebed.cli.store_access import open_to_read
 

@@ -65,11 +65,11 @@ def create(
         NewVersioning | None,
         typer.Option(
             metavar="enabled|unversioned",
-            help="Whether old versions are kept. Default: default_versioning of [s3].",
+            help="Whether old versions are kept. Default: default_versioning in section [s3].",
         ),
     ] = None,
 ) -> None:
-    """Create a bucket. Has no effect if it exists with the same versioning.
+    """Create a bucket. Has no effect if the bucket exists with the same versioning.
 
     \b
     Examples:
@@ -104,10 +104,12 @@ def versioning(
     name: BucketName,
     state: Annotated[
         ChangedVersioning,
-        typer.Argument(metavar="enabled|suspended", help="The new versioning."),
+        typer.Argument(
+            metavar="enabled|suspended", help="Whether old versions are kept from now on."
+        ),
     ],
 ) -> None:
-    """Enable or suspend versioning. Existing versions are kept.
+    """Enable or suspend the versioning of a bucket. Existing versions are kept.
 
     \b
     Examples:
@@ -127,7 +129,7 @@ def versioning(
 
 @app.command()
 def delete(context: typer.Context, name: BucketName) -> None:
-    """Delete an empty bucket. It may have delete markers, but no old versions.
+    """Delete an empty bucket. It may contain delete markers, but no object versions.
 
     \b
     Examples:
@@ -149,7 +151,7 @@ def delete(context: typer.Context, name: BucketName) -> None:
 
 
 def _versioning_text(versioning: Versioning) -> str:
-    """The name of a versioning on the command line."""
+    """Returns the name that the command line uses for a versioning."""
     return "unversioned" if versioning.value == "disabled" else versioning.value
 
 
@@ -160,4 +162,4 @@ BUCKETS = (
     Column("created_ms"),
 )
 BUCKET = tuple(replace(column, heading=None) for column in BUCKETS)
-"""The same without a table."""
+"""The same members, without headings, so that there is no table."""

@@ -1,4 +1,4 @@
-"""Content type, metadata and byte ranges of objects, as given on the command line."""
+"""Parses the content type, metadata and byte range of an object from the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _is_name = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII).fullmatch
 def content_of(
     names: Iterable[str], *, content_type: str | None, metadata: Iterable[str]
 ) -> Content:
-    """Guesses the content type from the first name that has one, unless it is given."""
+    """Returns the content type and the metadata of an object.
+
+    If no content type is given, it is guessed from the first of `names` that has a known suffix.
+    """
     from lakebed.seglake.model import Content
 
     if content_type is None:
@@ -41,20 +44,21 @@ def content_of(
 
 
 def guess_type(name: str) -> str | None:
-    """Guesses by the last suffix of the name, without the tables of this machine."""
+    """Guesses the content type from the last suffix of a name. Does not use the tables of this
+    machine."""
     ending = "x" + name[name.rfind(".") :] if "." in name else ""
     kind, encoding = MimeTypes().guess_type(ending)
     return kind if encoding is None else _COMPRESSED.get(encoding)
 
 
 def parse_metadata(texts: Iterable[str]) -> dict[str, str]:
-    """Parses `name=value` pairs; names become lower case."""
+    """Parses `name=value` pairs. Converts names to lower case."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not _is_name(name):
             raise InputError(
-                f"--metadata {shown(text)}: write it as name=value, with a name without spaces"
+                f"--metadata {shown(text)}: write it as name=value, without spaces in the name"
             )
         _check_value(f"--metadata {name}", value)
         name = name.lower()
@@ -63,7 +67,9 @@ def parse_metadata(texts: Iterable[str]) -> dict[str, str]:
         pairs[name] = value
     size = sum(len(name) + len(value.encode()) for name, value in pairs.items())
     if size > METADATA_BYTES_MAX:
-        raise InputError(f"--metadata: {size} bytes exceed the maximum of {METADATA_BYTES_MAX}")
+        raise InputError(
+            f"--metadata: the metadata has {size} bytes; the maximum is {METADATA_BYTES_MAX}"
+        )
     return pairs
 
 
@@ -76,12 +82,12 @@ def parse_range(text: str) -> ByteRange:
     if not first and not last:
         raise InputError(f"--range {shown(text)}: write it as A-B, A- or -COUNT, in bytes")
     if first and last and int(last) < int(first):
-        raise InputError(f"--range {text}: the last byte is before the first")
+        raise InputError(f"--range {text}: the last byte is before the first byte")
     return ByteRange(int(first) if first else None, int(last) if last else None)
 
 
 def _check_value(what: str, value: str) -> None:
-    """Refuses text that a header cannot hold."""
+    """Raises `InputError` if a text cannot be sent as a header."""
     try:
         value.encode()
     except UnicodeEncodeError:

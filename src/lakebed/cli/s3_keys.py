@@ -48,10 +48,14 @@ def list_keys(context: typer.Context) -> None:
 @app.command()
 def create(
     context: typer.Context,
-    label: Annotated[str, typer.Option(metavar="TEXT", help="A label that lists show.")] = "",
+    label: Annotated[
+        str, typer.Option(metavar="TEXT", help="A label, shown by lakebed s3 keys list.")
+    ] = "",
     inflight_max: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="The maximum number of concurrent requests."),
+        typer.Option(
+            min=1, metavar="N", help="The maximum number of concurrent requests with this key."
+        ),
     ] = None,
 ) -> None:
     """Create an access key and print its secret, which cannot be shown again.
@@ -107,7 +111,7 @@ def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
 
 
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:
-    """`NoSuchAccessKey` if it does not exist; touches nothing."""
+    """Returns the key. Raises `NoSuchAccessKey` if it does not exist. Changes nothing."""
     with open_to_read(run) as store:
         return store.keys.get(access_key)
 
@@ -126,7 +130,7 @@ KEY = (
     Column("last_used", "last_used_ms", json=moment_ms_text),
     Column("last_used_ms"),
 )
-"""The members of a key, without its secret."""
+"""The JSON members of a key, without its secret."""
 
 KEYS = (
     Column("", "access_key", "access key"),
@@ -139,4 +143,4 @@ KEYS = (
     ),
     Column("", "label", "label"),
 )
-"""The table."""
+"""The columns of the table of keys."""

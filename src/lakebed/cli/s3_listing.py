@@ -37,7 +37,7 @@ def ls(
         str, typer.Argument(metavar="BUCKET[/PREFIX]", help="The bucket and the prefix to list.")
     ],
     recursive: Annotated[
-        bool, typer.Option("--recursive", help="List all keys, without common prefixes.")
+        bool, typer.Option("--recursive", help="List all keys in full, without grouping them.")
     ] = False,
     versions: Annotated[
         bool, typer.Option("--versions", help="List all versions and delete markers.")
@@ -48,8 +48,9 @@ def ls(
 ) -> None:
     """List the objects of a bucket whose keys begin with a prefix.
 
-    Keys are grouped at the next slash: common prefixes are marked PRE, and names begin after the
-    last slash of the argument. With --recursive all keys are listed in full.
+    As in aws s3 ls, keys are grouped at the next slash after the prefix; a group is shown as PRE,
+    and names begin after the last slash of the argument. With --recursive all keys are listed in
+    full.
 
     \b
     Examples:
@@ -141,7 +142,7 @@ def _prefix_line(prefix: str, start: int) -> str:
 
 
 def _entry_line(entry: VersionRow | ListedVersion, start: int) -> str:
-    """The name that is shown begins at `start` of the key."""
+    """Formats an entry as a line. The name is the key from index `start` on."""
     row, is_latest = _row_of(entry)
     is_marker = row.state.value == "DELETED"
     size = "-" if is_marker else str(row.size)
@@ -153,7 +154,8 @@ def _entry_line(entry: VersionRow | ListedVersion, start: int) -> str:
 
 
 def _row_of(entry: VersionRow | ListedVersion) -> tuple[VersionRow, bool | None]:
-    """The row, and whether it is the newest of its key if versions are listed."""
+    """Returns the row of an entry, and whether it is the newest of its key (None unless versions
+    are listed)."""
     from lakebed.seglake.listing import ListedVersion
 
     return entry if isinstance(entry, ListedVersion) else (entry, None)

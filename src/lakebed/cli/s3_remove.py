@@ -34,22 +34,30 @@ def rm(
     context: typer.Context,
     place: Annotated[
         str,
-        typer.Argument(metavar="BUCKET/KEY", help="The object, or with --recursive the prefix."),
+        typer.Argument(
+            metavar="BUCKET/KEY", help="The object to remove, or with --recursive a prefix of keys."
+        ),
     ],
     version_id: VersionOption = None,
     recursive: Annotated[
-        bool, typer.Option("--recursive", help="Remove all objects whose keys begin with KEY.")
+        bool,
+        typer.Option(
+            "--recursive",
+            help="Remove all objects whose keys begin with KEY, or all objects of the bucket.",
+        ),
     ] = False,
     versions: Annotated[
         bool,
-        typer.Option("--versions", help="With --recursive: remove all versions permanently."),
+        typer.Option(
+            "--versions", help="With --recursive: remove all versions permanently. Requires --yes."
+        ),
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Remove an object. In a bucket with versions a delete marker hides it.
+    """Remove an object. In a versioned bucket this adds a delete marker, which hides the object.
 
-    With --version-id that version is removed permanently; removing a delete marker makes the object
-    visible again.
+    With --version-id, that version is removed permanently. Removing a delete marker makes the
+    object visible again.
 
     \b
     Examples:
@@ -66,7 +74,9 @@ def rm(
     if recursive and version_id is not None:
         raise InputError("--recursive and --version-id cannot be combined: give one of them")
     if versions and not recursive:
-        raise InputError("--versions needs --recursive; remove one version with --version-id")
+        raise InputError(
+            "--versions needs --recursive; to remove a single version, use --version-id"
+        )
     if recursive:
         _remove_all(run, parse_place(place), versions=versions, yes=yes)
     else:
@@ -133,7 +143,8 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
 
 
 def _pages(bucket: Bucket, prefix: str, *, versions: bool) -> Iterator[Sequence[ObjectToDelete]]:
-    """Yields the objects a page at a time; removing them does not shift the pages."""
+    """Yields the objects to remove, one page at a time. Removing a page does not affect the next
+    one."""
     from lakebed.seglake.model import NULL_VERSION, ObjectToDelete
 
     marker: str | None = ""

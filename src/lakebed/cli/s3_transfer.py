@@ -1,7 +1,7 @@
-"""`lakebed s3 put` and `get`: stores files as objects, and objects as files.
+"""`lakebed s3 put` and `lakebed s3 get`: store files as objects, and objects as files.
 
-An object is stored completely or not at all. A file is written under a temporary name and renamed
-when it is complete and verified, so that damage leaves no file.
+An object is stored completely or not at all. A file is written under a temporary name, and renamed
+when it is complete and verified. So a damaged object never becomes a file.
 """
 
 from __future__ import annotations
@@ -39,23 +39,30 @@ def put(
     context: typer.Context,
     place: ObjectPlace,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The file to store; - is standard input.")
+        str, typer.Argument(metavar="FILE", help="The file to store, or - for standard input.")
     ],
     content_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="The content type. Default: by the name.")
+        str | None,
+        typer.Option(
+            metavar="TYPE", help="The content type. Default: guessed from the file name or the key."
+        ),
     ] = None,
     metadata: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Metadata of the object; may be repeated."),
     ] = None,
     if_none_match: Annotated[
-        bool, typer.Option("--if-none-match", help="Store it only if the key does not exist.")
+        bool,
+        typer.Option("--if-none-match", help="Store the object only if the key does not exist."),
     ] = False,
     if_match: Annotated[
-        str | None, typer.Option(metavar="ETAG", help="Replace only the object with this ETag.")
+        str | None,
+        typer.Option(
+            metavar="ETAG", help="Store the object only if the current one has this ETag."
+        ),
     ] = None,
 ) -> None:
-    """Store a file as an object, and wait until it is durable.
+    """Store a file as an object, and wait until the object is durable.
 
     \b
     Examples:
@@ -110,14 +117,17 @@ def get(
     byte_range: Annotated[
         str | None,
         typer.Option(
-            "--range", metavar="A-B", help="Only these bytes, inclusive; also A- or -COUNT."
+            "--range",
+            metavar="A-B",
+            help="Get only the bytes A to B, inclusive. A- is from A to the end; -N is the last N.",
         ),
     ] = None,
 ) -> None:
     """Get an object and verify every byte of it.
 
-    A file is replaced only when the object is complete: if it is damaged (exit code 65) or the
-    command is interrupted, the old file stays. Standard output has the bytes before the damage.
+    FILE is replaced only when the whole object was received: if the object is damaged (exit code
+    65) or the command is interrupted, the old file stays. Standard output gets the bytes before the
+    damage.
 
     \b
     Examples:
@@ -133,7 +143,7 @@ def get(
     where = parse_object_place(place)
     wanted = None if byte_range is None else parse_range(byte_range)
     if file == STREAM and run.output.as_json:
-        raise InputError("--json needs a FILE, because standard output has the object")
+        raise InputError("--json needs a FILE, because the object is written to standard output")
     target = None if file == STREAM else _target(file)
     with quiet("lakebed.seglake"), open_to_read(run) as store, Progress("get") as progress:
         bucket = store.open_bucket(where.bucket)
@@ -157,18 +167,18 @@ def get(
 
 
 def _check_source(path: str) -> None:
-    """Checks the file before the store is opened, to catch mistyped names."""
+    """Checks that the file exists before the store is opened, so that a wrong name fails early."""
     from lakebed.base.errors import InputError, NotFound
 
     if not os.path.exists(path):
         raise NotFound(f"{path}: no such file or folder")
     if not os.path.isfile(path):
-        raise InputError(f"{path}: not a regular file; put a pipe with -")
+        raise InputError(f"{path}: not a regular file; store a pipe from standard input, with -")
 
 
 @contextmanager
 def _opened(path: str, interrupts: HeldInterrupts) -> Iterator[tuple[Read, int | None]]:
-    """Opens the source: a function that reads it, and its size if that is known."""
+    """Opens the source. Yields a function that reads it, and its size if that is known."""
     from lakebed.cli.input_lines import reads_of, standard_input
     from lakebed.kernels.disk import real_disk
 
@@ -198,7 +208,7 @@ def _show(progress: Progress, done: int, size: int | None) -> None:
 
 
 def _target(path: str) -> str:
-    """The real path of the target, which must be a regular file or not exist."""
+    """Returns the real path of the file to write. It must be a regular file, or not exist."""
     from lakebed.base.errors import BadName, InputError, NotFound
 
     if "\0" in path:
@@ -260,4 +270,4 @@ OBJECT = (
     Column("checksums", json=lambda sums: {each.algorithm.value: each.value for each in sums}),
     Column("part_sizes"),
 )
-"""The members of an object."""
+"""The JSON members of an object."""

@@ -1,4 +1,4 @@
-"""`lakebed serve`: serves a store until a signal stops it."""
+"""`lakebed serve`: serves a store over S3 and HTTP until a signal stops it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 S3Port = Annotated[
     int | None,
     typer.Option(
-        min=0, max=65535, metavar="PORT", help="The port of S3. Default: 9000; 0 is a free port."
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="The port for S3; 0 selects a free port. Default: 9000.",
     ),
 ]
 S3Host = Annotated[
     str | None,
-    typer.Option(metavar="HOST", help="The address of S3. Default: 127.0.0.1."),
+    typer.Option(metavar="HOST", help="The address on which to serve S3. Default: 127.0.0.1."),
 ]
 HttpPort = Annotated[
     int | None,
@@ -40,40 +43,46 @@ HttpPort = Annotated[
         min=0,
         max=65535,
         metavar="PORT",
-        help="The port of the HTTP API. Default: 9001; 0 is a free port.",
+        help="The port for the HTTP API; 0 selects a free port. Default: 9001.",
     ),
 ]
 HttpHost = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST", help="The address of the HTTP API. Default: 127.0.0.1. Others need TLS."
+        metavar="HOST",
+        help="The address on which to serve the HTTP API. Default: 127.0.0.1; others need TLS.",
     ),
 ]
 HttpNames = Annotated[
     str | None,
-    typer.Option(metavar="NAMES", help="Further host names of the node, for example of a proxy."),
+    typer.Option(
+        metavar="NAMES",
+        help="Other host names of this node, separated by commas, such as that of a proxy.",
+    ),
 ]
 Http = Annotated[
-    bool | None, typer.Option("--http/--no-http", help="Whether to serve the HTTP API on a port.")
+    bool | None,
+    typer.Option("--http/--no-http", help="Whether to serve the HTTP API on a TCP port."),
 ]
 HttpInsecure = Annotated[
     bool | None,
     typer.Option(
         "--http-insecure/--no-http-insecure",
-        help="Whether to accept access keys without TLS from other machines.",
+        help="Whether to let other machines send access keys to the HTTP API without TLS.",
     ),
 ]
 TlsCert = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The certificate; S3 and the HTTP API use TLS then."),
+    typer.Option(metavar="FILE", help="A TLS certificate. If given, S3 and the HTTP API use TLS."),
 ]
 TlsKey = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The private key of the certificate.")
+    Path | None, typer.Option(metavar="FILE", help="The private key of the TLS certificate.")
 ]
 RateBytesMin = Annotated[
     str | None,
     typer.Option(
-        metavar="SIZE", help="Disconnect clients slower than SIZE per second. Default: 1KiB."
+        metavar="SIZE",
+        help="Disconnect a client that transfers less than SIZE per second. Default: 1KiB.",
     ),
 ]
 RateGrace = Annotated[
@@ -82,7 +91,7 @@ RateGrace = Annotated[
         "--rate-grace-s",
         min=0.1,
         metavar="SECONDS",
-        help="How long a client may be slower. Default: 60.",
+        help="How long a client may be slower than --rate-bytes-min. Default: 60.",
     ),
 ]
 DrainSeconds = Annotated[
@@ -91,7 +100,7 @@ DrainSeconds = Annotated[
         "--drain-seconds",
         min=0,
         metavar="SECONDS",
-        help="How long running requests may take after SIGTERM. Default: 30.",
+        help="How long to wait for running requests after SIGTERM. Default: 30.",
     ),
 ]
 LogFormat = Annotated[
@@ -108,16 +117,21 @@ AccessLog = Annotated[
 MetricsPublic = Annotated[
     bool | None,
     typer.Option(
-        "--metrics-public/--no-metrics-public", help="Whether /metrics needs no access key."
+        "--metrics-public/--no-metrics-public",
+        help="Whether /metrics can be read without an access key.",
     ),
 ]
 S3Setting = Annotated[
     list[str] | None,
-    typer.Option("--s3", metavar="NAME=VALUE", help="A setting of section [s3]; may be repeated."),
+    typer.Option(
+        "--s3", metavar="NAME=VALUE", help="Override a setting of section [s3]; may be repeated."
+    ),
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Check and print the settings and their origins, then exit."),
+    typer.Option(
+        "--dry-run", help="Check the settings, print them and where they come from, and exit."
+    ),
 ]
 
 
@@ -146,9 +160,9 @@ def serve(
     """Serve the buckets over S3 and the whole store over HTTP, until SIGTERM or Ctrl-C.
 
     Options override LAKEBED_NODE_… variables, which override section [node] of lakebed.toml. The
-    first start creates an access key and prints it once, with instructions to connect, unless
+    first start creates an access key and prints it once, with instructions for connecting, unless
     LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY are set. Create more keys with lakebed s3 keys create.
-    The HTTP API accepts the same keys, as HTTP Basic. SIGHUP reloads the certificates and the log
+    The HTTP API accepts the same keys, with HTTP Basic. SIGHUP reloads the certificates and the log
     settings.
 
     \b
@@ -187,7 +201,7 @@ def serve(
 
 
 def _check_root(run: Invocation) -> None:
-    """Reports a root without permission as such, before its settings are read."""
+    """Raises `DiskError` if the root cannot be accessed, before its settings are read."""
     if run.root_exists() and not os.access(run.root, os.R_OK | os.X_OK, effective_ids=True):
         from lakebed.base.errors import DiskError
 
@@ -195,7 +209,10 @@ def _check_root(run: Invocation) -> None:
 
 
 def _node_options(given: Mapping[str, Any]) -> list[Option]:
-    """The options as settings of a node: arguments have the same names, and None if not given."""
+    """Returns the options that were given as settings of section [node].
+
+    Each argument has the name of its setting, and is None if it was not given.
+    """
     from lakebed.base.config import field_names
     from lakebed.node.config import NodeConfig, Option
     from lakebed.store.settings import NODE_SECTION

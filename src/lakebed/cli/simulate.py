@@ -31,7 +31,7 @@ def simulate(
     context: typer.Context,
     seed: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="The first seed. The same seed gives the same run."),
+        typer.Option(metavar="N", min=0, help="The first seed. A seed determines the whole run."),
     ] = 1,
     steps: Annotated[
         int, typer.Option(metavar="M", min=1, help="The number of steps in each run.")
@@ -55,10 +55,12 @@ def simulate(
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Run the saved steps of an earlier failure."),
+        typer.Option(
+            metavar="FILE", help="Run the steps of a failing run that was saved in this file."
+        ),
     ] = None,
     save: Annotated[
-        Path, typer.Option(metavar="DIR", help="Save the steps of a failure in this folder.")
+        Path, typer.Option(metavar="DIR", help="Save the steps of a failing run in this folder.")
     ] = Path(),
     shrink: Annotated[
         bool,
@@ -72,10 +74,11 @@ def simulate(
         bool, typer.Option("--trace", metavar="", help="Print one line per step, crash and check.")
     ] = False,
 ) -> None:
-    """Run a store on a simulated machine that crashes, fills up and fails, and check every promise.
+    """Run a store on a simulated machine with injected faults, and check its guarantees.
 
-    The exit code is 1 if a promise was broken. In that case the failing run is reduced to the steps
-    that matter, these are saved, and the last line printed is the command that repeats the run.
+    The exit code is 1 if a guarantee was violated. In that case the failing run is reduced to the
+    steps that matter, these are saved, and the last line printed is the command that repeats the
+    run.
 
     \b
     Examples:

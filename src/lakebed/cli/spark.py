@@ -1,7 +1,7 @@
-"""`lakebed spark run JOB`: jobs on whole data sets, on Spark.
+"""`lakebed spark run JOB`: runs jobs over whole data sets on Spark.
 
-Local by default; with `--master` on a Spark master, with `--remote` on a Spark Connect server. A
-job shows its progress on a terminal, and a summary at the end.
+A job runs on Spark on this machine by default, with `--master` on a Spark master, and with
+`--remote` on a Spark Connect server. It shows its progress on a terminal, and a summary at the end.
 """
 
 from __future__ import annotations

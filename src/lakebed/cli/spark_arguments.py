@@ -1,4 +1,4 @@
-"""Arguments of `lakebed spark run` as jobs take them: ranges of messages, locations of files."""
+"""Parses arguments of `lakebed spark run`: ranges of messages, and locations of files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ def span_of(
     partitions: Sequence[int] | None,
     is_log: bool = False,
 ) -> Span:
-    """A range of messages: `offsets` and `times` are pairs of start and end."""
+    """Returns the range of messages that the options select.
+
+    `offsets` and `times` are pairs of a start and an end.
+    """
     from lakebed.spark.jobs.span import Span
 
     if is_log and partitions:
-        raise InputError("--partition: a log has no partitions")
+        raise InputError("--partition cannot be used with --log: a log has no partitions")
     return Span(
         start=_positions(offsets[0], "--from-offset", is_log=is_log),
         end=_positions(offsets[1], "--to-offset", is_log=is_log),
@@ -44,7 +47,7 @@ def is_bucket(files: str) -> bool:
 
 
 def files_place(files: str, s3: Mapping[str, str]) -> FilesLocation:
-    """A folder, or a prefix in a bucket of the S3 endpoint."""
+    """Returns the location of files: a folder, or a prefix in a bucket of the S3 endpoint."""
     from lakebed.spark.jobs.parquet_files import FilesLocation
     from lakebed.spark.options import Options
     from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
@@ -62,7 +65,7 @@ def files_place(files: str, s3: Mapping[str, str]) -> FilesLocation:
 def _positions(texts: Sequence[str] | None, option: str, *, is_log: bool) -> Positions:
     if is_log:
         if texts and len(texts) > 1:
-            raise InputError(f"{option}: give it once for a log")
+            raise InputError(f"{option} can be given only once for a log")
         return {None: texts[0]} if texts else {}
     positions: dict[int | None, int | str] = {}
     for text in texts or ():

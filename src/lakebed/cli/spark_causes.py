@@ -1,8 +1,9 @@
-"""The cause of a failed job in one line: the exception of our code, wherever Spark ran it.
+"""Finds the cause of a failed Spark job and states it in one line.
 
-Spark wraps the exception of a Python worker, as text with a traceback, in exceptions of Java. A
-`LakebedError` in that text is raised again as that error, with its exit code. Of other errors the
-last line of the traceback is used, else the innermost cause in Java, else the first line.
+Spark wraps an exception of a Python worker in Java exceptions, as text with a traceback. A
+`LakebedError` in that text is raised again as that error, with its exit code. For other errors, the
+message is the last line of the Python traceback, else the innermost Java cause, else the first line
+of the text.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ _TEXT_MAX = 2_000_000
 
 
 class JobFailed(LakebedError):
-    """A job failed on Spark, with an error that is not one of the store."""
+    """A Spark job failed with an error that is not a `LakebedError`."""
 
 
 def is_sparks(error: BaseException) -> bool:
-    """Whether the error came through Spark."""
+    """Returns whether Spark raised the error."""
     return any(kind.__module__.startswith(_MODULES) for kind in type(error).__mro__)
 
 
 def cause_of(error: BaseException) -> LakebedError:
-    """Finds the cause in the text of an error."""
+    """Returns the cause of a Spark error, found in its text."""
     text = str(error)[:_TEXT_MAX]
     for module, name, sentence in reversed(_OURS.findall(text)):
         kind = _kind(module, name)
@@ -45,14 +46,15 @@ def cause_of(error: BaseException) -> LakebedError:
 
 
 def remade(kind: type[LakebedError], sentence: str) -> LakebedError:
-    """An error of that class with that message, whatever arguments its constructor takes."""
+    """Returns an error of class `kind` with the message `sentence`, without calling its
+    constructor."""
     error = kind.__new__(kind)
     Exception.__init__(error, sentence)
     return error
 
 
 def with_log(error: LakebedError, log: Path) -> LakebedError:
-    """The same error with the path of Spark's log."""
+    """Returns the same error with the path of Spark's log in its message."""
     return remade(type(error), f"{error} (Spark's log: {log})")
 
 
@@ -65,7 +67,7 @@ def _kind(module: str, name: str) -> type[LakebedError] | None:
 
 
 def _first_line(text: str) -> str:
-    """The first line with information: that of Py4J has none."""
+    """Returns the first line that has information; the first line of a Py4J error has none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling") and len(lines) > 1:
         return lines[1].removeprefix(": ")

@@ -1,4 +1,5 @@
-"""`lakebed spark run verify` and `tier-history`: finds damage, and analyses tiers."""
+"""`lakebed spark run verify` and `lakebed spark run tier-history`: find damage, and analyse
+tiers."""
 
 from __future__ import annotations
 
@@ -21,10 +22,12 @@ def verify(
     context: typer.Context,
     tier2: Annotated[
         bool,
-        typer.Option("--tier2/--no-tier2", help="Whether to read the logs' objects in Tier 2."),
+        typer.Option(
+            "--tier2/--no-tier2", help="Whether to verify the objects of logs in Tier 2 too."
+        ),
     ] = True,
     mark: Annotated[
-        bool, typer.Option("--mark/--no-mark", help="Whether to mark damaged objects.")
+        bool, typer.Option("--mark/--no-mark", help="Whether to mark damaged objects in the store.")
     ] = True,
     master: Master = None,
     remote: Remote = None,
@@ -34,8 +37,8 @@ def verify(
 ) -> None:
     """Verify every checksum of logs, topics and objects in all tiers.
 
-    The report is that of lakebed verify. The exit code is 65 if anything is damaged. Works while
-    another process writes.
+    Prints the same report as lakebed verify. The exit code is 65 if anything is damaged. Works
+    while another process writes.
 
     \b
     Examples:
@@ -67,10 +70,12 @@ def tier_history(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The folder for tables (Parquet, CSV) and plots (PNG)."),
+        typer.Option(
+            metavar="DIR", help="Write tables (Parquet, CSV) and plots (PNG) to this folder."
+        ),
     ] = None,
     plots: Annotated[
-        bool, typer.Option("--plots/--no-plots", help="Whether to draw plots, with --output.")
+        bool, typer.Option("--plots/--no-plots", help="With --output: whether to draw plots.")
     ] = True,
     master: Master = None,
     remote: Remote = None,
@@ -78,7 +83,7 @@ def tier_history(
     endpoint: Endpoint = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Analyse the manifest logs: time in each tier, hydration, upload retries and bytes per tier.
+    """Analyse the manifest logs: time and bytes in each tier, hydration, and upload retries.
 
     \b
     Examples:

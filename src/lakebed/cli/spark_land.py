@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """The format of a table."""
+    """The format of the table that messages are written to."""
 
     DELTA = "delta"
     PARQUET = "parquet"
 
 
 class Values(StrEnum):
-    """How values are stored."""
+    """How message values are stored: unchanged, or with a column for each JSON field."""
 
     RAW = "raw"
     JSON = "json"
 
 
 class Period(StrEnum):
-    """The period that partitions a table."""
+    """The period of the timestamps by which a table is partitioned."""
 
     NONE = "none"
     DAY = "day"
@@ -52,7 +52,10 @@ class Period(StrEnum):
 
 Table = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="BUCKET/PREFIX; with {name}, one table per topic or log."),
+    typer.Argument(
+        metavar="TABLE",
+        help="The table: BUCKET/PREFIX. With {name} in it: one table per topic or log.",
+    ),
 ]
 Topic = Annotated[
     list[str] | None,
@@ -67,57 +70,85 @@ FormatOption = Annotated[
 ValuesOption = Annotated[
     Values,
     typer.Option(
-        metavar="raw|json", help="Store values unchanged, or the fields of JSON objects as columns."
+        metavar="raw|json",
+        help="Store values unchanged, or with a column for each field of JSON objects.",
     ),
 ]
 Schema = Annotated[
     str,
     typer.Option(
         metavar="DDL",
-        help="The schema of JSON, for example 'id BIGINT, name STRING'. Default: sampled.",
+        help="The schema of the JSON messages, for example 'id BIGINT, name STRING'. "
+        "Default: inferred from a sample.",
     ),
 ]
 Evolve = Annotated[
-    bool | None, typer.Option("--evolve/--no-evolve", help="Whether new fields become columns.")
+    bool | None,
+    typer.Option(
+        "--evolve/--no-evolve",
+        help="Whether JSON fields that the table lacks become new columns. "
+        "Default: yes, unless --schema is given.",
+    ),
 ]
 PartitionBy = Annotated[
     Period,
     typer.Option(
-        metavar="none|day|hour", help="Partition the table by the timestamps of messages."
+        metavar="none|day|hour",
+        help="Partition the table by the day or hour of the message timestamps.",
     ),
 ]
 DeadLetters = Annotated[
     str,
     typer.Option(
         metavar="TABLE",
-        help="The table for messages that are not rows. Default: TABLE_dead_letters.",
+        help="The table for messages that cannot be converted to rows. "
+        "Default: TABLE_dead_letters.",
     ),
 ]
 Stream = Annotated[
-    bool, typer.Option("--stream", help="Run until Ctrl-C. Default: land the current messages.")
+    bool,
+    typer.Option(
+        "--stream",
+        help="Keep landing new messages until Ctrl-C. Default: land the current messages and exit.",
+    ),
 ]
 Interval = Annotated[
-    float, typer.Option(metavar="SECONDS", min=0, help="The interval of a stream.")
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="With --stream: the time between two commits."),
 ]
 StartOffsets = Annotated[
     str,
-    typer.Option(metavar="WHERE", help="earliest, latest, or JSON; applies to the first run only."),
+    typer.Option(
+        metavar="WHERE",
+        help="Where the first run starts: earliest, latest, or JSON with offsets by partition. "
+        "Default: earliest.",
+    ),
 ]
 StartTime = Annotated[
     str,
     typer.Option(
-        metavar="TIME", help="As --starting-offsets, by time: ISO 8601, or ms since 1970."
+        metavar="TIME",
+        help="Where the first run starts, as a time: ISO 8601, or ms since 1970.",
     ),
 ]
 Checkpoint = Annotated[
     str,
-    typer.Option(metavar="DIR", help="The checkpoint of the query. Default: a folder in the root."),
+    typer.Option(
+        metavar="DIR",
+        help="The folder for the checkpoint of the Spark query. Default: one in the root.",
+    ),
 ]
-BatchSize = Annotated[str, typer.Option(metavar="SIZE", help="The maximum size of one commit.")]
-Optimize = Annotated[bool, typer.Option("--optimize", help="Also compact small files at the end.")]
+BatchSize = Annotated[
+    str, typer.Option(metavar="SIZE", help="The maximum size of the messages in one commit.")
+]
+Optimize = Annotated[
+    bool, typer.Option("--optimize", help="At the end, also compact small files of the table.")
+]
 Vacuum = Annotated[
     float | None,
-    typer.Option(metavar="HOURS", help="Remove files that were unused for HOURS, at least 168."),
+    typer.Option(
+        metavar="HOURS", help="Remove files that the table has not used for HOURS (at least 168)."
+    ),
 ]
 CreateBucket = Annotated[
     bool, typer.Option("--create-bucket", help="Create the bucket if there is none.")
@@ -125,11 +156,14 @@ CreateBucket = Annotated[
 Widen = Annotated[
     bool,
     typer.Option(
-        "--widen", help="First widen integer columns that are too narrow for rescued numbers."
+        "--widen",
+        help="Before landing, widen integer columns, so that the numbers in the column _rescued "
+        "fit into them.",
     ),
 ]
 RetryDeadLetters = Annotated[
-    bool, typer.Option("--retry-dead-letters", help="First land the dead letters again.")
+    bool,
+    typer.Option("--retry-dead-letters", help="Land the dead letters again before new messages."),
 ]
 
 
@@ -164,8 +198,8 @@ def land(
 ) -> None:
     """Write topics and logs to tables in a bucket, each message exactly once.
 
-    Run the command again to continue where it stopped. Messages that cannot be rows go to a table
-    of dead letters.
+    Run the command again to continue where the last run stopped. Messages that cannot be converted
+    to rows are written to a separate table, as dead letters.
 
     \b
     Examples:
@@ -220,7 +254,7 @@ def _land(resources: JobContext, config: LandConfig) -> Report:
 
 
 def _check(backend: Backend, config: LandConfig) -> None:
-    """`NotFound` if a topic or a log does not exist."""
+    """Raises `NotFound` if a topic or a log does not exist."""
     from lakebed.spark.jobs.span import Origin, Span, resolve
 
     names: Mapping[bool, tuple[str, ...]] = {False: config.topics, True: config.logs}

@@ -1,4 +1,5 @@
-"""Options of `lakebed spark run`: which Spark to use, and where the store is."""
+"""Options that the jobs of `lakebed spark run` share: which Spark to use, and where the store
+is."""
 
 from __future__ import annotations
 
@@ -13,79 +14,101 @@ from lakebed.cli.invocation import Invocation
 Master = Annotated[
     str | None,
     typer.Option(
-        metavar="URL", help="The Spark master, for example spark://host:7077. Default: local[*]."
+        metavar="URL",
+        help="The Spark master to run on, for example spark://host:7077. Default: local[*].",
     ),
 ]
 Remote = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="A Spark Connect server, for example sc://host:15002."),
+    typer.Option(
+        metavar="URL", help="The Spark Connect server to run on, for example sc://host:15002."
+    ),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="An option of Spark; may be repeated."),
+    typer.Option(metavar="NAME=VALUE", help="Set an option of Spark; may be repeated."),
 ]
 Endpoint = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="The HTTP API of a node, for workers without the files of --root. Access keys: "
-        "LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY. Default: --root, if that is a URL.",
+        help="The URL of the HTTP API of a node, for workers that cannot access the files of "
+        "--root. Its access key is taken from LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY. "
+        "Default: --root, if that is a URL.",
     ),
 ]
 CaFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The certificates to trust for https:// endpoints."),
+    typer.Option(
+        metavar="FILE", help="A file with the certificates to trust for https:// endpoints."
+    ),
 ]
 S3Endpoint = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="The S3 endpoint of a node, with the same keys. Default: the job opens the store and "
-        "serves it.",
+        help="The URL of the S3 endpoint of a node. Its access key is taken from "
+        "LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY, else from the AWS_… variables. "
+        "Default: the job opens the store itself and serves it over S3 while it runs.",
     ),
 ]
 FromOffset = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="[N:]OFFSET", help="Start at this offset, of all partitions or of partition N."
+        metavar="[N:]OFFSET", help="Start at this offset: of partition N, or of all partitions."
     ),
 ]
 ToOffset = Annotated[
     list[str] | None,
-    typer.Option(metavar="[N:]OFFSET", help="Stop before this offset."),
+    typer.Option(
+        metavar="[N:]OFFSET", help="Stop before this offset: of partition N, or of all partitions."
+    ),
 ]
 FromTime = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Start at this time: ISO 8601, or ms since 1970.")
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Start with messages of this time: ISO 8601, or ms since 1970."
+    ),
 ]
-ToTime = Annotated[str | None, typer.Option(metavar="TIME", help="Stop before this time.")]
+ToTime = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Stop before messages of this time.")
+]
 OnlyPartition = Annotated[
     list[int] | None,
-    typer.Option("--partition", metavar="N", min=0, help="Only this partition; may be repeated."),
+    typer.Option(
+        "--partition", metavar="N", min=0, help="Read only this partition; may be repeated."
+    ),
 ]
 Name = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="A name that makes the job idempotent: repeating it adds nothing."
+        metavar="NAME",
+        help="A name for this job. A job whose name was used before publishes nothing again.",
     ),
 ]
 KeepPartitions = Annotated[
     bool,
-    typer.Option("--keep-partitions", help="Keep the partitions. Default: by key, or round robin."),
+    typer.Option(
+        "--keep-partitions",
+        help="Keep the partition number of each message. Default: by key, or round robin.",
+    ),
 ]
-Create = Annotated[bool, typer.Option("--create", help="Create the topic if there is none.")]
+Create = Annotated[bool, typer.Option("--create", help="Create the target topic if there is none.")]
 Partitions = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="The number of partitions of a new topic.")
+    int | None, typer.Option(metavar="N", min=1, help="With --create: the number of partitions.")
 ]
 Compression = Annotated[
     str,
     typer.Option(
-        metavar="CODEC", help="The compression of messages: none, gzip, snappy, lz4, zstd."
+        metavar="CODEC",
+        help="The compression of the published messages: none, gzip, snappy, lz4, zstd.",
     ),
 ]
 StagingBucket = Annotated[
     str | None,
     typer.Option(
-        metavar="BUCKET", help="With --endpoint: the bucket for staged data, if it is large."
+        metavar="BUCKET",
+        help="With --endpoint: the bucket in which large amounts of messages are staged.",
     ),
 ]
 
@@ -105,7 +128,8 @@ class SparkOptions:
         return replace(self, s3_endpoint=url)
 
     def at(self, run: Invocation) -> SparkOptions:
-        """Uses the URL of `--root` as the endpoint, unless one is given."""
+        """Returns the options with the URL of `--root` as the endpoint, unless an endpoint is
+        given."""
         if self.endpoint is not None:
             return replace(self, ca_file=self.ca_file or run.ca_file)
         endpoint = run.place.endpoint
@@ -116,7 +140,7 @@ class SparkOptions:
         )
 
     def spark_options(self) -> dict[str, str]:
-        """`InputError` if one is not NAME=VALUE, or not an option of Spark."""
+        """Returns the options of Spark by name. Raises `InputError` if a `--conf` is not valid."""
         from lakebed.base.errors import InputError
         from lakebed.base.units import shown
 

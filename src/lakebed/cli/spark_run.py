@@ -1,9 +1,10 @@
-"""Runs a job: opens the store and a session, watches the job, and reports its result.
+"""Runs a job: opens the store and a Spark session, shows progress, and reports the result.
 
     run_job(invocation(context), options, job, needs=StoreAccess.WRITE)
 
-Without a node a job that writes opens the store itself, and serves its S3 on loopback with keys of
-its own. Spark's log is a file in a scratch folder, which is removed unless the job fails.
+If no node is given, a job that writes opens the store itself and serves it over S3 on loopback,
+with temporary access keys. Spark's log is a file in a scratch folder, which is removed unless the
+job fails.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ LOG_NAME = "spark.log"
 
 
 class StoreAccess(Enum):
-    """How a job uses the store."""
+    """How a job accesses the store."""
 
     READ = auto()
     WRITE = auto()  # through the process that has it open
@@ -56,7 +57,7 @@ class StoreAccess(Enum):
 
 @dataclass(frozen=True)
 class JobContext:
-    """The arguments of a job. `s3` are options of `lakebed.table` that name the S3 endpoint."""
+    """What a job gets to run with. `s3` has the options of `lakebed.table` for the S3 endpoint."""
 
     spark: SparkSession
     backend: Backend
@@ -75,7 +76,10 @@ def run_job(
     needs: StoreAccess,
     check: Callable[[Backend], object] | None = None,
 ) -> None:
-    """`check` is called before anything is started, to report mistakes at once."""
+    """Runs a job and prints its report.
+
+    `check` is called before anything is started, so that a wrong argument fails early.
+    """
     require_spark()
     options = options.at(run)
     settings = options.spark_options()
@@ -120,7 +124,7 @@ def run_job(
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """The report of a job, and how long it took."""
+    """The report of a finished job, and how long it took."""
 
     report: Report
     seconds: float
@@ -167,7 +171,7 @@ FINISHED = (
 
 
 def require_spark() -> None:
-    """`SparkUnavailable` if Spark is not installed."""
+    """Raises `SparkUnavailable` if pyspark or pyarrow is not installed."""
     from lakebed.spark.errors import SparkUnavailable
 
     try:
@@ -178,13 +182,14 @@ def require_spark() -> None:
 
 
 def backend_of_options(run: Invocation, options: SparkOptions) -> Backend:
-    """The endpoint, with keys of the environment, or the files of the root."""
+    """Returns the backend that the workers use: the endpoint with access keys, or the files of the
+    root."""
     from lakebed.spark.backends import BACKEND_OPTIONS, backend_of
     from lakebed.spark.options import Options
 
     if options.endpoint is None:
         if options.ca_file is not None and options.s3_endpoint is None:
-            raise InputError("--ca-file needs --endpoint or --s3-endpoint")
+            raise InputError("--ca-file can only be used with --endpoint or --s3-endpoint")
         given = {"path": str(run.require_root())}
     else:
         given = {"endpoint": options.endpoint, "caFile": str(options.ca_file or "")}
@@ -204,21 +209,21 @@ def _session(options: SparkOptions, settings: dict[str, str], scratch: Path) -> 
             **(own | settings),
         )
     finally:
-        # pyspark installs its own handler. Only the main thread can restore it, and needs to.
+        # pyspark has replaced the handler. Only the main thread can and must restore it.
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
 def _s3(run: Invocation, options: SparkOptions, needs: StoreAccess) -> Iterator[dict[str, str]]:
-    """Yields the options of the S3 endpoint; none if the job does not use one."""
+    """Yields the options of the S3 endpoint; an empty dict if the job does not use one."""
     if options.s3_endpoint is not None:
         yield _given_s3(options.s3_endpoint, options.ca_file)
         return
     if options.endpoint is not None:
         if needs is StoreAccess.S3:
             raise InputError(
-                "the job uses buckets of a node: give its S3 endpoint with --s3-endpoint"
+                "the job uses buckets of the node: name its S3 endpoint with --s3-endpoint"
             )
         yield {}
         return
@@ -234,17 +239,17 @@ def _own_s3(run: Invocation, needs: StoreAccess, stack: ExitStack) -> dict[str, 
 
     root = run.require_root()
 
-    def here() -> dict[str, str]:
+    def serve_here() -> dict[str, str]:
         return stack.enter_context(own_s3(root)).options()
 
-    def there(store: Store) -> dict[str, str]:
+    def use_server(store: Store) -> dict[str, str]:
         store.close()
         if needs is StoreAccess.S3:
             raise _locked(root, needs)
         return {}
 
     try:
-        return run.place.either(here, there)
+        return run.place.open_or_connect(serve_here, use_server)
     except Locked as error:
         raise _locked(root, needs) from error
 
@@ -257,7 +262,10 @@ def _locked(root: Path, needs: StoreAccess) -> Locked:
 
 
 def _given_s3(url: str, ca_file: Path | None) -> dict[str, str]:
-    """With keys of the environment, which are read here and sent to the workers."""
+    """Returns the options of a given S3 endpoint.
+
+    The access keys are read from the environment here, and sent to the workers.
+    """
     from lakebed.spark.options import Options
     from lakebed.spark.tables.location import PLACE_OPTIONS, table_location
 
@@ -276,7 +284,7 @@ def _given_s3(url: str, ca_file: Path | None) -> dict[str, str]:
 
 @contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Silences the root logger, to which Py4J logs tracebacks. Named loggers are not affected."""
+    """Silences the root logger, to which Py4J logs tracebacks. Other loggers are not affected."""
     root = logging.getLogger()
 
     def refuse(_: logging.LogRecord) -> bool:
@@ -305,7 +313,7 @@ def _reported(error: Exception, scratch: Path) -> LakebedError:
 
 
 def _remove(scratch: Path) -> None:
-    """Removes the folder and the log, as far as possible."""
+    """Removes Spark's log and the scratch folder. Errors are ignored."""
     from lakebed.kernels.disk import real_disk
 
     disk = real_disk()

@@ -1,4 +1,4 @@
-"""`lakebed spark run replay`, `export` and `import`: copies messages to topics and files."""
+"""`lakebed spark run replay`, `export` and `import`: copy messages between topics and files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ Origin = Annotated[
 ]
 ToTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="The target topic.")]
 Files = Annotated[
-    str, typer.Argument(metavar="FILES", help="A folder or s3://bucket/prefix with Parquet files.")
+    str,
+    typer.Argument(
+        metavar="FILES", help="Where the Parquet files are: a folder, or s3://bucket/prefix."
+    ),
 ]
 
 
@@ -53,7 +56,7 @@ def replay(
     context: typer.Context,
     origin: Origin,
     topic: ToTopic,
-    log: Annotated[bool, typer.Option("--log", help="FROM is a log.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="FROM is the name of a log.")] = False,
     from_offset: FromOffset = None,
     to_offset: ToOffset = None,
     from_time: FromTime = None,
@@ -71,10 +74,10 @@ def replay(
     endpoint: Endpoint = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Publish a range of messages to a topic again; each partition gets all of them or none.
+    """Publish a range of messages to a topic again. In each partition, all are appended or none.
 
-    Keys, values, headers and timestamps are kept. The payloads of a log become values, and its
-    offsets are record ids, for example 3:64.
+    Keys, values, headers and timestamps are kept. With --log, the payloads of records become
+    values, and offsets are record ids, for example 3:64.
 
     \b
     Examples:
@@ -142,12 +145,12 @@ def export(
     to_time: ToTime = None,
     partition: OnlyPartition = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Remove the files of an earlier export.")
+        bool, typer.Option("--overwrite", help="Replace the files of an earlier export.")
     ] = False,
     compression: Annotated[
         str,
         typer.Option(
-            metavar="CODEC", help="The compression of files: zstd, snappy, gzip, lz4, none."
+            metavar="CODEC", help="The compression of the files: zstd, snappy, gzip, lz4, none."
         ),
     ] = "zstd",
     file_size: Annotated[
@@ -160,9 +163,10 @@ def export(
     ca_file: CaFile = None,
     s3_endpoint: S3Endpoint = None,
 ) -> None:
-    """Write messages as Parquet files: topic, partition, offset, timestamp, key, value, headers.
+    """Write messages as Parquet files.
 
-    All workers must share the folder. `_SUCCESS` is written after all files.
+    The columns are topic, partition, offset, timestamp, key, value and headers. All workers must be
+    able to access the folder. An empty file named _SUCCESS is written after all other files.
 
     \b
     Examples:
@@ -219,10 +223,10 @@ def import_(
     ca_file: CaFile = None,
     s3_endpoint: S3Endpoint = None,
 ) -> None:
-    """Publish the messages of Parquet files; each partition gets all of its messages or none.
+    """Publish messages from Parquet files. In each partition, all are appended or none.
 
-    The columns are value and, optionally, key, timestamp, headers and partition. Files of an export
-    are imported unchanged and in order.
+    The columns are value and, optionally, key, timestamp, headers and partition. The files of an
+    export are imported unchanged and in order.
 
     \b
     Examples:

@@ -13,10 +13,11 @@ from lakebed.cli.values import size_text
 
 
 class TerminalWatcher:
-    """A `Watcher`. Any thread may call it; its lock is held while it draws."""
+    """A `Watcher` that shows progress on a terminal. Thread-safe; it holds its lock while it
+    draws."""
 
     def __init__(self, output: Output, *, runner: Runner, stream: TextIO | None = None) -> None:
-        """Draws to `stream`, else to standard error, if that is a terminal."""
+        """Draws to `stream`, by default to standard error, if that is a terminal."""
         self._output = output
         self._clock = runner.clock
         self._bar = TerminalBar(sys.stderr if stream is None else stream)

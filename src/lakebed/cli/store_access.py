@@ -1,4 +1,4 @@
-"""Opens the store of a command, and advises on errors of Tier 2."""
+"""Opens the store for a command, and adds advice to errors of Tier 2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DAMAGED_EXIT_CODE = 65
 
-LogName = Annotated[str, typer.Argument(metavar="LOG", help="The log's name.")]
+LogName = Annotated[str, typer.Argument(metavar="LOG", help="The name of the log.")]
 
 
 def open_to_read(run: Invocation) -> AbstractContextManager[ReadableStore]:
@@ -26,9 +26,9 @@ def open_to_read(run: Invocation) -> AbstractContextManager[ReadableStore]:
 
 
 def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
-    """Opens the files of a store for a command or option that reads them.
+    """Opens the files of a store read-only, for `what`: a command or option that needs them.
 
-    `Usage` if the store is at a URL.
+    Raises `Usage` if the store is at a URL.
     """
     from lakebed.store.read_only import ReadOnlyStore
 
@@ -37,7 +37,10 @@ def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
 
 @contextmanager
 def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Store]:
-    """Opens the store for writing if the log exists or may be created; else touches nothing."""
+    """Opens the store for writing.
+
+    Raises `NotFound`, and changes nothing, if the log does not exist, unless `create` is set.
+    """
     from lakebed.aof.paths import check_log_name
 
     check_log_name(log)
@@ -49,7 +52,7 @@ def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterato
 
 
 def require_log(store: ReadableStore, log: str) -> None:
-    """`NotFound` if there is no such log."""
+    """Raises `NotFound` if there is no such log."""
     from lakebed.aof.paths import check_log_name
     from lakebed.base.errors import NotFound
 
@@ -60,7 +63,7 @@ def require_log(store: ReadableStore, log: str) -> None:
 
 @contextmanager
 def quiet(name: str) -> Iterator[None]:
-    """Silences a logger whose messages are part of the command's result."""
+    """Silences a logger, because the command reports the same information itself."""
     import logging
 
     logger = logging.getLogger(name)
@@ -74,7 +77,7 @@ def quiet(name: str) -> Iterator[None]:
 
 @contextmanager
 def reaching_tier2(log: str) -> Iterator[None]:
-    """Adds advice to errors of Tier 2, and silences the log of its retries."""
+    """Adds advice to errors of Tier 2, and silences the logger of its retries."""
     from lakebed.aof.tiers.errors import Tier2Error
 
     with quiet("lakebed.aof.tiers"):
@@ -85,7 +88,7 @@ def reaching_tier2(log: str) -> Iterator[None]:
 
 
 def advised(error: Exception, log: str) -> Exception:
-    """Returns the error with advice, if there is any."""
+    """Returns an error of Tier 2 with advice, and any other error unchanged."""
     from lakebed.aof.tiers.errors import Missing, Tier2Error, Unauthorised
 
     if not isinstance(error, Tier2Error):
@@ -98,5 +101,7 @@ def advised(error: Exception, log: str) -> Exception:
     elif isinstance(error, Missing):
         advice = f"Tier 2 has no such object: run lakebed aof repair {log} --tier2"
     else:
-        advice = "Tier 2 cannot be reached: check url and endpoint of [aof_tier2], and try again"
+        advice = (
+            "Tier 2 cannot be reached: check url and endpoint in section [aof_tier2], and try again"
+        )
     return type(error)(f"{error}; {advice}")

@@ -1,7 +1,7 @@
 """`lakebed topic`: the topics of a store.
 
-Commands that only read take no lock and work while another process writes. No command creates
-anything but `create` and `produce --create`.
+Commands that only read take no lock and work while another process writes. Only `create` and
+`produce --create` create a topic.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def create(
     partitions: Annotated[int, typer.Option(metavar="N", help="The number of partitions.")] = 1,
     config: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting of the topic; may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="Set a setting of the topic; may be repeated."),
     ] = None,
 ) -> None:
-    """Create a topic. The number of partitions cannot be changed later.
+    """Create a topic. Its number of partitions cannot be changed later.
 
     \b
     Examples:
@@ -130,10 +130,13 @@ def configure(
     context: typer.Context,
     topic: TopicName,
     settings: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE...", help="Settings and their new values.")
+        list[str],
+        typer.Argument(
+            metavar="NAME=VALUE...", help="The settings to change, with their new values."
+        ),
     ],
 ) -> None:
-    """Change settings of a topic. They take effect when it is next opened.
+    """Change settings of a topic. They take effect when the topic is next opened.
 
     \b
     Examples:
@@ -153,7 +156,7 @@ def configure(
 
 @app.command()
 def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> None:
-    """Delete a topic with its messages, groups and dead letters. Needs --yes.
+    """Delete a topic with its messages, groups and dead letters. Requires --yes.
 
     \b
     Examples:
@@ -181,7 +184,7 @@ app.command()(topic_checks.repair)
 
 
 def _setting_text(value: object) -> str:
-    """Formats a value as in a configuration file."""
+    """Formats a value as it is written in a configuration file."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

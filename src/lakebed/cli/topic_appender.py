@@ -1,4 +1,4 @@
-"""Appends messages to a topic, many at a time, and counts the acknowledged ones."""
+"""Appends messages to a topic in batches, and counts the acknowledged messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakebed.api.surface import PendingAppend, Topic
 
 Reopen = Callable[[LakebedError], "Topic"]
-"""Opens the topic again after the process that served it stopped answering, or raises the error."""
+"""Opens the topic again after its process stopped responding, or raises the given error."""
 
 _PENDING_MAX = 64  # appends
 _MESSAGES_MAX = 100_000  # of an append
@@ -27,7 +27,7 @@ _KEY_OVERHEAD = len(encode_headers(b"", None))
 
 @dataclass
 class PartitionCount:
-    """The acknowledged messages of one partition."""
+    """The number of acknowledged messages in one partition, and their first and last offset."""
 
     messages: int
     first_offset: int
@@ -35,7 +35,7 @@ class PartitionCount:
 
 
 class TopicAppender:
-    """Appends to one topic; waits for acknowledgements only when too many are pending."""
+    """Appends to one topic. Waits for acknowledgements only if too many appends are pending."""
 
     def __init__(
         self,
@@ -45,8 +45,10 @@ class TopicAppender:
         partition: int | None = None,
         ack: Ack | None = None,
     ) -> None:
-        """`NotFound` if there is no such partition. `reopen`: see `NumberedAppends`; None if the
-        topic never has to be reopened."""
+        """Raises `NotFound` if there is no such partition.
+
+        `reopen` is passed to `NumberedAppends`; it is None if the topic never has to be reopened.
+        """
         if partition is not None:
             topic.partition(partition)
         self._topic = topic
@@ -71,12 +73,12 @@ class TopicAppender:
                 self._wait()
 
     def finish(self) -> None:
-        """Waits until everything is acknowledged."""
+        """Waits until all messages are acknowledged."""
         while self._pending:
             self._wait()
 
     def count_rest(self) -> None:
-        """Counts, after an error, what else was acknowledged."""
+        """After an error, counts the other appends that were acknowledged."""
         done = [future for future in self._pending if future.done()]
         self._pending = deque(future for future in done if future.exception() is None)
         self.finish()
@@ -98,7 +100,7 @@ class TopicAppender:
             yield from self._topic.append_keyed(zip(keys, values, strict=True), ack=self._ack)
 
     def _by_partition(self, messages: Messages) -> list[tuple[int, Messages]]:
-        """Assigns messages to partitions as the topic would."""
+        """Divides messages by partition, as the topic would."""
         keys, values = messages
         count = self._topic.partition_count
         if self._partition is not None:
@@ -114,7 +116,7 @@ class TopicAppender:
         return [(number, Messages(*part)) for number, part in sorted(parts.items())]
 
     def _parts(self, messages: Messages) -> Iterator[Messages]:
-        """Splits messages into appends that the topic accepts."""
+        """Splits messages into appends that are small enough for the topic."""
         keys, values = messages
         size = len(values) * (RECORD_OVERHEAD + _KEY_OVERHEAD)
         size += sum(len(value or b"") for value in values) + sum(map(len, keys or ()))
@@ -139,11 +141,12 @@ class TopicAppender:
 
 
 class NumberedAppends:
-    """Appends to a topic that another process has open, one append at a time, as a producer.
+    """Appends to a topic that another process has open, one append at a time, as an idempotent
+    producer.
 
-    That process may end in the middle: then the store is opened here, or by a third process. The
-    sequence numbers of the producer identify messages that were stored before the answer was lost,
-    so that doubtful appends are repeated, and stored once. Not thread-safe.
+    If that process ends, the store is opened here, or by a third process. An append whose response
+    was lost is then repeated; the producer's sequence numbers identify messages that were already
+    stored, so that they are stored only once. Not thread-safe.
     """
 
     def __init__(self, topic: Topic, reopen: Reopen) -> None:
@@ -166,7 +169,7 @@ class NumberedAppends:
         return future
 
     def _sent(self, partition: int, messages: Messages, ack: Ack | None) -> PendingAppend:
-        """Raises `Unreachable` if the append was not answered."""
+        """Sends an append. Raises `Unreachable` if there was no response."""
         from lakebed.api.problems import Unreachable
 
         future = self._topic.partition(partition).append_batch(
@@ -182,7 +185,7 @@ class NumberedAppends:
 
 
 def message_bytes_max(config: TopicConfig, *, has_keys: bool) -> int:
-    """The maximum size of the key and the value of a message together."""
+    """Returns the maximum size of a message's key and value together."""
     headers_bytes = _KEY_OVERHEAD if has_keys else 0
     by_request = config.request_bytes_max - RECORD_OVERHEAD
     return min(config.message_bytes_max, by_request) - headers_bytes

@@ -1,4 +1,5 @@
-"""Arguments of `lakebed topic` and `lakebed group`, and how these open a store."""
+"""Parses the arguments of `lakebed topic` and `lakebed group`, and opens the store for their
+commands."""
 
 from __future__ import annotations
 
@@ -18,19 +19,25 @@ if TYPE_CHECKING:
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The name of the group.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Confirm: this cannot be undone.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Confirm the deletion, which cannot be undone.")
+]
 
 
 @contextmanager
 def open_topic_to_write(run: Invocation, topic: str) -> Iterator[Store]:
-    """Opens the store for writing if the topic exists, damaged or not; else touches nothing."""
+    """Opens the store for writing if the topic exists, damaged or not.
+
+    Otherwise raises `NotFound` and changes nothing.
+    """
     require_topic(run, topic)
     with run.place.writing() as store:
         yield store
 
 
 def require_topic(run: Invocation, topic: str, *, advice: str = "") -> None:
-    """`NotFound`, with the advice, if there is no such topic. Opens nothing."""
+    """Raises `NotFound`, with `advice` at the end, if there is no such topic. Does not open the
+    topic."""
     from lakebed.base.errors import NotFound
     from lakebed.keratin.paths import check_topic_name
 
@@ -41,7 +48,7 @@ def require_topic(run: Invocation, topic: str, *, advice: str = "") -> None:
 
 
 def require_yes(yes: bool, *, what: str) -> None:
-    """`InputError` unless the caller confirmed."""
+    """Raises `InputError` unless the user gave `--yes`."""
     from lakebed.base.errors import InputError
 
     if not yes:
@@ -49,7 +56,7 @@ def require_yes(yes: bool, *, what: str) -> None:
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
-    """Parses settings of a topic, each `name=value`; `BadConfig` if one is wrong."""
+    """Parses settings of a topic, each `name=value`. Raises `BadConfig` if one is not valid."""
     from lakebed.base.config import field_names, read_text, unknown
     from lakebed.base.errors import BadConfig
     from lakebed.base.units import shown
@@ -70,5 +77,5 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
 
 
 def text_bytes(text: str) -> bytes:
-    """The bytes of an argument, also those that are not valid text."""
+    """Returns the bytes of a command-line argument, including bytes that are not valid UTF-8."""
     return text.encode("utf-8", "surrogateescape")

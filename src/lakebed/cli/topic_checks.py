@@ -1,4 +1,4 @@
-"""`lakebed topic verify` and `repair`: finds and repairs damage in a topic."""
+"""`lakebed topic verify` and `lakebed topic repair`: find and repair damage in a topic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOPIC_REPAIR = (
 
 
 def verify(context: typer.Context, topic: TopicName) -> None:
-    """Verify every record of every partition, its indexes and its manifest.
+    """Verify every record of every partition of a topic, and the indexes and manifests.
 
     The exit code is 65 if anything is torn, corrupt or inconsistent. Works while another process
     writes.
@@ -70,14 +70,14 @@ def repair(
     context: typer.Context,
     topic: TopicName,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")
+        bool, typer.Option("--dry-run", help="Report what would be repaired, and change nothing.")
     ] = False,
 ) -> None:
-    """Truncate torn bytes, move damaged bytes to the quarantine, and report lost messages.
+    """Truncate torn bytes, move damaged bytes to the quarantine folder, and report lost messages.
 
-    Undamaged messages keep their offsets. Losses are recorded, and readers stop at them until
-    lakebed damage acknowledge. A lost or damaged topic.json is written again, with default settings
-    and as many partitions as there are folders.
+    Undamaged messages keep their offsets. Losses are recorded, and readers stop at a loss until you
+    acknowledge it with lakebed damage acknowledge. If topic.json is lost or damaged, it is written
+    again, with default settings and as many partitions as there are folders.
 
     \b
     Examples:
@@ -109,15 +109,15 @@ def repair(
 def _previewed(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
     from lakebed.store.topic_repair import preview_topic_repair
 
-    def here() -> TopicRepair:
+    def preview_here() -> TopicRepair:
         with open_files(run) as files:
             return preview_topic_repair(files.disk, files.root, topic, progress=progress.update)
 
-    def there(store: Store) -> TopicRepair:
+    def preview_remotely(store: Store) -> TopicRepair:
         with store:
             return _repaired(run, store, topic, progress, dry_run=True)
 
-    return run.place.either(here, there)
+    return run.place.open_or_connect(preview_here, preview_remotely)
 
 
 def _repaired(

@@ -1,7 +1,7 @@
 """`lakebed topic consume`: prints messages from any position, or through a consumer group.
 
-It takes no lock and works while another process writes. Through a group it writes too: it opens the
-store, or asks the process that has it open.
+Without a group it takes no lock and works while another process writes. With a group it also
+writes, so it opens the store, or asks the process that has it open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakebed.keratin.message_batch import MessageBatch
 
 LEASED_AT_ONCE = 1000
-_WAIT_S = 0.25  # an interrupt waits that long, too
+_WAIT_S = 0.25  # also how long an interrupt may wait
 
 
 BeginningOption = Annotated[
@@ -56,17 +56,19 @@ FollowOption = Annotated[
 GroupOption = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Lease, print and acknowledge messages of this consumer group."
+        metavar="NAME",
+        help="Consume through this group: lease messages, print them and acknowledge them.",
     ),
 ]
 KeysOption = Annotated[
     bool, typer.Option("--keys", help="Print the key and a tab before the value.")
 ]
 SeparatorOption = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="As --keys, with TEXT in place of the tab.")
+    str | None, typer.Option(metavar="TEXT", help="Print the key and TEXT before the value.")
 ]
 NullOption = Annotated[
-    str, typer.Option(metavar="TEXT", help="Print TEXT for a message without a value.")
+    str,
+    typer.Option(metavar="TEXT", help="Print TEXT in place of the value if a message has none."),
 ]
 ShowOption = Annotated[
     list[Show] | None,
@@ -78,14 +80,15 @@ ShowOption = Annotated[
 SkipOption = Annotated[
     bool,
     typer.Option(
-        "--skip-damage", help="Skip damaged messages and report them; the exit code is 65 then."
+        "--skip-damage",
+        help="Skip and report damaged messages. If there are any, the exit code is 65.",
     ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The messages to print."""
+    """Which messages to print."""
 
     from_beginning: bool
     partition: int | None
@@ -99,7 +102,7 @@ class Selection:
 
 
 class CountedPrinter:
-    """Prints up to `count_max` messages."""
+    """Prints messages until `count_max` were printed."""
 
     def __init__(self, printer: MessagePrinter, count_max: int | None) -> None:
         self._printer = printer
@@ -134,9 +137,10 @@ def consume(
 ) -> None:
     """Print messages, one per line. Works while another process writes.
 
-    Without a start (--from-beginning, --offset or --since) only new messages are printed, as they
-    arrive. With a start the messages up to now are printed, one partition after the other, and with
-    --follow new ones after them. With --json each message is a JSON object on a line of its own.
+    By default only new messages are printed, as they arrive. With --from-beginning, --offset or
+    --since, the messages from there to the current end are printed, one partition after the other,
+    and with --follow new messages after them. With --json, each line is a JSON object for one
+    message.
 
     \b
     Examples:
@@ -190,9 +194,9 @@ def _check(selection: Selection, group: str | None, *, skip_damage: bool) -> Non
         )
     if group is not None and (any(starts) or selection.partition is not None or skip_damage):
         raise InputError(
-            "--group continues at the position of the group: it cannot be combined with "
-            "--from-beginning, --offset, --since, --partition or --skip-damage; move a group with "
-            "lakebed group reset"
+            "--group continues at the position of the group, so it cannot be combined with "
+            "--from-beginning, --offset, --since, --partition or --skip-damage; to move a group, "
+            "use lakebed group reset"
         )
 
 
@@ -207,7 +211,7 @@ def _consume(
     *,
     skip_damage: bool,
 ) -> bool:
-    """Prints the messages; returns False if damage was skipped."""
+    """Prints the selected messages. Returns False if damaged messages were skipped."""
     skipped: list[str] = []
 
     def note(place: SkippedRange) -> None:
@@ -231,7 +235,7 @@ def _consume(
 
 
 def _starts(topic: ReadableTopic, selection: Selection) -> dict[int, int]:
-    """The first offset, by partition."""
+    """Returns the offset to start at, by partition."""
     from lakebed.base.errors import InputError
 
     numbers: Iterable[int] = range(topic.partition_count)
@@ -307,7 +311,7 @@ def _print_leased(
                 printer.leased(leased)
                 output.flush()
         except BaseException:
-            # They may not have been printed: the next consumer gets them at once.
+            # The messages may not have been printed: give them to the next consumer immediately.
             group.nack_all(leased)
             raise
         group.ack_all(leased)

@@ -1,4 +1,4 @@
-"""`lakebed topic produce`: appends messages from lines."""
+"""`lakebed topic produce`: appends lines of standard input as messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ SeparatorOption = Annotated[
 ]
 NullOption = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="The value that stands for no value, which deletes the key."),
+    typer.Option(
+        metavar="TEXT",
+        help="Append a message without a value, which deletes its key, where the value is TEXT.",
+    ),
 ]
 PartitionOption = Annotated[
     int | None,
@@ -37,12 +40,14 @@ PartitionOption = Annotated[
 AckOption = Annotated[
     str | None,
     typer.Option(
-        metavar="LEVEL", help="after_fsync or after_write. Default: the setting of the topic."
+        metavar="LEVEL",
+        help="When messages are acknowledged: after_fsync or after_write. "
+        "Default: the setting of the topic.",
     ),
 ]
 CreateOption = Annotated[
     bool,
-    typer.Option("--create", help="Create the topic, with one partition, if there is none."),
+    typer.Option("--create", help="Create the topic with one partition if it does not exist."),
 ]
 
 
@@ -57,9 +62,9 @@ def produce(
 ) -> None:
     """Append lines of standard input, one message per line, and wait until they are acknowledged.
 
-    Newlines are removed, and an empty line is an empty message. A line that is too long for a
-    message, or without the key separator, ends the command with an error that has the line number;
-    the lines before it are kept.
+    Newlines are removed, and an empty line is an empty message. At a line that is too long for a
+    message, or that lacks the key separator, the command ends with an error that names the line;
+    the messages before it are kept.
 
     \b
     Examples:
@@ -120,14 +125,14 @@ def produce(
 
 
 def _reopened(reopen: Reopen, topic: str, later: ExitStack, error: LakebedError) -> Topic:
-    """The topic in the store as it is opened again; closed with `later`."""
+    """Returns the topic after the store was opened again. `later` closes the store."""
     store = reopen(error)
     later.callback(store.close)
     return store.topics.open(topic)
 
 
 def _summary(appender: TopicAppender) -> str:
-    """`3 messages, up to 0:1, 1:0`: the last offset of each partition."""
+    """Formats the count and the last offset of each partition: `3 messages, up to 0:1, 1:0`."""
     ends = [f"{number}:{each.last_offset}" for number, each in sorted(appender.partitions.items())]
     return counted(appender.count, "message") + (f", up to {', '.join(ends)}" if ends else "")
 

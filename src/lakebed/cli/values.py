@@ -1,4 +1,4 @@
-"""Times, sizes and durations: parsed from arguments, and formatted for reports."""
+"""Parses times, sizes and durations from arguments, and formats them for reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _MS_DIGITS_MAX = 15  # more would be another unit
 
 
 def parse_moment_ns(text: str) -> int:
-    """Parses ISO 8601 text (UTC by default) or a number of ns since 1970; returns ns."""
+    """Parses ISO 8601 text (UTC by default), or a number of ns since 1970. Returns ns since
+    1970."""
     is_number = _is_number(text, _NS_DIGITS_MAX)
     moment_ns = int(text) if is_number else _parse_iso_ns(text, unit="ns")
     if not 0 <= moment_ns <= VALUE_MAX:
@@ -24,7 +25,7 @@ def parse_moment_ns(text: str) -> int:
 
 
 def parse_moment_ms(text: str) -> int:
-    """As `parse_moment_ns`, with ms in place of ns; the result is rounded up."""
+    """Like `parse_moment_ns`, with ms instead of ns. Rounds up."""
     if _is_number(text, _MS_DIGITS_MAX):
         return int(text)
     moment_ns = -1 if text.isascii() and text.isdigit() else _parse_iso_ns(text, unit="ms")
@@ -34,7 +35,7 @@ def parse_moment_ms(text: str) -> int:
 
 
 def moment_text(moment_ns: int) -> str:
-    """ISO 8601 in UTC, to the millisecond."""
+    """Formats a time as ISO 8601 in UTC, with milliseconds."""
     moment = _EPOCH + timedelta(microseconds=moment_ns // 1000)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -44,7 +45,7 @@ def moment_ms_text(moment_ms: int) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """`96 B`, `1.5 KiB`, `64.0 MiB`."""
+    """Formats a size: `96 B`, `1.5 KiB`, `64.0 MiB`."""
     if size_bytes < KIB:
         return f"{size_bytes} B"
     size, unit = size_bytes / KIB, "KiB"
@@ -56,7 +57,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def duration_text(duration_ms: int) -> str:
-    """`12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 7 h`; negative with a minus sign."""
+    """Formats a duration: `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 7 h`, or `-12 ms`."""
     sign, value = ("-", -duration_ms) if duration_ms < 0 else ("", duration_ms)
     if value < 1000:
         return f"{sign}{value} ms"
@@ -72,7 +73,7 @@ def duration_text(duration_ms: int) -> str:
 
 
 def tiers_text(tiers: Iterable[int]) -> str:
-    """`0+2`; `-` if there is none."""
+    """Formats the tiers of a segment: `0+2`, or `-` if it is in none."""
     return "+".join(map(str, tiers)) or "-"
 
 
@@ -81,7 +82,7 @@ def _is_number(text: str, digits_max: int) -> bool:
 
 
 def _parse_iso_ns(text: str, *, unit: str) -> int:
-    """Returns -1 for a time that cannot be stored."""
+    """Parses ISO 8601 text. Returns -1 for a time that cannot be stored."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

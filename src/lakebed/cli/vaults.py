@@ -1,4 +1,4 @@
-"""Opens the vault of `lakebed backup` and `lakebed restore`: where backups are kept."""
+"""Opens the vault of `lakebed backup` and `lakebed restore`: the place where backups are kept."""
 
 from __future__ import annotations
 
@@ -18,23 +18,34 @@ if TYPE_CHECKING:
 Endpoint = Annotated[
     str,
     typer.Option(
-        metavar="URL", help="The endpoint of the S3 store. Default: $AWS_ENDPOINT_URL, else AWS."
+        metavar="URL",
+        help="For s3://: the URL of the S3 service. Default: $AWS_ENDPOINT_URL, else AWS.",
     ),
 ]
 Region = Annotated[
-    str, typer.Option(metavar="NAME", help="The region of the S3 store. Default: $AWS_REGION.")
+    str,
+    typer.Option(metavar="NAME", help="For s3://: the region of the bucket. Default: $AWS_REGION."),
 ]
 AllowHttp = Annotated[
-    bool, typer.Option("--allow-http", help="Allow http:// endpoints beyond this machine.")
+    bool,
+    typer.Option(
+        "--allow-http", help="Allow an http:// endpoint (without TLS) on another machine."
+    ),
 ]
 SnapshotId = Annotated[
-    str | None, typer.Option("--snapshot", metavar="ID", help="The backup. Default: the newest.")
+    str | None,
+    typer.Option(
+        "--snapshot",
+        metavar="ID",
+        help="The id of the backup, as lakebed backup --list shows it. Default: the newest.",
+    ),
 ]
 
 
 @contextmanager
 def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) -> Iterator[Vault]:
-    """Opens a folder, or `s3://bucket/prefix` with the credentials of the environment (`AWS_…`)."""
+    """Opens a vault: a folder, or `s3://bucket/prefix` with the credentials in the `AWS_…`
+    variables."""
     from lakebed.aof.tiers.obstore_store import S3Options
     from lakebed.base.errors import InputError
     from lakebed.base.runner import ThreadRunner
@@ -42,7 +53,9 @@ def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) 
     from lakebed.store.backup.vault import open_vault
 
     if not address:
-        raise InputError("the place of the backups is empty: give a folder, or s3://bucket/prefix")
+        raise InputError(
+            "the location of the backups is empty: give a folder, or s3://bucket/prefix"
+        )
     if "://" not in address:
         address = os.path.abspath(address)
     options = S3Options(endpoint=endpoint, region=region, allow_http=allow_http)
@@ -54,13 +67,14 @@ def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) 
 
 
 def chosen(vault: Vault, snapshot_id: str | None) -> Snapshot:
-    """Returns the backup of that id, or the newest; `NotFound` if there is none."""
+    """Returns the backup with that id, by default the newest. Raises `NotFound` if there is
+    none."""
     from lakebed.base.errors import NotFound
 
     if snapshot_id is None:
         ids = vault.snapshot_ids()
         if not ids:
-            raise NotFound(f"{vault.address}: there is no finished backup")
+            raise NotFound(f"{vault.address}: contains no finished backup")
         snapshot_id = ids[-1]
     else:
         vault.marker()

@@ -23,19 +23,22 @@ def verify(
     context: typer.Context,
     tier2: Annotated[
         bool,
-        typer.Option("--tier2/--no-tier2", help="Whether to read the logs' objects in Tier 2."),
+        typer.Option(
+            "--tier2/--no-tier2", help="Whether to verify the objects of logs in Tier 2 too."
+        ),
     ] = True,
     mark: Annotated[
         bool,
         typer.Option(
-            "--mark", help="Mark objects with lost bytes as damaged, and clear obsolete marks."
+            "--mark",
+            help="Mark damaged objects in the store, and remove marks from undamaged ones.",
         ),
     ] = False,
 ) -> None:
-    """Verify every checksum of logs in all tiers, topics, groups, objects and the secrets' key.
+    """Verify every checksum of the store: logs in all tiers, topics, groups, objects and keys.
 
-    The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes,
-    and only reads, unless --mark is given.
+    The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes.
+    Changes nothing, unless --mark is given.
 
     \b
     Examples:
@@ -80,7 +83,7 @@ def _mark(run: Invocation, report: StoreReport) -> MarkReport:
 
 
 def _parts(report: StoreReport) -> list[Part]:
-    """The parts of the document."""
+    """Returns the report as parts of the JSON document."""
     from lakebed.cli.aof_checks import LOG_REPORT
     from lakebed.cli.manifest import MANIFEST_REPORT
     from lakebed.cli.s3 import OBJECTS_REPORT

@@ -2,14 +2,14 @@
 
     import lakebed
 
-    with lakebed.connect("data") as store:                     # its socket, if it is open elsewhere
+    with lakebed.connect("data") as store:                     # through the socket in that folder
         store.topic("orders").append_batch([b"..."]).result()
     with lakebed.connect("https://key:secret@host:9100") as store: ...
 
 - `address`: where to connect, and with which credentials;
 - `connection`, `response`, `connection_pool`: HTTP/1.1 on sockets that are kept open;
-- `caller`, `retry_schedule`: one operation of `lakebed.api`, retried where that is safe;
-- `store`, `topics`, `topic`, `partition`, `group`, `log`, `bucket`, `access_keys`, `pins`: what a
-  program uses;
+- `caller`, `retry_schedule`: call an operation of `lakebed.api`, and retry it where that is safe;
+- `store`, `topics`, `topic`, `partition`, `group`, `log`, `bucket`, `access_keys`, `pins`: the
+  classes that a program uses;
 - `producer_pool`: producer ids, so that an append that is sent twice is stored once.
 """

@@ -1,4 +1,5 @@
-"""The access keys of a remote store, as in `lakebed.seglake.access_keys.AccessKeys`."""
+"""The access keys of a remote store: the remote form of
+`lakebed.seglake.access_keys.AccessKeys`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class RemoteAccessKeys:
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
-        """Creates an access key. Its secret is returned this once only."""
+        """Creates an access key. This call is the only one that returns its secret."""
         body = wire.NewKey(label=label, inflight_max=inflight_max, policy=policy)
         return self._caller.call(wire.CREATE_KEY, body=body)
 
@@ -29,7 +30,8 @@ class RemoteAccessKeys:
         return self._caller.call(wire.LIST_KEYS).keys
 
     def get(self, access_key: str) -> KeyInfo:
-        """Returns one access key. `NoSuchAccessKey` if there is none."""
+        """Returns the properties of an access key. Raises `NoSuchAccessKey` if there is no such
+        key."""
         for info in self.list():
             if info.access_key == access_key:
                 return info
@@ -44,6 +46,6 @@ class RemoteAccessKeys:
         return self.set_enabled(access_key, is_enabled=True)
 
     def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
-        """Enables or disables a key. Has no effect if it is in that state already."""
+        """Enables or disables a key. Has no effect if the key already is in that state."""
         body = wire.SetEnabled(is_enabled=is_enabled)
         return self._caller.call(wire.ENABLE_KEY, {"access_key": access_key}, body=body)

@@ -1,6 +1,9 @@
 """The address of a store: where a client connects, and with which credentials.
 
-- a root folder: its socket `lakebed.sock`, which is protected by file permissions alone;
+An address is one of these:
+
+- a root folder: the client connects to its socket `lakebed.sock`, which is protected by file
+  permissions alone;
 - `http://[key:secret@]host:port`, `https://…`.
 
 Credentials come from the arguments, else from the URL, else from the environment. Secrets never
@@ -45,7 +48,7 @@ class Credentials(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """The path of a socket, or a host and a port."""
+    """Where a store listens: the path of a socket, or a host and a port."""
 
     path: str = ""
     host: str = "localhost"
@@ -54,7 +57,7 @@ class Address:
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        """Returns the address for error messages."""
+        """Returns the socket path, or host and port, for error messages. Contains no secret."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.path or f"{host}:{self.port}"
 
@@ -79,14 +82,14 @@ def address_of(
 ) -> Address:
     """Parses an address. Raises `InputError` if it is not valid.
 
-    `ca_file` has the trusted certificates; `context` is a complete TLS context. At most one of them
-    is allowed, and only for `https`.
+    `ca_file` is a file with the certificates to trust; `context` is a complete TLS context. At most
+    one of them may be given, and only for `https`.
     """
     arguments = _pair(access_key, secret_key, "access_key and secret_key")
     if not is_url(url_or_root):
         if ca_file is not None or context is not None:
             raise InputError(
-                "ca_file and context are only for https: the local socket of a root has no TLS"
+                "ca_file and context are only for https URLs: the local socket of a root has no TLS"
             )
         return Address(
             path=os.path.join(os.fspath(url_or_root), SOCKET_NAME), credentials=arguments
@@ -106,7 +109,7 @@ def address_of(
 
 
 def _split(text: str) -> SplitResult:
-    """Splits a URL. Errors do not quote it, because it may contain a secret."""
+    """Splits a URL into its parts. Errors do not quote the URL, because it may contain a secret."""
     try:
         url = urlsplit(text)
         is_whole = url.port != 0 and _HOST.fullmatch(url.hostname or "") is not None
@@ -115,7 +118,9 @@ def _split(text: str) -> SplitResult:
     if url.scheme not in PORTS:
         raise InputError("the URL of the store must begin with http:// or https://")
     if not is_whole or url.path not in ("", "/") or url.query or url.fragment:
-        raise InputError("the URL of the store must end after its host and optional port")
+        raise InputError(
+            "the URL of the store must have only a host and an optional port after the scheme"
+        )
     return url
 
 
@@ -131,7 +136,7 @@ def _pair(access_key: str | None, secret_key: str | None, what: str) -> Credenti
     if access_key is None and secret_key is None:
         return None
     if not access_key or not secret_key:
-        raise InputError(f"{what}: one of the two is missing")
+        raise InputError(f"{what}: one of them is missing; set both or neither")
     if ":" in access_key:
         raise InputError(f"{what}: an access key must not contain a colon")
     return Credentials(access_key, secret_key)
@@ -142,10 +147,10 @@ def _tls(
 ) -> ssl.SSLContext | None:
     if scheme != "https":
         if ca_file is not None or context is not None:
-            raise InputError("ca_file and context are only for https")
+            raise InputError("ca_file and context are only for https URLs")
         return None
     if ca_file is not None and context is not None:
-        raise InputError("ca_file and context are both set; set one")
+        raise InputError("ca_file and context cannot be combined: set one of them")
     if context is not None:
         return context
     try:

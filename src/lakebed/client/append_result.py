@@ -1,4 +1,5 @@
-"""The result of a remote append: the remote form of `AppendFuture`, always complete."""
+"""The result of a remote append: the remote form of `AppendFuture`. It is complete from the
+start."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from lakebed.keratin.writer_requests import Appended
 
 
 class AppendResult:
-    """The base offset and the number of messages of an append, or its error."""
+    """The outcome of a remote append: its first offset and number of messages, or its error."""
 
     __slots__ = ("_outcome", "partition")
 
@@ -18,7 +19,8 @@ class AppendResult:
         self.partition = partition  # that the messages went to
 
     def result(self, timeout: float | None = None) -> Appended:  # noqa: ARG002 - always done
-        """Returns the base offset and the number of messages, or raises the error of the append."""
+        """Returns the offset of the first message and the number of messages, or raises the
+        error."""
         if isinstance(self._outcome, LakebedError):
             raise self._outcome
         return self._outcome
@@ -35,7 +37,7 @@ class AppendResult:
         return self._outcome if isinstance(self._outcome, LakebedError) else None
 
     def add_done_callback(self, callback: Callable[[AppendResult], None]) -> None:
-        """Calls the callback at once."""
+        """Calls the callback immediately, because the append is complete."""
         callback(self)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Remote batch commits: staged batches are appended once, even if the request is repeated."""
+"""Commits staged batches in a remote store exactly once, even if the request is repeated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def commit_batches(
     version: int,
     batches: Mapping[int, Sequence[Staged]],
 ) -> list[CommittedPartition]:
-    """Commits the batches durably; returns one result per partition. Safe to repeat."""
+    """Appends the batches durably. Returns one result per partition. Repeating the call has no
+    effect."""
     partitions = [
         wire.StagedPartition(partition=number, batches=[_wire(batch) for batch in staged])
         for number, staged in sorted(batches.items())
@@ -37,4 +38,6 @@ def _wire(staged: Staged) -> wire.StagedBatch:
     try:
         return wire.StagedBatch(data=as_bytes(staged))
     except (TypeError, BufferError):
-        raise InputError("a staged batch must be bytes, a file or an object of the store") from None
+        raise InputError(
+            "each staged batch must be bytes, a file or an object of the store"
+        ) from None

@@ -2,7 +2,7 @@
 
 Objects of any size are sent and received in pieces. The server verifies bytes before it sends them;
 the client relies on TCP and TLS and does not verify them again. If an object in a bucket without
-versions is replaced while it is being read, the reader gets `Busy`, never a mixture of both.
+versions is replaced while it is being read, the reader gets `Busy`, never a mixture of old and new.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HELD_BYTES_MAX = 1 * MIB  # of a body that is kept in memory, to be sent again
 
 
 class RemoteObject:
-    """A byte range of one version of an object. It can be iterated repeatedly."""
+    """One version of an object, or a byte range of it. It can be iterated several times."""
 
     def __init__(
         self, caller: Caller, info: ObjectInfo, *, version_id: str | None, start: int, end: int
@@ -62,7 +62,7 @@ class RemoteObject:
         with self._caller.stream(wire.GET_OBJECT, names, query=query) as (headers, pieces):
             if headers.get("lakebed-version-id") != self.info.version_id:
                 raise Busy(
-                    f"{self.info.key}: the object was replaced before it was read; read it again"
+                    f"{self.info.key}: the object was replaced in the meantime; read it again"
                 )
             for piece in pieces:
                 left -= len(piece)
@@ -71,20 +71,20 @@ class RemoteObject:
             raise Unreachable(f"{self.info.key}: the response ended {left} bytes early")
 
     def between(self, start: int, end: int) -> RemoteObject:
-        """Returns another byte range of the same version."""
+        """Returns the bytes `[start, end)` of the same version, to be read in the same way."""
         return RemoteObject(
             self._caller, self.info, version_id=self._version_id, start=start, end=end
         )
 
     def read(self) -> bytes:
-        """Reads all of it into memory."""
+        """Returns all bytes of this object or range."""
         return b"".join(self)
 
 
 class RemoteBucket:
     """A bucket of a remote store. Thread-safe.
 
-    All methods raise `NoSuchBucket` if it does not exist.
+    All methods raise `NoSuchBucket` if the bucket does not exist.
     """
 
     def __init__(self, caller: Caller, name: str) -> None:
@@ -103,13 +103,14 @@ class RemoteBucket:
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> RemoteObject:
-        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
+        """Opens an object, or a byte range of it, to be read in pieces: `for piece in
+        bucket.get(key): …`."""
         info = self.head(key, version_id=version_id)
         start, end = (0, info.size) if byte_range is None else byte_range.resolve(info.size)
         return RemoteObject(self._caller, info, version_id=version_id, start=start, end=end)
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """Reads a whole object into memory."""
+        """Returns all bytes of an object."""
         query = wire.GetQuery(version_id=version_id)
         with self._caller.stream(wire.GET_OBJECT, self._of(key), query=query) as (_, pieces):
             return b"".join(pieces)
@@ -119,13 +120,15 @@ class RemoteBucket:
         return self._caller.call(wire.DESCRIBE_OBJECT, self._of(key), query=query)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """Iterates over the objects whose keys begin with `prefix`, in key order."""
+        """Iterates over the objects whose keys begin with `prefix` and sort after `after`, in key
+        order."""
         return self._later_pages(prefix, self.list_page(prefix, after=after))
 
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
+        """Lists one page of objects and common prefixes: up to `max_keys` of both together, at most
+        1,000."""
         count_max = min(max_keys, wire.KEYS_MAX)
         query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=count_max)
         return self._caller.call(wire.LIST_OBJECTS, self._names, query=query)
@@ -142,10 +145,11 @@ class RemoteBucket:
         if_none_match: str | None = None,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
-        """Stores bytes, a file or an iterable of bytes of any size, with bounded memory.
+        """Stores an object from bytes, a file or an iterable of bytes, of any size, with bounded
+        memory.
 
-        `if_none_match="*"` stores the object only if the key has none; `if_match=etag` only if the
-        current object has that ETag. `PreconditionFailed` otherwise.
+        `if_none_match="*"` stores the object only if the key does not exist; `if_match=etag` only
+        if the current object has that ETag. Otherwise raises `PreconditionFailed`.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
@@ -166,7 +170,8 @@ class RemoteBucket:
     def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
-        """Deletes an object. In a versioned bucket this adds a delete marker.
+        """Deletes an object. In a versioned bucket this adds a delete marker and keeps the
+        versions.
 
         With `version_id`, removes that version permanently.
         """
@@ -180,7 +185,7 @@ class RemoteBucket:
         objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         if any(target.condition.if_none_match is not None for target in objects):
             raise InputError(
-                "delete_many: if_none_match is not allowed; it is a condition of writes"
+                "delete_many: if_none_match is not allowed: it is a condition for writing an object"
             )
         results: list[Deleted | LakebedError] = []
         for start in range(0, len(objects), DELETED_AT_ONCE_MAX):
@@ -212,9 +217,10 @@ class RemoteBucket:
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """Copies an object to another key or bucket without moving its bytes.
+        """Copies an object to another key or bucket. The copy shares the stored bytes of the
+        original.
 
-        `if_match` and `if_none_match` apply to the target, as in `put`.
+        `if_match` and `if_none_match` are conditions on the target, as in `put`.
         """
         body = wire.CopyObject(
             target=target,
@@ -235,8 +241,11 @@ class RemoteBucket:
         version_id_marker: str | None = None,
         max_keys: int = 1000,
     ) -> Page[ListedVersion]:
-        """One page of all versions and delete markers after the markers of the page before it, with
-        the common prefixes up to the delimiter."""
+        """Lists one page of versions, delete markers and common prefixes.
+
+        The page begins after `key_marker` and `version_id_marker`: the `next_marker` and `next_id`
+        of the previous page.
+        """
         query = wire.VersionsQuery(
             prefix=prefix,
             delimiter=delimiter,
@@ -247,7 +256,8 @@ class RemoteBucket:
         return self._caller.call(wire.LIST_VERSIONS, self._names, query=query)
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """Iterates over all versions and delete markers, by key, newest first."""
+        """Iterates over all versions and delete markers, sorted by key, and for each key newest
+        first."""
         stored = RemoteStoredObjects(self._caller)
         after, hlc, site_id = "", None, ""
         while True:
@@ -275,7 +285,7 @@ def _metadata_text(metadata: Mapping[str, str]) -> str | None:
 
 
 def _body_of(source: Source) -> Body:
-    """Returns a short body as bytes, so that it can be sent again if the server was not ready."""
+    """Returns a small source as bytes, so that it can be sent again if the server was not ready."""
     if isinstance(source, bytes | bytearray | memoryview):
         return memoryview(source).cast("B")
     pieces = pieces_of(source)

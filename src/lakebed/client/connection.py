@@ -1,7 +1,7 @@
-"""One connection to a store, which handles one request and response at a time.
+"""One connection to a store, for one request and its response at a time.
 
 Every error is a `Failure`, which states whether the server may have received the request, or a
-`BadAnswer`. After either, the connection cannot be used again.
+`BadAnswer`. After either of them, the connection cannot be used again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SourceFailed(Exception):
 
 
 class Pieces:
-    """A request body that comes in pieces and can be read once."""
+    """A request body that comes in pieces. It can be iterated only once."""
 
     def __init__(self, source: Iterable[Buffer]) -> None:
         self._source = source
@@ -53,7 +53,7 @@ Body = bytes | bytearray | memoryview | Pieces
 
 
 class Connection:
-    """Used by one thread at a time, except for `cut` and `stop_sending`."""
+    """A connection. Used by one thread at a time, except for `cut` and `stop_sending`."""
 
     def __init__(self, sock: Socket) -> None:
         self._socket = sock
@@ -62,7 +62,8 @@ class Connection:
         self.idle_since_ns = 0  # set by the pool
 
     def ask(self, head: bytes, body: Body, *, timeout_s: float) -> Head:
-        """Sends a request and returns the head of the response. `Pieces` are sent chunked."""
+        """Sends a request and returns the head of the response. A body of `Pieces` is sent
+        chunked."""
         self.is_reusable = False
         self._socket.settimeout(timeout_s)
         with _translating_errors(timeout_s):
@@ -73,14 +74,14 @@ class Connection:
             return self._reader.head()
 
     def read(self, head: Head, *, bytes_max: int, timeout_s: float) -> bytes | bytearray:
-        """Returns the body of the response."""
+        """Returns the body of the response, of at most `bytes_max` bytes."""
         with _translating_errors(timeout_s):
             data = self._reader.body(head, bytes_max=bytes_max)
         self._end(head)
         return data
 
     def pieces(self, head: Head, *, timeout_s: float) -> Iterator[bytes]:
-        """Yields the body of the response, of any length."""
+        """Yields the body of the response in pieces. It may have any length."""
         pieces = self._reader.pieces(head)
         while True:
             with _translating_errors(timeout_s):
@@ -91,15 +92,19 @@ class Connection:
         self._end(head)
 
     def is_alive(self) -> bool:
-        """Returns whether the connection is still open and nothing was received on it."""
+        """Returns whether the connection is open and idle: nothing was received, not even its
+        end."""
         return sockets.is_quiet(self._socket)
 
     def cut(self) -> None:
-        """Ends a request that is in progress; from any thread."""
+        """Aborts a request that is in progress. May be called in any thread."""
         sockets.cut(self._socket)
 
     def stop_sending(self) -> None:
-        """Signals that no caller waits; from any thread. The response can still be read."""
+        """Signals to the server that the caller no longer waits. May be called in any thread.
+
+        The response can still be read.
+        """
         sockets.stop_sending(self._socket)
 
     def close(self) -> None:
@@ -123,7 +128,8 @@ class Connection:
         self._socket.sendall(b"0\r\n\r\n")
 
     def _early_head(self, error: OSError) -> Head:
-        """Returns the response of a server that refused a partly sent request."""
+        """Returns the head of the response of a server that refused the request before it was sent
+        completely."""
         try:
             return self._reader.head()._replace(is_last=True)
         except (OSError, Failure, BadAnswer):
@@ -135,7 +141,7 @@ class Connection:
 
 @contextlib.contextmanager
 def _translating_errors(timeout_s: float) -> Iterator[None]:
-    """Raises socket errors as a `Failure` of a request that may have been received."""
+    """Raises socket errors as a `Failure` with `is_sent=True`: the server may have the request."""
     try:
         yield
     except TimeoutError:

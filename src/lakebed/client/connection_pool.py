@@ -1,8 +1,10 @@
-"""The connections of a client. Idle ones are kept for the next call, up to a limit.
+"""The connections of a client. Idle connections are kept for the next call, up to a limit.
 
-Invariants: a connection is used by one call at a time; one that the server has closed, or that was
-idle for longer than servers keep connections, is not used again; a forked child has a pool of its
-own, and never touches the sockets of its parent.
+Invariants:
+
+- A connection is used by one call at a time.
+- A connection that the server has closed, or that has been idle for too long, is not used again.
+- A forked child has a pool of its own, and never touches the sockets of its parent.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ IDLE_S_MAX = 30.0  # our servers keep idle connections longer
 
 
 class Interruption:
-    """Ends a call that is in progress, from another thread. The call then raises `Closed`."""
+    """Aborts a call that is in progress, from another thread. The call then raises `Closed`."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -34,9 +36,9 @@ class Interruption:
             connection.cut()
 
     def leave(self) -> None:
-        """Like `set`, but a response that is already on its way is still read.
+        """Like `set`, but the call still returns a response that the server has already sent.
 
-        The server is informed that no caller waits.
+        Signals to the server that the caller no longer waits.
         """
         self.is_set = True
         connection = self._connection
@@ -56,7 +58,9 @@ class Interruption:
 
     def check(self) -> None:
         if self.is_set:
-            raise Closed("closed while waiting for the server")
+            raise Closed(
+                "the call was aborted: its caller was closed while it waited for the server"
+            )
 
 
 class _ProcessPool:
@@ -70,7 +74,7 @@ class _ProcessPool:
 
 
 class ConnectionPool:
-    """Thread-safe."""
+    """The pool of connections of one client. Thread-safe."""
 
     def __init__(self, make: Callable[[], Connection], *, runner: Runner) -> None:
         self._make = make
@@ -80,7 +84,8 @@ class ConnectionPool:
 
     @contextmanager
     def taken(self) -> Iterator[Connection]:
-        """Yields a connection for one call, and keeps it afterwards if it is still usable."""
+        """Yields a connection for one call. Keeps the connection afterwards if it is still
+        usable."""
         pool = self._in_this_process()
         connection = self._take(pool)
         try:
@@ -93,7 +98,7 @@ class ConnectionPool:
             raise Closed("the client is closed")
 
     def close(self) -> None:
-        """Closes all connections, which ends calls in progress. Idempotent."""
+        """Closes all connections; calls in progress end with an error. Idempotent."""
         self._is_closed = True
         pool = self._in_this_process()
         with pool.mutex:
@@ -111,8 +116,8 @@ class ConnectionPool:
     def _in_this_process(self) -> _ProcessPool:
         """Returns the pool of this process.
 
-        A forked child does not touch the parent's pool, whose lock may have been held during the
-        fork.
+        A forked child gets a new pool. It does not touch the parent's, whose lock may have been
+        held during the fork.
         """
         pool = self._pool
         if pool.generation != fork_guard.generation():

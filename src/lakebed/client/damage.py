@@ -1,4 +1,5 @@
-"""The record of lost data in a remote store: the remote form of `DamageLedger`."""
+"""The damage ledger of a remote store, which records lost data: the remote form of
+`DamageLedger`."""
 
 from __future__ import annotations
 
@@ -8,19 +9,21 @@ from lakebed.client.caller import Caller
 
 
 class RemoteDamage:
-    """The record of lost data in a remote store. Thread-safe."""
+    """The damage ledger of a remote store, which records every loss of data. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     def ledger(self) -> Ledger:
-        """Returns the whole record."""
+        """Returns the whole ledger: all records, and the number of losses for which it had no
+        space."""
         return self._caller.call(wire.LIST_DAMAGE)
 
     def list(self) -> list[DamageRecord]:
-        """Lists all records of damage, acknowledged or not, oldest first."""
+        """Lists all damage records, acknowledged or not, oldest first."""
         return [*self.ledger().records]
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a record as acknowledged, which ends its reports. `NotFound` if there is none."""
+        """Marks a record as acknowledged, so that it is no longer reported. Raises `NotFound` if
+        there is no such record."""
         return self._caller.call(wire.ACKNOWLEDGE_DAMAGE, {"damage": record_id}).record

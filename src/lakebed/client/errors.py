@@ -6,13 +6,17 @@ from lakebed.base.errors import LakebedError
 
 
 class BadAnswer(LakebedError):
-    """The response is not from a store of this version. The outcome of the call is unknown."""
+    """The response is not from a Lakebed server of this version.
+
+    The outcome of the call is unknown.
+    """
 
 
 class Failure(Exception):
-    """No response was received. `caller` reports it as `Unreachable`.
+    """A request got no response. `Caller` reports it as `Unreachable`.
 
-    `is_sent`: the server may have received the request. `heals`: a retry may succeed.
+    `is_sent`: whether the server may have received the request. `heals`: whether a retry may
+    succeed.
     """
 
     def __init__(self, why: str, *, is_sent: bool, heals: bool = True) -> None:

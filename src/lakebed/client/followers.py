@@ -1,7 +1,8 @@
-"""Followers of remote partitions and topics: long polls that fetch one page at a time.
+"""Follows remote partitions and topics by long polls. Each poll fetches one page.
 
-As in `lakebed.base.follower`, nothing is lost, repeated or reordered; if retention removes messages
-before they were returned, that is an error. `close` ends a wait that is in progress.
+As in `lakebed.base.follower`, no message is lost, repeated or reordered; if retention removes
+messages before they were returned, the follower raises an error. `close` ends a wait that is in
+progress.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MS_PER_S = 1000
 
 
 class PollingIterator(BatchIterator[Item, Taken, Position]):
-    """Waits by repeated long polls, each limited in time."""
+    """An iterator that waits for new items by repeated long polls of limited duration."""
 
     def __init__(self, clock: Clock, position: Position) -> None:
         super().__init__(position)
@@ -40,7 +41,8 @@ class PollingIterator(BatchIterator[Item, Taken, Position]):
 
     @abstractmethod
     def poll(self, wait_ms: int, interruption: Interruption) -> Taken | None:
-        """Returns the next items and advances; None if there were none within `wait_ms`."""
+        """Returns the next items and advances the position. Returns None if none arrive within
+        `wait_ms`."""
 
     @property
     def is_closed(self) -> bool:
@@ -60,7 +62,8 @@ class PollingIterator(BatchIterator[Item, Taken, Position]):
 
 
 class PartitionFollower(MessageIterator, PollingIterator[Message, MessageBatch, int]):
-    """Follows one partition, from the offset `start` on."""
+    """Iterates over the messages of one partition from the offset `start` on, and waits for new
+    ones."""
 
     def __init__(self, partition: RemotePartition, start: int, *, clock: Clock) -> None:
         PollingIterator.__init__(self, clock, start)
@@ -87,10 +90,10 @@ class PartitionFollower(MessageIterator, PollingIterator[Message, MessageBatch, 
 
 
 class RemoteTopicFollower:
-    """Follows several partitions of a topic. For one thread.
+    """Reads several partitions of a topic, and waits for new messages. For one thread.
 
-    While no partition has messages, the follower polls one partition at a time for `MOMENT_MS`. So
-    a message is returned after at most that time multiplied by the number of partitions.
+    While no partition has messages, it polls one partition after the other, each for `MOMENT_MS`.
+    So a new message is returned after at most `MOMENT_MS` times the number of partitions.
     """
 
     def __init__(self, followers: Mapping[int, PartitionFollower], *, clock: Clock) -> None:
@@ -105,7 +108,8 @@ class RemoteTopicFollower:
         return {number: follower.position for number, follower in self._followers.items()}
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """Waits for the next messages; None if `timeout` seconds pass first."""
+        """Waits for the next messages, which are of one partition. Returns None if `timeout`
+        seconds pass first."""
         waiting = LongWait(self._clock, timeout)
         idle = 0  # partitions polled in a row without messages
         while True:
@@ -120,7 +124,7 @@ class RemoteTopicFollower:
                 return None
 
     def close(self) -> None:
-        """Stops following. Idempotent."""
+        """Ends the iteration, and a wait in progress. Idempotent."""
         for follower in self._followers.values():
             follower.close()
 

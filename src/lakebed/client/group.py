@@ -40,8 +40,9 @@ class RemoteGroup:
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their size is limited to `max_bytes` (at most 32 MiB), but at least one message is returned.
-        With `wait_s` the call waits that long for the first message.
+        Their total size is at most `max_bytes` (itself at most 32 MiB), but the first message is
+        returned whatever its size. With `wait_s`, the call waits up to that many seconds for the
+        first message.
         """
         return self._lease(
             Interruption(),
@@ -60,9 +61,10 @@ class RemoteGroup:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Leases messages.
+        """Leases messages. If the call is interrupted, raises `Closed`.
 
-        After an interruption it raises `Closed`, or returns messages that were leased just before.
+        If the server has leased messages before the interruption reaches it, returns these
+        messages.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: must be from 0 to {WAIT_S_MAX}")
@@ -88,24 +90,30 @@ class RemoteGroup:
                 return leased
 
     def ack(self, message: LeasedMessage) -> None:
-        """Settles a message: it is not delivered again. `StaleLease` if its lease has ended."""
+        """Acknowledges a message: it is not delivered again. Raises `StaleLease` if its lease has
+        ended."""
         self.ack_all([message])
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
-        """Settles many messages.
+        """Acknowledges many messages.
 
-        `StaleLease` if any of them is no longer leased; the messages leased in the same call as
-        that one are then not settled either.
+        Raises `StaleLease` if any of them is no longer leased. Messages that were leased in the
+        same call as that message are then not acknowledged either.
         """
         self.ack_held(held_of(messages))
 
     def ack_held(self, held: Sequence[Held]) -> None:
-        """Settles messages by offset. Each lease is settled or refused as a whole, in order."""
+        """Acknowledges messages by their offsets, one lease after the other.
+
+        Raises `StaleLease` at the first lease that has ended; none of its messages are then
+        acknowledged.
+        """
         for part in _in_requests(held):
             self._caller.call(wire.ACK, self._names, body=wire.Ack(held=part))
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
-        """Returns a message to the group, for delivery now or after `delay_ms`."""
+        """Returns a message to the group, which delivers it again: immediately, or after
+        `delay_ms`."""
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
@@ -114,25 +122,28 @@ class RemoteGroup:
     def nack_held(
         self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """Returns messages by offset.
+        """Returns messages, given by their offsets, to the group, which delivers them again.
 
-        With `is_delivery=False` it does not count as a delivery, as in `give_back`.
+        With `is_delivery=False` the delivery count of the messages does not increase, as in
+        `give_back`.
         """
         for part in _in_requests(held):
             body = wire.Nack(held=part, delay_ms=delay_ms, is_delivery=is_delivery)
             self._caller.call(wire.NACK, self._names, body=body)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """Returns messages that were not processed. Does not count as a delivery."""
+        """Returns unprocessed messages to the group. Their delivery count does not increase."""
         self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extends the lease to `lease_ms` from now; returns the message with its new deadline."""
+        """Extends the lease of a message, so that it ends `lease_ms` from now. Returns the message
+        with its new deadline."""
         (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extends leases by offset; returns the new deadline of each."""
+        """Extends leases, given by the offsets of their messages. Returns the new deadline of
+        each."""
         body = wire.Extend(held=list(held), lease_ms=lease_ms)
         return self._caller.call(wire.EXTEND, self._names, body=body).deadlines_ms
 
@@ -154,35 +165,37 @@ class RemoteGroup:
         return [PeekedMessage(*row) for row in columns]
 
     def lag(self) -> dict[int, int]:
-        """The number of unsettled messages, by partition."""
+        """Returns the number of messages in each partition that are neither acknowledged nor
+        dead-lettered."""
         return self._caller.call(wire.LAG, self._names).partitions
 
     def describe(self) -> dict[int, GroupPartition]:
-        """The state of the group, by partition."""
+        """Returns the state of the group in each partition."""
         return self._caller.call(wire.DESCRIBE_GROUP, self._names).partitions
 
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """Lists current leases with their deadlines and delivery counts, by partition and offset.
+        """Lists current leases, sorted by partition and offset, with deadlines and delivery counts.
 
-        Covers one partition or all of them; in each, only messages from `offset` on.
+        By default lists the leases of all partitions. In each partition, the list begins at
+        `offset`.
         """
         query = wire.LeasesQuery(max_leases=max_leases, partition=partition, offset=offset)
         return self._caller.call(wire.LIST_LEASES, self._names, query=query).leases
 
     def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Ends leases of one message, of a partition, or of the whole group; returns the number of
-        messages.
+        """Ends the leases of one message, of a partition, or of the whole group. Returns the number
+        of messages.
 
-        The messages can be leased again at once. A former holder that acks, returns or extends them
-        gets `StaleLease`.
+        The messages can be leased again immediately. A consumer that held them gets `StaleLease` if
+        it acks, returns or extends them.
         """
         body = wire.Release(partition=partition, offset=offset)
         return self._caller.call(wire.RELEASE, self._names, body=body).messages
 
     def reset(self, *, partition: int | None = None) -> None:
-        """Starts over from the oldest message, in one partition or in all."""
+        """Moves the group back to the oldest message, in one partition or in all."""
         self._caller.call(wire.RESET, self._names, body=wire.Reset(partition=partition))
 
     def seek(
@@ -193,11 +206,11 @@ class RemoteGroup:
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Settles every message before a position and makes every message from it on available
-        again.
+        """Moves the group to a position. Messages before it count as acknowledged; messages from it
+        on are delivered again.
 
-        The position is an offset in one partition; or, in each partition, the first message at or
-        after `timestamp_ms`; or the end.
+        The position is `offset` in one partition; or, in each partition, the first message at or
+        after `timestamp_ms`; or, with `to_end`, the end.
         """
         body = wire.SeekTo(
             partition=partition, offset=offset, timestamp_ms=timestamp_ms, to_end=to_end
@@ -205,11 +218,11 @@ class RemoteGroup:
         self._caller.call(wire.SEEK, self._names, body=body)
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Lists the dead letters of this group that were not redriven."""
+        """Lists the dead letters of this group that were not sent back to the topic."""
         return self.first_dead_letters(None)
 
     def first_dead_letters(self, max_messages: int | None) -> list[DeadLetter]:
-        """Lists the oldest dead letters, or all without a limit."""
+        """Lists up to `max_messages` dead letters, oldest first; all of them by default."""
         letters: list[DeadLetter] = []
         partition: int | None = 0
         offset: int | None = 0
@@ -227,12 +240,14 @@ class RemoteGroup:
     def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """Lists dead letters in pages, from an offset of the dead-letter topic on."""
+        """Lists one page of dead letters, from an offset in a partition of the dead-letter topic
+        on."""
         query = wire.DeadLettersQuery(max_messages=max_messages, partition=partition, offset=offset)
         return self._caller.call(wire.DEAD_LETTERS, self._names, query=query)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
-        """Sends dead letters back to their original partitions; returns how many."""
+        """Sends up to `max_messages` dead letters back to their original partitions. Returns how
+        many were sent."""
         total = count_max = count = 0
         while count == count_max and total < max_messages:
             count_max = min(max_messages - total, wire.REDRIVEN_MAX)
@@ -243,9 +258,9 @@ class RemoteGroup:
 
 
 def _at_once(max_messages: int) -> int:
-    """Caps `max_messages` at the limit of one call.
+    """Caps `max_messages` at the number that one call may lease.
 
-    A value above the limit of the API is left unchanged, for the server to refuse.
+    A value above the limit of the API is passed on unchanged, so that the server refuses it.
     """
     is_allowed = max_messages <= MESSAGES_MAX
     return min(max_messages, wire.LEASED_MAX) if is_allowed else max_messages
@@ -256,7 +271,7 @@ def _bytes_at_once(max_bytes: int | None) -> int:
 
 
 def _in_requests(held: Iterable[Held]) -> Iterator[list[Held]]:
-    """Yields the leases in as many requests as needed, because the body of a request is limited."""
+    """Divides leases into lists that each fit into the body of one request."""
     request: list[Held] = []
     count = 0
     for lease in held:

@@ -1,4 +1,4 @@
-"""Starts a job in a remote store and waits for its end."""
+"""Runs a job in a remote store: starts it and waits until it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _WAIT_MS = 500  # between two progress reports
 def run_job(
     caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Returns the job's result or raises its error. An interrupt cancels the job."""
+    """Runs a job. Returns its result or raises its error. If this call is interrupted, cancels the
+    job."""
     body = wire.StartJob(kind=kind, arguments=dict(arguments))
     state = caller.call(wire.START_WORK, body=body)
     names = {"work": state.work_id}
@@ -43,5 +44,5 @@ def _outcome(state: wire.JobState) -> dict[str, Any]:
     if state.problem is not None:
         raise error_of(state.problem)
     if state.state == "cancelled":
-        raise Busy(f"{state.kind}: the job was cancelled before its end")
+        raise Busy(f"{state.kind}: the job was cancelled before it ended")
     raise LakebedError(f"{state.kind}: the job failed, and the server reported no reason")

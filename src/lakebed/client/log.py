@@ -1,9 +1,9 @@
 """A log of a remote store: the remote form of `lakebed.aof.log.Aof`.
 
-Records are read page by page, or as batches from the stored bytes of the segments, which are
-verified again here. One page or batch is in memory at a time. An append is never sent twice: if its
-response is lost, it is unknown whether the records were appended. Retention does not wait for
-remote followers; pin the segments to keep them.
+Records are read as pages, or as batches decoded from the stored bytes of the segments, which the
+client verifies again. One page or batch is in memory at a time. An append is never sent twice: if
+its response is lost, the caller cannot know whether the records were appended. Retention does not
+wait for remote followers; pin the segments to keep them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ PAGE_RECORDS = 100_000
 
 
 class RemoteTiers:
-    """The tiers of a remote log. Thread-safe. `RemoteStore.maintenance` moves segments."""
+    """The tiers of a remote log. Thread-safe. To move segments between tiers, use
+    `RemoteStore.maintenance`."""
 
     def __init__(self, caller: Caller, log: str) -> None:
         self._caller = caller
@@ -45,7 +46,7 @@ class RemoteTiers:
 
 
 class RemoteLog:
-    """A log of a remote store. Thread-safe; an iterator belongs to one thread."""
+    """A log of a remote store. Thread-safe; each iterator is for one thread."""
 
     def __init__(self, caller: Caller, description: LogDescription) -> None:
         self._caller = caller
@@ -59,9 +60,10 @@ class RemoteLog:
     def append_record(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record and returns its id at once. The record is durable after a flush.
+        """Appends one record and returns its id without waiting. The record is durable after a
+        flush.
 
-        Never waits: raises `WouldBlock`, which names what it would have waited for.
+        If the append would have to wait, raises `WouldBlock`, which states for what.
         """
         return self.append_records([payload], ext_ids=ext_id, timestamps=timestamp)[0]
 
@@ -72,9 +74,10 @@ class RemoteLog:
         ext_ids: Numbers = 0,
         timestamps: Numbers | None = None,
     ) -> Sequence[RecordId]:
-        """Appends many records at once.
+        """Appends many records without waiting. They are durable after a flush.
 
-        On `WouldBlock`, its `record_ids` are the ids of the records that were appended.
+        If an append would have to wait, raises `WouldBlock`, whose `record_ids` are the ids of the
+        records that were appended before.
         """
         return self._append(payloads, ext_ids, timestamps, 0.0)
 
@@ -120,9 +123,10 @@ class RemoteLog:
         return self.describe().coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
-        """Stores a number that never decreases.
+        """Raises the coordinator watermark, a number that the application chooses; a lower one is
+        ignored.
 
-        It becomes durable with the next seal and is restored by recovery.
+        The watermark becomes durable with the next seal, and recovery restores it.
         """
         body = wire.WatermarkBody(watermark=watermark)
         self._caller.call(wire.SET_WATERMARK, self._names, body=body)
@@ -130,7 +134,7 @@ class RemoteLog:
     # Reading.
 
     def get(self, record_id: RecordId) -> Record:
-        """Reads one record. `NotFound` if no durable record has that id."""
+        """Reads one record. Raises `NotFound` if no durable record has that id."""
         record_id = RecordId(record_id)
         query = wire.ReadQuery(start=str(record_id), max_records=1)
         for record in records_of(self._caller.call(wire.READ_RECORDS, self._names, query=query)):
@@ -139,7 +143,8 @@ class RemoteLog:
         raise NotFound(f"record {record_id}: no record begins there, or it is not durable yet")
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """Iterates over the durable records of `[start, end)`, oldest first."""
+        """Iterates over the durable records of `[start, end)`, oldest first; by default over all of
+        them."""
         pages = self._pages(start, end)
         return (record for page in pages for record in records_of(page))
 
@@ -150,9 +155,9 @@ class RemoteLog:
         *,
         batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """Iterates over the durable records of `[start, end)` in columnar batches. Much faster.
+        """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
-        `NotFound` if `start` is no longer there.
+        This is much faster than `read`. Raises `NotFound` if the record at `start` was removed.
         """
         from lakebed.client.log_segments import read_spans
 
@@ -169,17 +174,19 @@ class RemoteLog:
         )
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """Iterates over the durable records before `start`, newest first."""
+        """Iterates over the durable records before `start` (by default the end), newest first."""
         page = self.page(start, backward=True)
         return self._backward(page)
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """The position of the first record that is not older; the durable end if there is none."""
+        """Returns the position of the first record at or after that time; the durable end if there
+        is none."""
         query = wire.SeekQuery(timestamp_ns=timestamp_ns)
         return RecordId(self._caller.call(wire.SEEK_LOG, self._names, query=query).record_id)
 
     def follow(self, start: RecordId | None = None) -> LogFollower:
-        """Iterates over the records from `start` (or the oldest) on and waits for new ones."""
+        """Iterates over the records from `start` (by default the oldest) on, and waits for new
+        records."""
         return LogFollower(self, start, clock=self._caller.runner.clock)
 
     # State.
@@ -192,7 +199,7 @@ class RemoteLog:
         return self.segments_and_end()[0]
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns all segments and the durable end, which they contain."""
+        """Returns all current segments and the durable end. Both are of the same moment."""
         listing = self._caller.call(wire.LOG_SEGMENTS, self._names)
         return tuple(listing.segments), RecordId(listing.durable_end)
 
@@ -204,9 +211,10 @@ class RemoteLog:
         length: int | None = None,
         tier: int | None = None,
     ) -> SegmentRange:
-        """Returns stored bytes of a segment; fewer than `length` only at its durable end.
+        """Returns up to `length` stored bytes of a segment from `offset` on. Returns fewer only at
+        its durable end.
 
-        Raises `NotFound` if the segment is gone, or no longer in that tier.
+        Raises `NotFound` if the segment was removed, or is not in `tier`.
         """
         answer = self._caller.ask(
             wire.LOG_SEGMENT_BYTES,
@@ -220,7 +228,8 @@ class RemoteLog:
         return RecordId(self.describe().durable_end)
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
-        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
+        """Waits until the durable end is beyond `position`. Returns False if `timeout` seconds pass
+        first."""
         waiting = LongWait(self._caller.runner.clock, timeout)
         durable_end = self.durable_end()
         while durable_end <= position:
@@ -242,7 +251,8 @@ class RemoteLog:
         backward: bool = False,
         interruption: Interruption | None = None,
     ) -> wire.Records:
-        """Returns records and where the next page starts; waits up to `wait_ms` for a record."""
+        """Returns one page of records and the position of the next page. Waits up to `wait_ms` for
+        a record."""
         query = wire.ReadQuery(
             start=None if start is None else str(RecordId(start)),
             end=None if end is None else str(RecordId(end)),
@@ -289,7 +299,8 @@ class RemoteLog:
     def _pages(
         self, start: RecordId | None, end: RecordId | None, *, max_bytes: int = PAGE_BYTES
     ) -> Iterator[wire.Records]:
-        """Fetches the first page now, so that an invalid call fails at once."""
+        """Yields pages of records. Fetches the first page in this call, so that an invalid call
+        raises here."""
         page = self.page(start, end=end, max_bytes=max_bytes)
         limit = RecordId(page.durable_end)
         return self._later_pages(
@@ -327,7 +338,8 @@ def _each(numbers: Numbers, count: int) -> list[int]:
 
 
 def _before(page: wire.Records, end: RecordId) -> wire.Records:
-    """Cuts off the records at or after `end`, which became durable after the read began."""
+    """Removes the records at or after `end` from a page. They became durable after the read
+    began."""
     count = sum(1 for number in page.record_ids if number < end)
     return wire.Records(
         page.record_ids[:count],

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class LogFollower(RecordIterator, PollingIterator[Record, RecordBatch, RecordId]):
-    """Follows a log from `start`, or from the oldest record."""
+    """Iterates over the records of a log from `start` (by default the oldest) on, and waits for new
+    ones."""
 
     def __init__(self, log: RemoteLog, start: RecordId | None, *, clock: Clock) -> None:
         PollingIterator.__init__(self, clock, RecordId(0) if start is None else RecordId(start))

@@ -1,9 +1,9 @@
-"""Reads the segments of a remote log: fetches stored bytes in ranges and decodes them here.
+"""Reads the segments of a remote log: fetches ranges of their stored bytes and decodes them.
 
-Of a compressed segment, only the frames that hold the requested records are fetched. If a segment
-moves to another tier meanwhile, reading continues there. If a compressed segment is damaged, the
-server may have another copy; the rest of the segment is then fetched as pages of records, which the
-server reads from any copy it has.
+If a segment is compressed, only the frames with the requested records are fetched. If a segment
+moves to another tier during the read, the read continues in that tier. If a compressed segment is
+damaged, the server may have an undamaged copy, so the remaining records of the segment are fetched
+as pages, which the server reads from any copy.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_spans(
     runner: Runner,
     read_pages: ReadPages,
 ) -> Iterator[RecordBatch]:
-    """Yields the records of the spans before `end` in batches of about `fetch_bytes`."""
+    """Yields the records of the spans that are before `end`, in batches of about `fetch_bytes`."""
 
     def open_segment(info: SegmentInfo) -> SegmentReader:
         return _open_segment(log, info, runner)
@@ -89,7 +89,7 @@ def _segment_id(info: SegmentInfo) -> int:
 
 
 def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentReader:
-    """Raises `NotFound` if the segment was removed."""
+    """Returns a reader of the segment. Raises `NotFound` if the segment was removed."""
     source = SegmentBytes(log, info, runner)
     if info.tier == 0 and info.is_sealed and is_interchange(source.window(0, _HEAD_BYTES).buffer):
         return InterchangeSegment(info, source.whole())
@@ -97,7 +97,7 @@ def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentR
 
 
 class RemoteRanges:
-    """A `RangeSource` of the copy of a segment in one tier."""
+    """A `RangeSource` that fetches byte ranges of a segment's copy in one tier."""
 
     def __init__(self, log: RemoteLog, info: SegmentInfo) -> None:
         self._log = log
@@ -113,7 +113,7 @@ class RemoteRanges:
         return bytes(self.read_view(offset, length))
 
     def read_view(self, offset: int, length: int) -> memoryview:
-        """Like `read_range`, without a copy."""
+        """Like `read_range`, but returns the received bytes without copying them."""
         info = self._info
         stored = self._log.segment_bytes(
             info.segment_id, offset=offset, length=length, tier=info.tier
@@ -133,7 +133,7 @@ class RemoteRanges:
 
 
 class _PlainBytes:
-    """A `ByteSource` of an uncompressed segment."""
+    """A `ByteSource` that fetches the bytes of an uncompressed segment."""
 
     def __init__(self, ranges: RemoteRanges, *, is_sealed: bool) -> None:
         self._ranges = ranges
@@ -150,7 +150,7 @@ class _PlainBytes:
 
 
 class _PackedBytes:
-    """A `ByteSource` of the decompressed bytes of a segment."""
+    """A `ByteSource` that fetches a compressed segment and returns its decompressed bytes."""
 
     def __init__(self, ranges: RemoteRanges, runner: Runner) -> None:
         self._reader = SeekableReader(ranges, mutex=runner.mutex())
@@ -164,7 +164,7 @@ class _PackedBytes:
 
 
 class SegmentBytes:
-    """A `ByteSource` of a segment in whichever tier it is."""
+    """A `ByteSource` of a segment. It follows the segment when that moves to another tier."""
 
     def __init__(self, log: RemoteLog, info: SegmentInfo, runner: Runner) -> None:
         self._log = log
@@ -182,7 +182,7 @@ class SegmentBytes:
         raise self._moving()
 
     def whole(self) -> memoryview:
-        """Reads the whole segment into memory."""
+        """Returns all bytes of the segment."""
         content = bytearray()
         while len(content) < self.size:
             start = len(content)
@@ -218,7 +218,8 @@ class SegmentBytes:
 
 
 def _file_bytes(ranges: RemoteRanges) -> int:
-    """Returns the full size of a file that is being written, not only its durable part."""
+    """Returns the size of a segment file that is still being written, including its part that is
+    not durable."""
     if len(ranges.head) >= SEGMENT_HEADER.size:
         header = SEGMENT_HEADER.unpack(ranges.head)
         if header.magic == SEGMENT_MAGIC:

@@ -1,4 +1,4 @@
-"""A long wait, divided into waits that one call may take."""
+"""Divides a long wait into waits that are short enough for one call each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SLICE_MS = 20_000
 
 
 class LongWait:
-    """Waits for `timeout` seconds; None means without limit."""
+    """A wait of `timeout` seconds, or without a limit if that is None."""
 
     def __init__(self, clock: Clock, timeout: float | None) -> None:
         self._clock = clock
@@ -17,7 +17,7 @@ class LongWait:
         )
 
     def next_ms(self) -> int:
-        """Returns the wait for the next call; 0 if the time has passed."""
+        """Returns how long the next call may wait, in ms; 0 if the time is over."""
         if self._until_ns is None:
             return SLICE_MS
         left_ns = self._until_ns - self._clock.monotonic_ns()

@@ -1,7 +1,7 @@
 """Long-running work in a remote store: the remote form of `lakebed.store.maintenance.Maintenance`.
 
-Each call starts a job in the remote process and waits for its end. If the caller is interrupted,
-the job is cancelled.
+Each method starts a job in the remote process and waits until it ends. If the method is
+interrupted, it cancels the job.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RemoteMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Uploads segments again whose upload has failed permanently."""
+        """Retries the upload of segments whose upload had failed permanently."""
         return self._run("aof-retry-upload", Outcome, progress, log=log, segments=segments)
 
     def evict(
@@ -66,7 +66,7 @@ class RemoteMaintenance:
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Removes segments from Tier 0 that are in Tier 2; with `warm` from Tier 1 as well."""
+        """Removes segments that are in Tier 2 from Tier 0, and with `warm` from Tier 1 too."""
         return self._run("aof-evict", Outcome, progress, log=log, segments=segments, warm=warm)
 
     def hydrate(
@@ -76,11 +76,11 @@ class RemoteMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Copies segments back into Tier 0."""
+        """Copies segments from a colder tier back into Tier 0."""
         return self._run("aof-hydrate", Outcome, progress, log=log, segments=segments)
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Uploads objects again that are missing or damaged."""
+        """Uploads missing and damaged objects of a log's Tier 2 again, from local copies."""
         return self._run("aof-repair-tier2", Outcome, progress, log=log)
 
     def migrate_tier2(
@@ -91,7 +91,11 @@ class RemoteMaintenance:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copies a log's objects to another Tier 2, which the log uses from then on."""
+        """Copies a log's objects to another Tier 2, which the log then uses.
+
+        `address` is by default the Tier 2 of new logs. With `delete`, the objects at the old
+        address are deleted.
+        """
         arguments = {"log": log, "address": address, "delete": delete}
         return self._run("aof-migrate-tier2", MigrationReport, progress, **arguments)
 
@@ -100,11 +104,13 @@ class RemoteMaintenance:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
+        """Verifies every checksum of a log's files, and with `tier2` also of its objects in Tier
+        2."""
         return self._run("aof-verify", LogReport, progress, log=log, tier2=tier2)
 
     def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
-        """Read the manifest log of a log and compare it with the segments and their copies."""
+        """Verifies the manifest log of a log, and compares it with the segments and their
+        copies."""
         return self._run("manifest-verify", ManifestReport, progress, log=log)
 
     def repair_log(
@@ -123,20 +129,23 @@ class RemoteMaintenance:
     def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
+        """Verifies all objects, or the objects of `bucket` whose keys begin with `prefix`.
 
-        `progress` is called with the bytes read so far; the total is not known and passed as 0.
+        `progress` is called with the number of bytes read so far, and 0 as the total, which is not
+        known.
         """
         return self._run("objects-verify", LakeReport, progress, bucket=bucket, prefix=prefix)
 
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
-        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+        """Verifies all logs, topics, groups and objects, and with `tier2` the objects of logs in
+        Tier 2 too."""
         return self._run("store-verify", StoreReport, progress, tier2=tier2)
 
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Reads versions again; marks the damaged ones and clears the mark of the others."""
+        """Verifies object versions again: marks the damaged ones, and removes the mark from the
+        others."""
         report = MarkReport()
         for start in range(0, len(versions), VERSIONS_MAX):
             part = versions[start : start + VERSIONS_MAX]

@@ -21,7 +21,7 @@ class ManifestFiles:
         self._log = log
 
     def list(self) -> list[ManifestFile]:
-        """Returns all files, by name."""
+        """Returns all files, sorted by name."""
         files: list[ManifestFile] = []
         after: str | None = ""
         while after is not None:
@@ -32,12 +32,15 @@ class ManifestFiles:
                 _check_name(file)
             files += page.files
             if page.next_after is not None and page.next_after <= after:
-                raise BadAnswer(f"{wire.LOG_MANIFEST.name}: the page does not advance")
+                raise BadAnswer(
+                    f"{wire.LOG_MANIFEST.name}: the server returned the same page again"
+                )
             after = page.next_after
         return files
 
     def fetch(self, name: str, *, offset: int, length: int) -> SegmentRange:
-        """Returns some bytes of a file. Raises `NotFound` if it was removed."""
+        """Returns up to `length` bytes of a file from `offset` on. Raises `NotFound` if the file
+        was removed."""
         answer = self._caller.ask(
             wire.LOG_MANIFEST_BYTES,
             {"log": self._log, "file": name},
@@ -49,5 +52,5 @@ class ManifestFiles:
 def _check_name(file: ManifestFile) -> None:
     if parse_file_name(file.name) != (file.kind, file.number):
         raise BadAnswer(
-            f"{wire.LOG_MANIFEST.name}: the response lists a file that no manifest log has"
+            f"{wire.LOG_MANIFEST.name}: the response lists a file whose name no manifest log uses"
         )

@@ -1,7 +1,7 @@
-"""The folder of a remote manifest log, as a disk for the engine's own readers.
+"""Presents the folder of a remote manifest log as a disk, for the engine's own readers.
 
-A file is fetched in ranges when it is opened, and kept only while the reader keeps it. A file that
-was removed after it was listed raises `NotFound`, as on a disk.
+A file is fetched in ranges when it is opened, and its bytes are kept only while the reader uses it.
+Opening a file that was removed after it was listed raises `NotFound`, as on a real disk.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from lakebed.client.manifest_files import FETCH_BYTES, ManifestFiles
 
 
 class RemoteFolder:
-    """A `ReadableDisk` with one folder, under the path that it has on the server. Thread-safe."""
+    """A `ReadableDisk` with a single folder, which has the same path as on the server. Thread-
+    safe."""
 
     def __init__(self, files: ManifestFiles, folder: str) -> None:
         self._files = files
         self._folder = folder
 
     def open(self, path: PathLike) -> RemoteFile:
-        """Fetches the first bytes of the file."""
+        """Opens a file, and fetches its first bytes."""
         return RemoteFile(self._files, self._name(path))
 
     def exists(self, path: PathLike) -> bool:
@@ -31,7 +32,7 @@ class RemoteFolder:
         return os.fspath(path) == self._folder
 
     def names(self, folder: PathLike) -> list[str]:
-        """Lists only the files of manifest logs."""
+        """Lists the files in the folder, except those that do not belong to a manifest log."""
         if not self.is_folder(folder):
             raise NotFound(f"{os.fspath(folder)}: no such folder")
         return [file.name for file in self._files.list()]
@@ -44,7 +45,7 @@ class RemoteFolder:
 
 
 class RemoteFile:
-    """A `ReadableFile`. Its size and first bytes are those at the time it was opened."""
+    """A `ReadableFile`. Its size and its first bytes are those of the moment it was opened."""
 
     def __init__(self, files: ManifestFiles, name: str) -> None:
         self._files = files
@@ -66,7 +67,7 @@ class RemoteFile:
         return bytes(content)
 
     def close(self) -> None:
-        """Does nothing: the server keeps nothing open."""
+        """Does nothing, because the server keeps no file open."""
 
     def __enter__(self) -> RemoteFile:
         return self

@@ -19,7 +19,8 @@ from lakebed.client.manifest_folder import RemoteFolder
 
 
 class RemoteManifestLog:
-    """Thread-safe. Nothing is cached: each read fetches again."""
+    """The manifest log of a remote log. Thread-safe. Nothing is cached: each read fetches the files
+    again."""
 
     def __init__(self, caller: Caller, found: wire.ManifestFiles) -> None:
         self.log = found.log
@@ -32,12 +33,15 @@ class RemoteManifestLog:
         )
 
     def files(self) -> list[ManifestFile]:
-        """Lists its current chunks and snapshots."""
+        """Lists the files of the manifest log: its chunks and snapshots."""
         return self._files.list()
 
 
 def find_manifest_log(caller: Caller, name: str) -> RemoteManifestLog | None:
-    """Returns None if the log has no manifest log. Raises `NotFound` if the log does not exist."""
+    """Returns the manifest log of a log; None if the log never had one.
+
+    `name` is the name of the log or its stream id. Raises `NotFound` if there is no such log.
+    """
     page = caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
     if page.stream is None:
         return None

@@ -1,4 +1,4 @@
-"""Appends messages to a remote store; each is stored once, even if it is sent again."""
+"""Appends messages to a remote store. Each message is stored once, even if it is sent twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AT_THE_COMMIT = (OutOfOrderSequence, ProducerFenced)
 
 
 class Batch(NamedTuple):
-    """Messages for one partition, as passed to the embedded API."""
+    """Messages for one partition, with the arguments of `Partition.append_batch`."""
 
     payloads: Sequence[Buffer | None]
     keys: Sequence[Buffer | None] | None = None
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
 
 class MessageAppender:
-    """Belongs to one client. Thread-safe."""
+    """Appends the messages of one client. Thread-safe."""
 
     def __init__(self, caller: Caller, producers: ProducerPool) -> None:
         self._caller = caller
@@ -46,18 +46,18 @@ class MessageAppender:
         self._turns: dict[str, int] = {}  # by topic; a lost update only changes the order
 
     def next_partition(self, topic: str, count: int) -> int:
-        """Returns the partition for messages without a key: each in turn.
+        """Returns the partition for messages without a key: each partition in turn.
 
-        The turn is kept when the topic is opened again.
+        The turn continues if the topic is closed and opened again.
         """
         turn = self._turns[topic] = (self._turns.get(topic, 0) + 1) % count
         return turn
 
     def append(self, topic: str, partition: int, batch: Batch) -> AppendResult:
-        """Appends a batch.
+        """Appends a batch and waits until it is acknowledged.
 
-        As in the embedded API, mistakes of the caller and a full queue are raised, and later errors
-        are in the result.
+        As in the embedded API, invalid arguments and a full queue raise an error; errors of the
+        write itself are in the result.
         """
         try:
             outcome = self._append(topic, partition, batch)
@@ -96,7 +96,7 @@ class MessageAppender:
             busy_s=batch.timeout,
         )
         if len(produced.appended) != 1 or produced.appended[0].count != len(document.values):
-            raise BadAnswer("produce: the response is not for the messages that were sent")
+            raise BadAnswer("produce: the response does not match the messages that were sent")
         appended = produced.appended[0]
         return Appended(appended.base_offset, appended.count)
 
@@ -120,7 +120,7 @@ def _document(batch: Batch, partition: int, producer: Producer) -> wire.Produce:
 
 
 def milliseconds(timeout: float | None) -> int | None:
-    """Converts a time-out in seconds; None stays None."""
+    """Converts a time-out from seconds to milliseconds; None stays None."""
     return None if timeout is None else max(0, round(timeout * _MS_PER_S))
 
 

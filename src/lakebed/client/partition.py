@@ -1,6 +1,6 @@
 """A partition of a remote store: the remote form of `lakebed.keratin.partition.Partition`.
 
-Messages are fetched page by page as raw records of the log, and verified again here. One page is in
+Messages are fetched as pages of stored records, and the client verifies them again. One page is in
 memory at a time.
 """
 
@@ -38,7 +38,8 @@ _NO_SKIPPING = "skip_damage is not supported for a remote store"
 
 
 class Page(NamedTuple):
-    """Raw records, and the bounds of the partition when they were read."""
+    """Stored records, and the start offset and high watermark of the partition when they were
+    read."""
 
     fetched: FetchedRecords
     start_offset: int
@@ -46,7 +47,7 @@ class Page(NamedTuple):
 
 
 class RemotePartition:
-    """A partition of a remote store. Thread-safe; an iterator belongs to one thread."""
+    """A partition of a remote store. Thread-safe; each iterator is for one thread."""
 
     def __init__(self, caller: Caller, producing: MessageAppender, topic: str, number: int) -> None:
         self._caller = caller
@@ -73,9 +74,10 @@ class RemotePartition:
         length: int | None = None,
         generation: int | None = None,
     ) -> SegmentRange:
-        """Returns stored bytes of a segment; fewer than `length` only at its durable end.
+        """Returns up to `length` stored bytes of a segment from `offset` on. Returns fewer only at
+        its durable end.
 
-        Raises `NotFound` if the segment is gone, or was replaced by another generation.
+        Raises `NotFound` if the segment was removed, or compaction has replaced that `generation`.
         """
         answer = self._caller.ask(
             wire.TOPIC_SEGMENT_BYTES,
@@ -93,7 +95,8 @@ class RemotePartition:
         return self._state().high_watermark
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Waits until the high watermark is beyond `offset`; False after `timeout` seconds."""
+        """Waits until the high watermark is beyond `offset`. Returns False if `timeout` seconds
+        pass first."""
         waiting = LongWait(self._caller.runner.clock, timeout)
         high_watermark = self.high_watermark()
         while high_watermark <= offset:
@@ -120,21 +123,24 @@ class RemotePartition:
     ) -> AppendResult:
         """Appends messages with consecutive offsets. The append is done when this returns.
 
-        A payload of None deletes its key. `Busy` if the queue stays full for `timeout` seconds.
+        A payload of None deletes its key. Raises `Busy` if the queue stays full for `timeout`
+        seconds.
         """
         batch = Batch(payloads, keys, headers, timestamps_ms, producer, not_before_ms, ack, timeout)
         return self._producing.append(self._topic, self.number, batch)
 
     def sync(self) -> None:
-        """Makes durable what was acknowledged with `after_write`."""
+        """Makes messages durable that were acknowledged with `Ack.AFTER_WRITE`, before they were
+        synced."""
         self._caller.call(wire.SYNC_PARTITION, self._names)
 
     def seal(self) -> bool:
-        """Starts a new segment; returns False if the active one is empty."""
+        """Starts a new segment. Returns False, and starts none, if the active segment is empty."""
         return self._caller.call(wire.SEAL_PARTITION, self._names).is_sealed
 
     def truncate_before(self, before: int) -> int:
-        """Removes all messages before an offset; returns the number of removed segments."""
+        """Removes all messages before the offset `before`. Returns the number of segments that were
+        removed with them."""
         body = wire.Truncate(before=before)
         return self._caller.call(wire.TRUNCATE, self._names, body=body).segments
 
@@ -143,7 +149,7 @@ class RemotePartition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Iterates over the messages from an offset on."""
+        """Iterates over the messages from `offset` to the current end, up to the given limits."""
         page_bytes = PAGE_BYTES
         if max_bytes is not None:
             page_bytes = min(page_bytes, max(max_bytes, _GET_BYTES))
@@ -164,9 +170,11 @@ class RemotePartition:
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,  # noqa: ARG002 - damage is never skipped
     ) -> Iterator[MessageBatch]:
-        """Iterates over the messages of `[start, end)` in columnar batches; over all by default.
+        """Iterates over the messages of `[start, end)` in columnar batches; by default over all
+        messages.
 
-        Raises `OffsetOutOfRange` at once if `start` is no longer there.
+        If the message at `start` was removed, the call itself raises `OffsetOutOfRange`, before the
+        first batch.
         """
         if skip_damage:
             raise InputError(_NO_SKIPPING)
@@ -181,17 +189,18 @@ class RemotePartition:
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """Iterates over the messages of `[start, end)`."""
+        """Iterates over the messages of `[start, end)`; by default over all messages."""
         batches = self.read_batches(start, end, skip_damage=skip_damage)
         return (message for batch in batches for message in batch)
 
     def follow(self, start: int | None = None) -> PartitionFollower:
-        """Iterates over the messages from `start` on and waits for new ones."""
+        """Iterates over the messages from `start` (by default the oldest) on, and waits for new
+        messages."""
         first = self.start_offset() if start is None else start
         return PartitionFollower(self, first, clock=self._caller.runner.clock)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns raw records from an offset on, as stored in the log."""
+        """Returns the stored bytes of the records from `offset` on, up to `max_bytes`."""
         return self.page(offset, max_bytes=min(max(max_bytes, 1), wire.FETCH_BYTES_MAX)).fetched
 
     def get(self, offset: int) -> Message:
@@ -201,7 +210,8 @@ class RemotePartition:
         raise NotFound(f"{self.name}: no message has offset {offset}")
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first offset at or after a time; the high watermark if there is none."""
+        """Returns the offset of the first message at or after a time; the high watermark if there
+        is none."""
         query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
         return self._caller.call(wire.OFFSET_FOR_TIME, self._names, query=query).offset
 
@@ -213,7 +223,8 @@ class RemotePartition:
         wait_ms: int = 0,
         interruption: Interruption | None = None,
     ) -> Page:
-        """Returns raw records and the partition's bounds; waits up to `wait_ms` for a message."""
+        """Returns stored records from `offset` on, and the partition's bounds. Waits up to
+        `wait_ms` for a message."""
         if not 0 <= offset <= wire.INT64_MAX:  # cannot be encoded in the request
             state = self._state()
             raise OffsetOutOfRange(
@@ -264,7 +275,7 @@ def _page_of(answer: Answer) -> Page:
 def _limited(
     messages: Iterator[Message], *, max_bytes: int | None, max_messages: int | None
 ) -> Iterator[Message]:
-    """Stops at the limits, as `PartitionReader.scan_from` does."""
+    """Yields messages up to the limits, as `PartitionReader.scan_from` does."""
     total = count = 0
     while max_messages is None or count < max_messages:
         message = next(messages, None)

@@ -1,12 +1,12 @@
-"""Producer ids of a client, by which the server recognises an append that is sent again.
+"""The producer ids of a client, by which the server recognises an append that is sent again.
 
 Each append uses an id that no other append uses at the same time, so appends do not wait for each
-other. Within an id, the messages of each partition have sequence numbers. The next number is known
-when the response arrives.
+other. The messages that are sent with one id have sequence numbers, counted for each partition. The
+next number is known when the response arrives.
 
-Invariant: an id whose numbers are uncertain, because an append with it failed, is never used again;
-nor does a forked child use its parent's ids. Otherwise new messages could get the numbers of
-earlier ones and be dropped as duplicates.
+Invariant: an id is never used again after an append with it has failed, because its next sequence
+number is then uncertain; and a forked child does not use the ids of its parent. Otherwise new
+messages could get the numbers of earlier messages, and the server would drop them as duplicates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ PARTITIONS_MAX = 10_000  # with sequence numbers in one id
 
 
 def random_id() -> int:
-    """Returns 63 random bits, not from a seeded generator, which a forked child would share."""
+    """Returns 63 random bits from the operating system: a forked child would share a seeded
+    generator."""
     return secrets.randbits(63)
 
 
@@ -35,11 +36,11 @@ class OwnProducer:
         self._next: dict[tuple[str, int], int] = {}  # by topic and partition
 
     def at(self, topic: str, partition: int) -> Producer:
-        """Returns the producer for the next messages of that partition."""
+        """Returns the producer with the sequence number of the partition's next message."""
         return Producer(self.producer_id, 0, self._next.get((topic, partition), 0))
 
     def advance(self, topic: str, partition: int, count: int) -> None:
-        """Called when the messages are stored."""
+        """Advances the partition's sequence number after `count` messages were stored."""
         sequence = self.at(topic, partition).sequence + count
         self._next[topic, partition] = sequence % SEQUENCE_COUNT
 
@@ -49,7 +50,7 @@ class OwnProducer:
 
 
 class _Free:
-    """The unused ids of one process."""
+    """The producer ids of one process that no append is using."""
 
     def __init__(self, runner: Runner) -> None:
         self.generation = fork_guard.generation()
@@ -58,7 +59,7 @@ class _Free:
 
 
 class ProducerPool:
-    """Thread-safe."""
+    """The producer ids of one client. Thread-safe."""
 
     def __init__(self, *, runner: Runner, new_id: Callable[[], int] = random_id) -> None:
         self._runner = runner
@@ -66,7 +67,8 @@ class ProducerPool:
         self._free = _Free(runner)
 
     def take(self) -> OwnProducer:
-        """Returns an unused id. The caller gives it back, or drops it if anything failed."""
+        """Returns an id that no append is using. If the append fails, the caller must not give it
+        back."""
         free = self._in_this_process()
         with free.mutex:
             if free.producers:

@@ -1,4 +1,4 @@
-"""Converts a page of records from the HTTP API to records and batches."""
+"""Converts a page of records, as the HTTP API returns it, to records and batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def records_of(page: Records) -> Iterator[Record]:
 
 
 def batches_of(page: Records, base_offsets: Mapping[int, int]) -> Iterator[RecordBatch]:
-    """Yields a batch per segment on the page. `base_offsets` is keyed by segment id."""
+    """Yields one batch for each segment on the page. `base_offsets` is indexed by segment id."""
     ids = [RecordId(number) for number in page.record_ids]
     columns = (page.timestamps, page.ext_ids, page.payloads)
     if any(len(column) != len(ids) for column in columns):

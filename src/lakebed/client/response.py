@@ -1,8 +1,9 @@
-"""Reads HTTP/1.1 responses from a socket. The sizes of head and body are limited.
+"""Reads HTTP/1.1 responses from a socket. The size of the head and of the body is limited.
 
-A response ends in one of three ways: complete, cut (the connection ended early: a `Failure`), or
-malformed (`BadAnswer`: not HTTP, too long, or not from our server). A response must announce its
-length: without that, a cut response could not be distinguished from a complete one.
+Reading a response ends in one of three ways: it is complete; it is cut, because the connection
+ended early (raises `Failure`); or it is malformed, because it is not HTTP, is too long or is not
+from our server (raises `BadAnswer`). A response must announce its length: otherwise a cut response
+could not be distinguished from a complete one.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ class Head(NamedTuple):
 
 
 class ResponseReader:
-    """Reads the responses of one connection in order. Not thread-safe."""
+    """Reads the responses of one connection, one after the other. Not thread-safe."""
 
     def __init__(self, sock: Socket) -> None:
         self._socket = sock
         self._held = b""  # received but not used
 
     def head(self) -> Head:
-        """Returns the head of the next response, skipping informational ones."""
+        """Returns the head of the next final response, and skips informational (1xx) ones."""
         while True:
             lines = self._take_until(_END, HEAD_BYTES_MAX).split(_LINE_END)
             status, is_old = _status_of(lines[0])
@@ -49,7 +50,8 @@ class ResponseReader:
                 return _head_of(status, lines[1:], is_old=is_old)
 
     def body(self, head: Head, *, bytes_max: int) -> bytes | bytearray:
-        """Returns the whole body."""
+        """Returns the whole body of a response. Raises `BadAnswer` if it is longer than
+        `bytes_max`."""
         if head.length is None:
             return self._chunked_body(bytes_max)
         if head.length > bytes_max:
@@ -67,7 +69,7 @@ class ResponseReader:
         return body
 
     def pieces(self, head: Head) -> Iterator[bytes]:
-        """Yields the body piece by piece; it may have any length."""
+        """Yields the body of a response in pieces. It may have any length."""
         if head.length is None:
             yield from self._chunks()
             return
@@ -106,11 +108,13 @@ class ResponseReader:
     # Bytes.
 
     def _take_until(self, mark: bytes, size_max: int) -> bytes:
-        """Returns the bytes before the mark, and consumes the mark too."""
+        """Returns the bytes before `mark`, and consumes `mark` too."""
         searched = 0
         while (index := self._held.find(mark, searched)) < 0:
             if len(self._held) >= size_max + len(mark):
-                raise BadAnswer("the server is not a store: the head of its response is too long")
+                raise BadAnswer(
+                    "the server is not a Lakebed store: the head of its response is too long"
+                )
             searched = max(0, len(self._held) - len(mark) + 1)
             self._held += self._receive()
         data, self._held = self._held[:index], self._held[index + len(mark) :]
@@ -140,7 +144,7 @@ class ResponseReader:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all bytes that were received are used."""
+        """Whether all received bytes belonged to responses that were read."""
         return not self._held
 
 
@@ -149,7 +153,7 @@ def _cut() -> Failure:
 
 
 def _status_of(line: bytes) -> tuple[int, bool]:
-    """Returns the status, and whether the response is HTTP/1.0."""
+    """Returns the status code of a status line, and whether the response is HTTP/1.0."""
     version, _, status_and_reason = line.partition(b" ")
     status = status_and_reason[:3]
     if version not in (b"HTTP/1.1", b"HTTP/1.0") or not status.isdigit() or len(status) != 3:

@@ -1,9 +1,9 @@
-"""Decides whether and when a failed call is retried; the caller does the waiting.
+"""Decides whether and when a failed call is retried. The caller does the waiting.
 
 A retry is safe if the call never reached the server, or if the server refused it because it is busy
-or not ready (nothing was changed). After a lost response, a retry is safe only for an operation
-whose repetition changes nothing more. A refusal after a lost response reveals nothing about the
-earlier attempt, so the outcome is then unknown. Retries end at a deadline.
+or not ready (then nothing was changed). After a lost response, a retry is safe only if repeating
+the operation changes nothing further. If a retry after a lost response is refused, the refusal says
+nothing about the earlier attempt, so the outcome of the call is unknown. Retries end at a deadline.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REFUSALS = frozenset({429, 503})  # statuses that allow a retry
 
 
 class RetrySchedule:
-    """The retries of one call."""
+    """Schedules the retries of one call."""
 
     def __init__(
         self,
@@ -34,7 +34,8 @@ class RetrySchedule:
         busy_s: float | None,
         random: Random,
     ) -> None:
-        """`busy_s` limits how long refusals are retried, if the caller set a limit."""
+        """`retry_s` limits how long the call is retried; `busy_s`, if given, limits retries after
+        `Busy`."""
         self._is_repeatable = is_repeatable
         self._until_ns = now_ns + round(retry_s * NS_PER_S)
         self._busy_until_ns = self._until_ns
@@ -43,7 +44,8 @@ class RetrySchedule:
         self._backoff = Backoff(POLICY, random)
 
     def after_failure(self, failure: Failure, *, now_ns: int) -> int | None:
-        """Returns the ns to wait before the next attempt, or None to give up."""
+        """Returns how many ns to wait before the next attempt, or None if the call must not be
+        retried."""
         if not failure.heals or (failure.is_sent and not self._is_repeatable):
             return None
         return self._within(self._backoff.next_ns(), now_ns, self._until_ns)
@@ -51,7 +53,7 @@ class RetrySchedule:
     def after_refusal(
         self, error: LakebedError, *, status: int, retry_after_s: int, now_ns: int
     ) -> int | None:
-        """Returns the same for a response that is an error."""
+        """Like `after_failure`, for a call to which the server responded with an error."""
         if status not in REFUSALS or isinstance(error, WouldBlock):
             return None  # `append_record` never waits: its caller decides
         if isinstance(error, Closed) and not self._is_repeatable:

@@ -9,7 +9,8 @@ from lakebed.client.errors import BadAnswer
 
 
 class SegmentRange(NamedTuple):
-    """Stored bytes; `size` is the total number of bytes that can be fetched."""
+    """Bytes of a stored file. `size` is the number of bytes in the whole file that can be
+    fetched."""
 
     data: memoryview
     size: int

@@ -1,7 +1,7 @@
-"""Connects to a store and waits: what differs between the blocking and the asyncio client.
+"""Connects to a store and waits: the code that differs between the blocking and the asyncio client.
 
-`tools/asynced.py` generates `lakebed.aio.client` from all other modules. There, the module of this
-name has the same functions for an event loop.
+`tools/asynced.py` generates `lakebed.aio.client` from the other modules of this package.
+`lakebed.aio.client.sockets` is written by hand and has the same functions for an event loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pause(runner: Runner, duration_ns: int) -> None:
 
 
 def is_quiet(sock: Socket) -> bool:
-    """Returns whether nothing was received, not even the end."""
+    """Returns whether nothing was received on the socket, not even the end of the connection."""
     poll = select.poll()
     poll.register(sock, select.POLLIN | select.POLLHUP | select.POLLERR)
     try:
@@ -39,20 +39,23 @@ def is_quiet(sock: Socket) -> bool:
 
 
 def cut(sock: Socket) -> None:
-    """Ends a request that is in progress; from any thread."""
+    """Aborts a request that is in progress. May be called in any thread."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 
 
 def stop_sending(sock: Socket) -> None:
-    """Signals to the server that no caller waits. A response can still be read."""
+    """Signals to the server that the caller no longer waits. The response can still be read."""
     with contextlib.suppress(OSError):
         # Not the TLS shutdown, after which nothing could be read.
         socket.socket.shutdown(sock, socket.SHUT_WR)
 
 
 def connect(address: Address, *, timeout_s: float) -> Socket:
-    """Raises a `Failure` with `is_sent=False`, or `Unauthenticated` for another user's socket."""
+    """Connects to a store.
+
+    Raises a `Failure` with `is_sent=False`, or `Unauthenticated` if another user owns the socket.
+    """
     try:
         if address.path:
             return local_socket.connect(address.path, timeout_s=timeout_s)

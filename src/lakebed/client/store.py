@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class RemoteStore:
-    """A remote store. Thread-safe. In a forked child it continues with connections of its own."""
+    """A remote store. Thread-safe. A forked child can use it too, and makes its own connections."""
 
     @staticmethod
     def open(
@@ -55,10 +55,10 @@ class RemoteStore:
         retry_s: float = RETRY_S,
         answer_s: float = ANSWER_S,
     ) -> RemoteStore:
-        """Returns the store at a URL or at the socket of a root. Does not connect yet; see
+        """Returns the store at a URL, or at the socket of a root. Does not connect yet; see
         `health`.
 
-        `retry_s` limits how long calls that are safe to repeat are retried while there is no
+        `retry_s` limits how long a call that is safe to repeat is retried while there is no
         response. `answer_s` limits how long the server may send nothing.
         """
         address = address_of(
@@ -94,11 +94,11 @@ class RemoteStore:
 
     @property
     def address(self) -> str:
-        """The path of the socket, or host and port."""
+        """The path of the socket, or the host and the port."""
         return str(self._caller.address)
 
     def logs(self) -> list[str]:
-        """The names of all logs."""
+        """Lists the names of all logs."""
         return self._caller.call(logs.LIST_LOGS).logs
 
     def log(self, name: str) -> RemoteLog:
@@ -106,68 +106,74 @@ class RemoteStore:
         return RemoteLog(self._caller, self._caller.call(logs.OPEN_LOG, {"log": name}))
 
     def open_log(self, name: str) -> RemoteLog:
-        """Returns the log of that name. `NotFound` if there is none."""
+        """Returns the log of that name. Raises `NotFound` if there is none."""
         return RemoteLog(self._caller, self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
 
     def log_summary(self, name: str) -> LogSummary:
-        """What the files of a log report, without reading its sealed records."""
+        """Summarises a log from its files, without reading the records of its sealed segments."""
         return self._caller.call(logs.LOG_SUMMARY, {"log": name})
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Does for logs what `plan_topics` does for topics."""
+        """Plans reads of any number of logs: resolves their positions to record ids and lists split
+        points.
+
+        Pins the segments for `duration_ms`, unless that is 0.
+        """
         return plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
 
     def manifest_log(self, name: str) -> RemoteManifestLog | None:
-        """Returns the recorded history of a log's segments; None if the log never had a manifest
-        log.
+        """Returns the manifest log of a log; None if the log never had one.
 
-        `name` is the name of the log or its stream id. `NotFound` if there is none.
+        `name` is the name of the log or its stream id. Raises `NotFound` if there is no such log.
         """
         from lakebed.client.manifest_log import find_manifest_log
 
         return find_manifest_log(self._caller, name)
 
     def tier2_of(self, log: str) -> str:
-        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        """Returns the address of a log's Tier 2: a URL, or a folder in the store's root."""
         return self._caller.call(logs.LOG_TIER2, {"log": log}).address
 
     def topic(self, name: str, *, partitions: int | None = None) -> RemoteTopic:
-        """Returns the topic of that name, and creates it if there is none, with `partitions`
-        partitions or one.
+        """Returns the topic of that name, and creates it if there is none.
 
-        `InputError` if it exists with a different number of partitions.
+        A new topic has `partitions` partitions, by default one. Raises `InputError` if the topic
+        exists with another number of partitions.
         """
         return self.topics.ensure(name, partitions=partitions)
 
     def topic_summary(self, name: str) -> TopicSummary:
-        """What the files of a topic report; `NotFound` if there is none."""
+        """Summarises a topic from its files, without opening it. Raises `NotFound` if there is no
+        such topic."""
         return self._caller.call(wire_topics.TOPIC_SUMMARY, {"topic": name})
 
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        """Lists up to `max_messages` dead letters of a group that were not sent back to the topic,
+        oldest first."""
         return RemoteGroup(self._caller, topic, group).first_dead_letters(max_messages)
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolves a read of topics, pins it unless `duration_ms` is 0, and lists its split points.
+        """Plans reads of any number of topics: resolves their positions to offsets and lists split
+        points.
 
-        One call covers any number of topics.
+        Pins the offsets for `duration_ms`, unless that is 0.
         """
         return plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
 
     def buckets(self) -> list[BucketInfo]:
-        """Lists all buckets, by name."""
+        """Lists all buckets, sorted by name."""
         return self._caller.call(wire_objects.LIST_BUCKETS).buckets
 
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> RemoteBucket:
         """Returns the bucket of that name, and creates it if there is none.
 
-        `BucketExists` if it exists with a different `versioning`.
+        Raises `BucketExists` if the bucket exists with another `versioning`.
         """
         from lakebed.client.bucket import RemoteBucket
 
@@ -176,19 +182,20 @@ class RemoteStore:
         return RemoteBucket(self._caller, info.name)
 
     def open_bucket(self, name: str) -> RemoteBucket:
-        """`NoSuchBucket` if there is none."""
+        """Returns the bucket of that name. Raises `NoSuchBucket` if there is none."""
         from lakebed.client.bucket import RemoteBucket
 
         info = self._caller.call(wire_objects.DESCRIBE_BUCKET, {"bucket": name})
         return RemoteBucket(self._caller, info.name)
 
     def delete_bucket(self, name: str) -> None:
-        """Deletes a bucket and aborts its uploads. `BucketNotEmpty` if it has any version."""
+        """Deletes a bucket, and aborts its multipart uploads. Raises `BucketNotEmpty` if it
+        contains an object version."""
         self._caller.call(wire_objects.DELETE_BUCKET, {"bucket": name})
 
     @property
     def keys(self) -> RemoteAccessKeys:
-        """The access keys for S3 and for the HTTP API over TCP."""
+        """The access keys, with which clients use the store over S3 and over HTTP on a TCP port."""
         from lakebed.client.access_keys import RemoteAccessKeys
 
         return RemoteAccessKeys(self._caller)
@@ -199,27 +206,31 @@ class RemoteStore:
         return self._caller.call(admin.HEALTH)
 
     def state(self) -> StoreState:
-        """Describes what the store contains."""
+        """Describes the store: its versions, its logs, topics and buckets, and the free disk
+        space."""
         return self._caller.call(admin.STATE)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """Counters by engine, by log or partition, and by name."""
+        """Returns the counters by engine, then by log or partition, then by name."""
         return self._caller.call(admin.COUNTERS).counters
 
     def configuration(self) -> dict[str, dict[str, Any]]:
-        """The settings in effect, by section, with secrets hidden."""
+        """Returns the settings in effect, by section, with secrets hidden."""
         return self._caller.call(admin.CONFIGURATION).sections
 
     @property
     def maintenance(self) -> RemoteMaintenance:
-        """Verification, repair and tier moves, run by the process that has the store open."""
+        """Verification, repair, and moves of segments between tiers.
+
+        The process that has the store open does the work.
+        """
         from lakebed.client.maintenance import RemoteMaintenance
 
         return RemoteMaintenance(self._caller)
 
     @property
     def version(self) -> StoreVersion:
-        """What `store.json` says."""
+        """The contents of `store.json`: the format version of the store."""
         state = self.state()
         return StoreVersion(
             version=state.store_version,
@@ -230,7 +241,7 @@ class RemoteStore:
 
     @property
     def root(self) -> str:
-        """The path of the root, as seen by the process that has the store open."""
+        """The path of the store's folder on the machine of the process that has the store open."""
         return self.state().root
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Pages of all versions in a remote bucket, and of the parts of its uploads.
+"""Lists pages of all versions in a remote bucket, and of the parts of its unfinished uploads.
 
 The remote form of `lakebed.seglake.stored_pages.StoredObjects`.
 """
@@ -19,7 +19,7 @@ from lakebed.seglake.stored_rows import (
 
 
 class RemoteStoredObjects:
-    """Thread-safe."""
+    """Lists everything that the buckets of a remote store contain. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -36,11 +36,11 @@ class RemoteStoredObjects:
         manifests: bool = False,
         only_current: bool = False,
     ) -> StoredVersions:
-        """Returns a page of versions whose keys begin with `prefix` and come after `after`.
+        """Returns a page of versions whose keys begin with `prefix` and sort after `after`.
 
-        With `hlc` and `site_id`, the page starts with the versions of the key `after` that are
-        older than the one they identify. `only_current`: only the newest version of each key,
-        without delete markers.
+        `hlc` and `site_id` identify a version of the key `after`; the page then starts with its
+        older versions. With `only_current`, returns only the newest version of each key, and no
+        delete markers.
         """
         query = wire.StoredVersionsQuery(
             prefix=prefix,
@@ -54,7 +54,7 @@ class RemoteStoredObjects:
         operation = wire.LIST_STORED_VERSIONS
         page = self._caller.call(operation, {"bucket": bucket}, query=query)
         if page.has_more and not page.versions:
-            raise BadAnswer(f"{operation.name}: the page does not advance")
+            raise BadAnswer(f"{operation.name}: the server returned the same page again")
         return page
 
     def parts(
@@ -67,10 +67,11 @@ class RemoteStoredObjects:
         part: int = 0,
         max_parts: int = PARTS_MAX,
     ) -> PartPage:
-        """Returns a page of parts of unfinished uploads, of keys with `prefix` and after `after`.
+        """Returns a page of parts of unfinished uploads to keys that begin with `prefix` and sort
+        after `after`.
 
-        With `upload_id`, the page starts with the parts of that upload after `part`, then later
-        uploads to the key `after`.
+        `upload_id` identifies an upload to the key `after`; the page then starts with its parts
+        after number `part`, followed by later uploads to that key.
         """
         query = wire.StoredPartsQuery(
             prefix=prefix, after=after, upload_id=upload_id, part=part, max_parts=max_parts
@@ -78,9 +79,10 @@ class RemoteStoredObjects:
         operation = wire.LIST_STORED_PARTS
         page = self._caller.call(operation, {"bucket": bucket}, query=query)
         if upload_id is not None and page.next == PartPlace(after, upload_id, part):
-            raise BadAnswer(f"{operation.name}: the page does not advance")
+            raise BadAnswer(f"{operation.name}: the server returned the same page again")
         return page
 
     def sample(self, *, only_current: bool = False) -> KeySample:
-        """Returns a sample of the keys of all buckets: of current objects, or of all versions."""
+        """Returns a sample of the keys in all buckets: of all versions, or with `only_current` of
+        current objects."""
         return self._caller.call(wire.SAMPLE_KEYS, query=wire.SampleQuery(only_current))

@@ -18,7 +18,7 @@ from lakebed.version import VERSION
 
 
 async def health(service: Service, _call: Call) -> Health:
-    """Public. Does not access the store: only reports that calls are accepted."""
+    """Reports that the server accepts calls, without accessing the store. Needs no access key."""
     return Health("draining" if service.is_draining else "ok", VERSION)
 
 
@@ -32,7 +32,7 @@ async def counters(service: Service, _call: Call) -> CounterValues:
 
 
 def _own_counters(service: Service) -> dict[str, dict[str, int | float]]:
-    """Returns the API's own counters by operation, and current usage as `now`."""
+    """Returns the API's own counters by operation, and the current usage under `now`."""
     budget = service.budget
     now = {"requests": budget.requests, "body_bytes": budget.body_bytes}
     values: dict[str, dict[str, int | float]] = {"now": {**now}}
@@ -52,7 +52,10 @@ async def start_work(service: Service, call: Call) -> JobState:
 
 
 async def get_work(service: Service, call: Call) -> JobState:
-    """Returns a job's state, waiting for its end if requested and while the client is connected."""
+    """Returns the state of a job. If the request asks for it, waits until the job ends.
+
+    The wait ends early if the client disconnects or the server shuts down.
+    """
     query: admin.WaitQuery = call.query
     request, work_id = call.request, call.names["work"]
     waiting = asyncio.ensure_future(service.jobs.ended(work_id).wait())

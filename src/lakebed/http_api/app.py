@@ -1,7 +1,7 @@
 """Routes, authenticates, admits and runs one request of the HTTP API.
 
-Errors become problem documents, including those of the HTTP protocol itself; `edge.failures`
-decides what is logged. Every call is counted by operation and by the first digit of its status.
+Errors become problem documents, including errors of the HTTP protocol itself; `edge.failures`
+decides which are logged. Every call is counted by its operation and the first digit of its status.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GONE: Final = "gone"
 
 
 class App:
-    """A handler of `lakebed.http`. Used in the loop's thread."""
+    """The request handler that `lakebed.http` calls. Used in the loop's thread."""
 
     def __init__(
         self,
@@ -44,9 +44,8 @@ class App:
         site: OriginCheck | None = None,
         handlers: Mapping[Operation[Any], Handler] = HANDLERS,
     ) -> None:
-        """Without `guard` every request is trusted. Without `site` requests of any web page are
-        accepted.
-        """
+        """Without `guard`, every request is trusted. Without `site`, requests of any web page are
+        accepted."""
         self._service = service
         self._guard: Guard = guard or TrustingGuard()
         self._site = site
@@ -83,13 +82,14 @@ class App:
         return _with_common_headers(response, request.id)
 
     def refusal(self, refusal: Refusal) -> Response:
-        """Returns the response to a request that the HTTP protocol refused."""
+        """Returns the response to a request that the HTTP protocol layer has refused."""
         self._count(None, f"{refusal.status // 100}xx")
         self._failures.note_refusal(refusal)
         return _with_common_headers(refusal_response(refusal), refusal.request_id)
 
     def _held_bytes(self, operation: Operation[Any], request: Request) -> int:
-        """Returns the memory a request uses from the start: its small body, or stream buffers."""
+        """Returns how much memory a request uses when it starts: for its small body, or for its
+        stream buffers."""
         whole = request.body.whole
         if whole is not None:
             return len(whole)

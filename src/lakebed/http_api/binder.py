@@ -1,9 +1,9 @@
 """Makes handlers for operations that name a target class and method.
 
-A handler finds the object, calls its method and encodes the result. Objects that are open are found
-in the loop's thread; opening one, calling the method and encoding happen in another thread. A
-method that returns a change of the object store only prepares it, so it is called in the loop's
-thread, and no thread waits for the commit.
+A handler finds the object, calls its method and encodes the result. An open object is found in the
+loop's thread; opening one, calling the method and encoding the result happen in another thread. A
+method that returns a change of the object store only prepares that change, so it is called in the
+loop's thread, and no thread waits for the commit.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from lakebed.store.bucket import Bucket
 
 
 class Owner(NamedTuple):
-    """A class whose methods operations call.
+    """A class whose methods are the targets of operations.
 
-    `find` finds its objects. `names` are the parts of the path that identify the object. `changes`
-    are its methods that return a change of the object store.
+    `find` finds an object of the class. `names` are the parts of the path that identify the object.
+    `changes` are the methods that return a change of the object store.
     """
 
     find: Callable[[Service, Call], Awaitable[object]]
@@ -117,7 +117,7 @@ OWNERS: Final[Mapping[str, Owner]] = {
 
 
 def bound(operation: Operation[Any]) -> Handler:
-    """Returns the handler of an operation that names its target."""
+    """Returns a handler for an operation that names its target."""
     owner_name, _, method = operation.target.partition(".")
     owner = OWNERS[owner_name]
 

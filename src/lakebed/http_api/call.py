@@ -30,7 +30,7 @@ class UnsupportedMedia(Refused):
 
 
 class Run(Protocol):
-    """Runs a function in another thread."""
+    """A function that runs another function in a worker thread."""
 
     def __call__(self, work: Callable[[], Made], /) -> Awaitable[Made]: ...
 
@@ -38,8 +38,8 @@ class Run(Protocol):
 class Call:
     """One call of an operation.
 
-    `names` are the parts of the path, decoded; `query` is the operation's struct; `media` is the
-    body's declared type.
+    `names` are the variable parts of the path, decoded; `query` is a struct of the operation's
+    query class; `media` is the declared media type of the body.
     """
 
     __slots__ = ("_run", "_share", "media", "names", "operation", "query", "request")
@@ -53,9 +53,9 @@ class Call:
         *,
         run: Run | None = None,
     ) -> None:
-        """`share` limits the memory of the body.
+        """`share` limits the memory that the body may use. `run` runs functions in another thread.
 
-        Without `run`, large bodies are decoded in the loop's thread too.
+        Without `run`, even large bodies are decoded in the loop's thread.
         """
         self._share = share
         self._run = run
@@ -66,15 +66,15 @@ class Call:
         self.media = media_of(request)
 
     def number(self, name: str) -> int:
-        """Returns a part of the path as a number."""
+        """Returns a part of the path as a number. Raises `Refused` if it is not one."""
         text = self.names[name]
         if not text.isascii() or not text.isdigit() or len(text) > 20:
-            raise Refused(f"the path has {name} {text[:40]!r}: expected a number")
+            raise Refused(f"{name} is {text[:40]!r} in the path; it must be a number")
         return int(text)
 
     @property
     def raw(self) -> Raw | None:
-        """The kind of a body that is not a document, or None for a document."""
+        """The type of a raw body (lines or bytes); None if the body is a document."""
         media_type = Raw.BYTES.value if self.media == _TEXT else self.media
         for kind in self.operation.also_takes:
             if media_type == kind.value:
@@ -84,8 +84,8 @@ class Call:
     async def read(self) -> bytes:
         """Returns the whole body.
 
-        Raises `TooLarge` if it exceeds the operation's limit, and `Busy` if there is no memory for
-        it now.
+        Raises `TooLarge` if it exceeds the operation's limit, and `Busy` if there is currently no
+        memory for it.
         """
         body, limit = self.request.body, self.operation.body_bytes_max
         if body.whole is not None:
@@ -108,11 +108,11 @@ class Call:
         return b"".join(pieces)
 
     async def document(self, kind: type[Kind]) -> Kind:
-        """Decodes the body as a struct. An empty body is an empty document."""
+        """Decodes the body as a `kind`. An empty body counts as a document without fields."""
         return await self.read_as(lambda data: self.decoded(data, kind))
 
     async def read_as(self, make: Callable[[bytes], Made], *, may_wait: bool = False) -> Made:
-        """Returns `make` of the body.
+        """Reads the body, calls `make` with it and returns the result.
 
         `make` runs in another thread if the body is large or `may_wait` is true.
         """
@@ -133,7 +133,7 @@ class Call:
                 *(raw.value for raw in self.operation.also_takes),
             ]
             raise UnsupportedMedia(
-                f"the body has the type {media_type[:80]}: accepted are {', '.join(accepted)}"
+                f"the media type {media_type[:80]} is not supported; send {', '.join(accepted)}"
             )
         return media.decode(data, kind, media_type)
 
@@ -143,7 +143,7 @@ class Call:
 
 
 def media_of(request: Request) -> str:
-    """Returns the media type of the body; the default is JSON."""
+    """Returns the media type of the body, by default JSON."""
     media_type = request.headers.get("content-type", media.JSON)
     return (
         media_type if media_type == media.MSGPACK else media_type.partition(";")[0].strip().lower()
@@ -151,7 +151,10 @@ def media_of(request: Request) -> str:
 
 
 def read_query(kind: type[Struct], raw_query: bytes) -> Struct:
-    """Raises `Refused` if a name is unknown or repeated, or its value is not valid."""
+    """Decodes a query string as a `kind`.
+
+    Raises `Refused` if a parameter is unknown or repeated, or its value is not valid.
+    """
     if not raw_query:
         return Nothing() if kind is Nothing else _converted(kind, {})
     try:
@@ -170,9 +173,9 @@ def read_query(kind: type[Struct], raw_query: bytes) -> Struct:
     for name, value in pairs:
         if name not in field_names:
             allowed = ", ".join(field_names) or "none"
-            raise Refused(f"the query has an unknown parameter {name[:40]!r}; known are {allowed}")
+            raise Refused(f"unknown query parameter {name[:40]!r}; the known ones are: {allowed}")
         if name in values:
-            raise Refused(f"the query has the parameter {name} twice")
+            raise Refused(f"the query parameter {name} is given twice")
         values[name] = value
     return _converted(kind, values)
 

@@ -1,7 +1,8 @@
 """The handler of batch commits.
 
-Staged batches are sent along, or the store reads them. It reads files only for callers on the local
-socket: over the network, any access key could read the files of this machine.
+A staged batch is part of the request, or the store reads it from a file or an object. It reads
+files only for callers on the local socket: otherwise anyone with an access key could read the files
+of this machine over the network.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ async def commit_batches(service: Service, call: Call) -> Committed:
 
 
 def staged_by_partition(document: BatchCommit, *, is_local: bool) -> dict[int, list[Staged]]:
-    """Raises `Refused` if a batch has no source, several, or a source that is not allowed."""
+    """Returns the staged batches of a request, by partition.
+
+    Raises `Refused` if a batch has no source, several sources, or a source that is not allowed.
+    """
     batches: dict[int, list[Staged]] = {}
     for part in document.partitions:
         if part.partition in batches:
@@ -59,7 +63,7 @@ def _staged(batch: StagedBatch, *, is_local: bool, label: str) -> Staged:
             return StagedFile(path)
         case StagedBatch(data=None, path=None, bucket=str() as bucket, key=str() as key):
             return StagedObject(bucket, key)
-    raise Refused(f"{label}: expected either data, or a path, or a bucket and a key")
+    raise Refused(f"{label}: give either data, or a path, or a bucket and a key")
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {topics.COMMIT_BATCHES: commit_batches}

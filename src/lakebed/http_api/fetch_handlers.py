@@ -1,8 +1,8 @@
-"""Fetch handlers: messages from an offset on, as columns, as JSON lines, or as stored records.
+"""Handlers that return messages from an offset on: as columns, as JSON lines, or as stored records.
 
-A request for messages that do not exist yet may wait for them without a thread: a callback of the
-partition wakes it. If the client is gone or the server shuts down, the wait ends with an empty
-result.
+A request for messages that do not exist yet may wait for them. It holds no thread: a callback of
+the partition wakes it. If the client disconnects or the server shuts down, the wait ends with an
+empty result.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def fetch_raw(service: Service, call: Call) -> Response:
 async def _wait_for_offset(
     partition: ReadablePartition, offset: int, wait_ms: int, call: Call
 ) -> None:
-    """Waits until there is a message at that offset, or the time is over."""
+    """Waits until there is a message at that offset, or `wait_ms` have passed."""
     if not wait_ms or partition.high_watermark() != offset:
         return
     until_s = asyncio.get_running_loop().time() + wait_ms / 1000
@@ -97,9 +97,10 @@ def _fetched(partition: ReadablePartition, query: FetchQuery, call: Call) -> Res
 def _read(
     partition: ReadablePartition, query: FetchQuery, *, end: int
 ) -> tuple[list[Message], int]:
-    """Returns messages up to the limits, but at least one, and the offset to continue at.
+    """Returns messages up to the limits, but at least one if there is one, and the next offset to
+    read.
 
-    Messages before a damaged one are returned; the next call reports the damage.
+    At a damaged message, returns the messages before it; the next call raises the error.
     """
     messages: list[Message] = []
     left_bytes = query.max_bytes

@@ -1,7 +1,7 @@
-"""Waits for records to become durable, with one flush per log at a time.
+"""Waits for records to become durable, with at most one flush per log at a time.
 
-Requests that arrive during a flush share the next one. So a log uses one thread, however many
-clients append to it, and all callers that a sync covers are woken at once.
+Requests that arrive during a flush share the next flush. So a log uses one thread, however many
+clients append to it, and one sync wakes all requests whose records it made durable.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from lakebed.http_api.service import Service
 
 
 class Flushes:
-    """Belongs to one log. Used in the loop's thread."""
+    """The flushes of one log. Used in the loop's thread."""
 
     def __init__(self, log: Aof) -> None:
         self._log = log
         self._under_way: asyncio.Future[None] | None = None
 
     async def until_durable(self, service: Service, last: RecordId) -> None:
-        """Waits until an appended record is durable. Raises the error of its flush."""
+        """Waits until the record `last` is durable. Raises the error of the flush if it fails."""
         is_covered = False  # whether the awaited flush began after the append
         while self._log.durable_end() <= last:
             if self._under_way is None:

@@ -42,7 +42,8 @@ async def peek(service: Service, call: Call) -> Response:
 
 
 def _config(defaults: GroupConfig, settings: Settings) -> GroupConfig:
-    """Returns the store's defaults changed by `settings`. Raises `BadConfig`."""
+    """Returns the store's default group settings, changed by `settings`. Raises `BadConfig` if one
+    is not valid."""
     loaded = load(GroupConfig, settings, where="the group's settings")
     return replace(defaults, **{name: getattr(loaded, name) for name in settings})
 

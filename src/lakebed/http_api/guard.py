@@ -1,4 +1,4 @@
-"""Authentication of requests, before any of the body is read."""
+"""Authenticates requests before any part of the body is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Identity(NamedTuple):
 
 class Guard(Protocol):
     async def identify(self, request: Request) -> Identity:
-        """Raises `Unauthenticated` if the request has no valid credentials."""
+        """Returns the sender of the request. Raises `Unauthenticated` if its credentials are not
+        valid."""
         ...
 
 
@@ -28,7 +29,7 @@ LOCAL: Final = Identity("", is_exempt=True)
 
 
 class TrustingGuard:
-    """Trusts every request. For the local socket, which file permissions protect."""
+    """Trusts every request. Used for the local socket, which file permissions protect."""
 
     async def identify(self, request: Request) -> Identity:  # noqa: ARG002
         return LOCAL

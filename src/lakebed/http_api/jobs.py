@@ -1,7 +1,8 @@
-"""Runs jobs in the store: one call starts a job; others follow it, wait for it or cancel it.
+"""Runs jobs in the store. One call starts a job; other calls poll it, wait for it or cancel it.
 
-A few jobs run at a time and none are queued. The most recent finished jobs are kept. Jobs end with
-the process; a caller whose job is gone must start it again.
+A few jobs may run at a time; further ones are refused, not queued. The states of the most recent
+finished jobs are kept. Jobs end with the process; a caller whose job was lost in this way must
+start it again.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Job:
 
 
 class Jobs:
-    """Used in the loop's thread."""
+    """The jobs of one store. Used in the loop's thread."""
 
     def __init__(
         self,
@@ -98,10 +99,13 @@ class Jobs:
         return [job.described() for job in self._jobs.values()]
 
     def start(self, kind: str, arguments: Arguments) -> JobState:
-        """Raises `Busy` if too many jobs are running, and `InputError` if the kind is unknown."""
+        """Starts a job. Raises `Busy` if too many jobs are running, and `InputError` if the kind is
+        unknown."""
         if kind not in self._kinds:
             kind_names = ", ".join(self.kinds()) or "none"
-            raise InputError(f"unknown kind of job {kind[:40]!r}; the known kinds are {kind_names}")
+            raise InputError(
+                f"unknown kind of job {kind[:40]!r}; the known kinds are: {kind_names}"
+            )
         if self._is_closed:
             raise Closed("the store is being closed")
         running = sum(not job.ended.is_set() for job in self._jobs.values())
@@ -122,18 +126,18 @@ class Jobs:
         return self._find(work_id).ended
 
     def cancel(self, work_id: str) -> None:
-        """Asks the job to stop at its next step. Does nothing if it has ended."""
+        """Requests that the job stops at its next step. Has no effect on a job that has ended."""
         self._find(work_id).is_stop_requested = True
 
     async def close(self, timeout_s: float) -> bool:
-        """Cancels all jobs. Returns whether they ended in time."""
+        """Cancels all jobs and waits for them. Returns whether they ended within `timeout_s`."""
         self.cut()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
         return not self._tasks
 
     def cut(self) -> None:
-        """Cancels all jobs without waiting."""
+        """Cancels all jobs, and does not wait for them."""
         self._is_closed = True
         for job in self._jobs.values():
             job.is_stop_requested = True

@@ -1,8 +1,9 @@
-"""Authentication on a TCP port: HTTP Basic with an access key of the store and its secret.
+"""Authenticates requests on a TCP port: HTTP Basic with an access key of the store and its secret.
 
-The response does not reveal the cause: an unknown key, a disabled key and a wrong secret get the
-same message after the same comparison. Refusals are logged with the peer and the key, never with
-the secret, at most once a second with a count of those left out.
+The response does not reveal why a request was refused: an unknown key, a disabled key and a wrong
+secret get the same message after the same comparison. A refusal is logged with the client's address
+and the key, never with the secret. At most one refusal per second is logged, with the number of
+those that were not.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class KeyGuard:
-    """Used in the loop's thread."""
+    """Checks the access keys of requests. Used in the loop's thread."""
 
     def __init__(self, keys: KeyRing, *, clock: Clock | None = None) -> None:
         self._keys = keys
@@ -44,7 +45,7 @@ class KeyGuard:
     async def identify(self, request: Request) -> Identity:
         authorization = request.headers.get("authorization")
         if authorization is None:
-            raise Unauthenticated("an access key is required")
+            raise Unauthenticated("the request has no access key")
         try:
             access_key, secret = read_basic(authorization)
         except ValueError as error:
@@ -63,7 +64,7 @@ class KeyGuard:
         self._refusals.note(peer=request.peer, access_key=quoted, why=why)
 
     async def _find(self, access_key: str) -> KnownKey | None:
-        """Returns the key from memory, or looks it up in the store in another thread."""
+        """Returns the key from the cache, or looks it up in the store in another thread."""
         key = self._keys.remembered(access_key)
         if key is not None:
             return key
@@ -76,17 +77,20 @@ class KeyGuard:
 
 
 def read_basic(authorization: str) -> tuple[str, str]:
-    """Returns access key and secret of an `Authorization` header. Raises `ValueError`."""
+    """Returns the access key and the secret of an `Authorization` header.
+
+    Raises `ValueError` if the header is not valid.
+    """
     scheme, _, credentials = authorization.strip().partition(" ")
     if scheme.lower() != "basic":
-        raise ValueError("expected the scheme Basic")
+        raise ValueError("its scheme must be Basic")
     if len(credentials) > CREDENTIALS_CHARACTERS_MAX:
         raise ValueError(f"the credentials are longer than {CREDENTIALS_CHARACTERS_MAX} characters")
     try:
         text = b64decode(credentials.strip(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise ValueError("the credentials are not base64 of UTF-8 text") from None
+        raise ValueError("the credentials must be UTF-8 text in base64") from None
     access_key, colon, secret = text.partition(":")
     if not colon or not access_key or "\0" in text:
-        raise ValueError("expected an access key, a colon and its secret")
+        raise ValueError("the credentials must be an access key, a colon and its secret")
     return access_key, secret

@@ -1,10 +1,12 @@
 """The lease handler: hands messages to a client for a limited time.
 
-A request that waits for a message holds no thread; see `lease_queue`. A client that is gone gets no
-lease: this is checked before leasing, and messages that were leased while it left are given back. A
-client that closed its sending side counts as gone, even if it still receives.
+A request that waits for a message holds no thread; see `lease_queue`. A client that has
+disconnected gets no lease: the handler checks the connection before leasing, and gives messages
+back if the client disconnects meanwhile. A client that has closed its sending side counts as
+disconnected, even if it still receives.
 
-What may be lost: if a response is lost on its way, the lease lasts until its deadline.
+What may be lost: if the response is lost in the network, its messages stay leased until their
+deadline.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ async def lease(service: Service, call: Call) -> Response:
     leased = await _leased(service, group, lease_request, request)
     if leased and request.is_gone:
         await _give_back(service, group, leased)
-        raise ClientGone("the client closed the connection before it received its lease")
+        raise ClientGone("the client closed the connection before it received the leased messages")
     if len(leased) > _HERE_MAX:
         return await service.run(lambda: _answer(leased, call))
     return _answer(leased, call)
@@ -46,7 +48,10 @@ _HERE_MAX = 200  # messages; more are encoded in another thread
 async def _leased(
     service: Service, group: Group, lease_request: LeaseRequest, request: Request
 ) -> list[LeasedMessage]:
-    """Returns messages; none at the time-out, or if the client is gone or the server ends."""
+    """Leases messages, and waits for them if the request asks for it.
+
+    Returns none at the time-out, or if the client disconnects or the server shuts down.
+    """
 
     def try_lease() -> list[LeasedMessage]:
         return group.lease(
@@ -96,7 +101,7 @@ def _answer(leased: Sequence[LeasedMessage], call: Call) -> Response:
 
 
 def _leases(leased: Iterable[LeasedMessage]) -> Iterator[Lease]:
-    """Yields one `Lease` with columns for each run of messages that were leased together."""
+    """Yields one `Lease`, as columns, for each sequence of messages that were leased together."""
     for (partition, epoch, deadline_ms, incarnation), together in groupby(leased, _lease_of):
         _, offsets, timestamps_ms, keys, values, headers, counts, *_ = zip(*together, strict=True)
         yield Lease(

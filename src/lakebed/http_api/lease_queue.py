@@ -1,12 +1,12 @@
-"""The queue of requests that wait for something to lease in a group. Changes wake one at a time.
+"""The queue of requests that wait for a message to lease in a group. A change wakes one of them.
 
-If each change woke all waiters, a hundred would try for a message that one of them gets. So a
-change wakes the first waiter. A waiter that leases something, or fails, wakes the next, because
-there may be more. A waiter that finds nothing goes to the end of the queue. The end of a lease or
-delay counts as a change; a timer is set for the earliest.
+If each change woke all waiters, a hundred of them would compete for one message. So a change wakes
+only the first waiter. A waiter that leases something, or fails, wakes the next, because there may
+be more messages. A waiter that finds nothing goes to the end of the queue. A lease or a delay that
+ends counts as a change; a timer is set for the earliest of them.
 
-No wake-up is lost: a waiter joins the queue before its first attempt, and one that leaves after it
-was woken without another attempt wakes the next.
+No wake-up is lost: a waiter joins the queue before its first attempt to lease, and a waiter that
+was woken but leaves without another attempt wakes the next one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakebed.store.group import Group
 
 
 class LeaseQueue:
-    """The queue of one group. Used in the loop's thread."""
+    """The requests that wait for messages of one group. Used in the loop's thread."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -34,7 +34,7 @@ class LeaseQueue:
 
     @contextmanager
     def place(self) -> Iterator[WakeEvent]:
-        """Yields the event of a new waiter at the end of the queue."""
+        """Adds a waiter to the end of the queue while the context is open. Yields its event."""
         wake_event = WakeEvent()
         self._count += 1
         self._waiters[wake_event] = None
@@ -52,7 +52,7 @@ class LeaseQueue:
         return not self._count
 
     def wait_again(self, wake_event: WakeEvent) -> None:
-        """Puts a waiter back into the queue before its next attempt."""
+        """Puts a waiter that was woken back into the queue, before its next attempt to lease."""
         self._waiters[wake_event] = None
 
     def wake_next(self) -> None:
@@ -62,8 +62,9 @@ class LeaseQueue:
             wake_event.set_in_loop()
 
     def set_timer(self) -> None:
-        """Sets a timer for the earliest message that becomes due, after an attempt without
-        success.
+        """Sets a timer that wakes a waiter when the next message becomes due.
+
+        The lease handler calls this when it has found no message.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -90,7 +91,11 @@ class LeaseQueues:
 
     @contextmanager
     def place(self, group: Group) -> Iterator[tuple[LeaseQueue, WakeEvent]]:
-        """Yields a place in the queue of that group, which exists only while it has waiters."""
+        """Adds a waiter to the queue of that group while the context is open. Yields the queue and
+        its event.
+
+        The queue exists only while it has waiters.
+        """
         queue = self._queues.get(group)
         if queue is None:
             queue = self._queues[group] = LeaseQueue(group)

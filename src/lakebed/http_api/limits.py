@@ -10,7 +10,7 @@ from lakebed.base.units import GIB, KIB, MIB, TIB
 
 @dataclass(frozen=True, kw_only=True)
 class ApiLimits:
-    """Requests above these limits are refused with a retryable error.
+    """Limits of the HTTP API. Requests above them are refused with a retryable error.
 
     Requests that wait for messages count too.
     """
@@ -20,9 +20,11 @@ class ApiLimits:
     body_bytes_max: int = bounded(256 * MIB, minimum=64 * KIB, maximum=TIB)  # of all bodies
     streamed_bytes: int = bounded(4 * MIB, minimum=64 * KIB, maximum=GIB)  # of one streamed body
     threads_max: int = bounded(16, minimum=1, maximum=1_000)  # for blocking calls
-    waiting_max: int = bounded(1_000, minimum=1, maximum=1_000_000)  # for one of these threads
+    waiting_max: int = bounded(
+        1_000, minimum=1, maximum=1_000_000
+    )  # calls that wait for such a thread
     jobs_max: int = bounded(4, minimum=1, maximum=100)  # at a time
-    jobs_kept: int = bounded(100, minimum=1, maximum=10_000)  # after their end
+    jobs_kept: int = bounded(100, minimum=1, maximum=10_000)  # ended jobs
 
     def __post_init__(self) -> None:
         check(self)

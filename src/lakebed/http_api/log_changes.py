@@ -1,11 +1,13 @@
-"""Waits for a log to change without holding a thread, until the client is gone or the server ends.
+"""Waits for a log to change without holding a thread.
 
-with LogChanges(log, request) as changes:
-    while True:
-        changes.arm()
-        …                              check the log; changes from here on are not missed
-        if not await changes.come(deadline_s):
-            break
+The wait ends early if the client disconnects or the server shuts down.
+
+    with LogChanges(log, request) as changes:
+        while True:
+            changes.arm()
+            …                          # check the log; changes from here on are not missed
+            if not await changes.come(deadline_s):
+                break
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from lakebed.http.request import Request
 
 
 class LogChanges:
-    """Used in the loop's thread. A request has one of these at a time."""
+    """Waits for the changes of one log, for one request at a time. Used in the loop's thread."""
 
     def __init__(self, log: LogView, request: Request) -> None:
         self._log = log
@@ -43,10 +45,10 @@ class LogChanges:
         self._changed.clear()
 
     async def come(self, deadline_s: float | None = None) -> bool:
-        """Waits for a change since `arm`.
+        """Waits for a change since `arm`. Returns False if there was none.
 
-        Returns False if the deadline (by the loop's clock) has passed, the client is gone or the
-        server shuts down.
+        That is, if the deadline (by the loop's clock) has passed, the client has disconnected, or
+        the server shuts down.
         """
         if self._request.is_hurried:
             return False
@@ -61,7 +63,7 @@ class LogChanges:
         return self._loop.time() + seconds
 
     def _wake(self) -> None:
-        """Called by the log, in any thread."""
+        """Wakes the waiting request. The log calls this method, in any thread."""
         if not self._changed.is_set():
             with contextlib.suppress(RuntimeError):  # the loop has ended: nothing waits
                 self._loop.call_soon_threadsafe(self._changed.set)

@@ -1,8 +1,8 @@
-"""The tail handler: streams a log's records as JSON lines while they become durable, without end.
+"""The tail handler: streams a log's records as JSON lines as they become durable, without end.
 
-One batch is in memory at a time; the next is read when the client has received it. Retention keeps
-the segments that a connected client has not been sent. If a segment is lost anyway, or the log is
-closed, the last line is `{"problem": …}`.
+One batch is in memory at a time; the next batch is read when the client has received it. Retention
+keeps the segments that were not yet sent to a connected client. If a segment is lost anyway, or the
+log is closed, the last line is `{"problem": …}`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def tail_log(service: Service, call: Call) -> Response:
 
 
 class _Tail:
-    """The body of a response. It must be closed, even if it was never read."""
+    """The response body of the tail handler. It must be closed, even if it was never read."""
 
     def __init__(
         self, service: Service, request: Request, log: LogView, follower: Follower
@@ -82,7 +82,7 @@ class _Tail:
                     return
 
     async def _take(self) -> bytes | None:
-        """Returns the lines of the next batch, or None if there is none yet."""
+        """Returns the lines of the next batch; None if there is no new record yet."""
         return await self._service.run(partial(_lines, self._follower))
 
 

@@ -1,6 +1,6 @@
-"""Handlers that open, describe and seal logs and set their watermark.
+"""Handlers that open, describe and seal logs, and set their watermark.
 
-Only `open_log` creates a log, so a misspelled name is an error everywhere else.
+Only `open_log` creates a log; for all other calls, an unknown name is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MS_PER_S: Final = 1000
 
 
 class OpenLog:
-    """An open log and the state that its callers share. Used in the loop's thread."""
+    """An open log, and the state that its requests share. Used in the loop's thread."""
 
     def __init__(self, log: Aof) -> None:
         self.log = log
@@ -45,7 +45,7 @@ async def find_log(service: Service, call: Call) -> OpenLog:
 
 
 async def find_log_to_read(service: Service, call: Call) -> Aof | ReadOnlyLog:
-    """Returns the log for reading, which also works while the disk accepts no writes."""
+    """Returns the log for reading. This also works while the disk accepts no writes."""
     store, name = service.store, call.names["log"]
     opened = _opened.setdefault(service, {}).get(name)
     if opened is not None and not opened.log.is_closed:
@@ -54,7 +54,7 @@ async def find_log_to_read(service: Service, call: Call) -> Aof | ReadOnlyLog:
 
 
 async def _get(service: Service, name: str, opening: Callable[[str], Aof]) -> OpenLog:
-    """Returns the open log from memory, opening it if it is not open."""
+    """Returns the log if it is open. Otherwise opens it with `opening`."""
     logs_by_name = _opened.setdefault(service, {})
     opened = logs_by_name.get(name)
     if opened is None or opened.log.is_closed:
@@ -66,13 +66,13 @@ async def _get(service: Service, name: str, opening: Callable[[str], Aof]) -> Op
 
 
 def seconds_of(timeout_ms: int | None) -> float:
-    """Returns the time-out of a call in seconds, capped at the maximum."""
+    """Converts the time-out of a call to seconds, capped at the maximum."""
     bounded_ms = WAIT_MS_MAX if timeout_ms is None else min(timeout_ms, WAIT_MS_MAX)
     return bounded_ms / _MS_PER_S
 
 
 def position_of(number: int) -> RecordId:
-    """Returns the record id for its number in a document."""
+    """Converts a record id from the number that documents use."""
     return RecordId.parse(str(number))
 
 
@@ -87,7 +87,8 @@ async def open_log(service: Service, call: Call) -> LogDescription:
 
 
 async def _description(service: Service, call: Call) -> LogDescription | None:
-    """Describes a readable log. None if there is none, or its creation did not finish."""
+    """Describes a readable log. Returns None if the log does not exist, or its creation was not
+    finished."""
     try:
         log = await find_log_to_read(service, call)
     except NotFound:

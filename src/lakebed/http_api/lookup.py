@@ -1,4 +1,4 @@
-"""Finds the topic, partition or group that a call names. Open ones are found without a thread."""
+"""Finds the topic, partition or group that a call names. An open one is found without a thread."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakebed.store.topics import StoreTopic
 
 
 async def topic_of(service: Service, call: Call) -> StoreTopic:
-    """Raises `NotFound` if the topic does not exist."""
+    """Returns the topic that a call names. Raises `NotFound` if it does not exist."""
     topics, name = service.store.topics, call.names["topic"]
     opened = topics.opened_topic(name)
     return await service.run(lambda: topics.open(name)) if opened is None else opened
 
 
 async def readable_topic_of(service: Service, call: Call) -> StoreTopic | ReadOnlyTopic:
-    """Returns the topic for reading, which also works while the disk accepts no writes."""
+    """Returns the topic for reading. This also works while the disk accepts no writes."""
     topics, name = service.store.topics, call.names["topic"]
     opened = topics.opened_topic(name)
     if opened is not None and opened.is_whole:
@@ -28,7 +28,8 @@ async def readable_topic_of(service: Service, call: Call) -> StoreTopic | ReadOn
 
 
 async def partition_of(service: Service, call: Call) -> Partition:
-    """Raises `NotFound` if the topic or the partition does not exist."""
+    """Returns the partition that a call names. Raises `NotFound` if it or its topic does not
+    exist."""
     topics, name, number = service.store.topics, call.names["topic"], call.number("partition")
     opened = _opened_partition(service, name, number)
     if opened is not None:
@@ -37,7 +38,7 @@ async def partition_of(service: Service, call: Call) -> Partition:
 
 
 async def readable_partition_of(service: Service, call: Call) -> Partition | ReadOnlyPartition:
-    """Returns the partition for reading, which also works while the disk accepts no writes."""
+    """Returns the partition for reading. This also works while the disk accepts no writes."""
     topics, name, number = service.store.topics, call.names["topic"], call.number("partition")
     opened = _opened_partition(service, name, number)
     if opened is not None:
@@ -55,7 +56,7 @@ def _opened_partition(service: Service, name: str, number: int) -> Partition | N
 
 
 async def group_of(service: Service, call: Call) -> Group:
-    """Raises `NotFound` if the group was never opened."""
+    """Returns the group that a call names. Raises `NotFound` if it does not exist."""
     topics, topic, name = service.store.topics, call.names["topic"], call.names["group"]
     opened = topics.opened_group(topic, name)
     return await service.run(lambda: topics.open_group(topic, name)) if opened is None else opened

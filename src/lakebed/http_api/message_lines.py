@@ -44,7 +44,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 class MessageColumns(Struct):
-    """Each list has one item per message."""
+    """Messages as columns: each list has one item per message."""
 
     keys: list[bytes | None]
     values: list[bytes | None]
@@ -53,7 +53,11 @@ class MessageColumns(Struct):
 
 
 def read_lines(data: bytes, *, count_max: int, message_bytes_max: int) -> MessageColumns:
-    """Raises `InputError` with the number of the first line that is not valid, and `TooLarge`."""
+    """Parses messages from JSON lines.
+
+    Raises `InputError` with the number of the first line that is not valid, and `TooLarge` if there
+    are too many messages or one is too large.
+    """
     columns = MessageColumns([], [], [], [])
     for number, line in enumerate(_split(data), start=1):
         if number > count_max:
@@ -90,7 +94,7 @@ def _add(columns: MessageColumns, line: _Line) -> None:
 
 def _key(line: _Line) -> bytes | None:
     if line.key is not None and line.key_base64 is not None:
-        raise InputError("key and key_base64 are both set; set one")
+        raise InputError("key and key_base64 cannot be combined: give one of them")
     return line.key_base64 if line.key is None else line.key.encode()
 
 
@@ -120,7 +124,7 @@ def line_of(partition: int, message: Message) -> bytes:
 
 
 def lease_line_of(leased: LeasedMessage) -> bytes:
-    """Returns the line of a leased message, with the fields that its holder needs."""
+    """Returns the JSON line of a leased message, with the fields that are needed to settle it."""
     document = _document(leased.partition, leased) | {
         "epoch": leased.epoch,
         "incarnation": leased.incarnation,
@@ -167,7 +171,7 @@ def _is_text(data: bytes | None) -> bool:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Returns None if the data is not UTF-8 text."""
+    """Decodes UTF-8 text. Returns None if the data is not UTF-8."""
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:

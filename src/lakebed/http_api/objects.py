@@ -1,7 +1,7 @@
-"""Handlers of objects that stream, or need more than one commit.
+"""Handlers of objects that stream bytes, or need more than one commit.
 
-A small object is handled at once. A large one is received and sent in pieces, so memory is bounded.
-The store verifies each piece before it is sent.
+A small object is handled as a whole. A large object is received and sent in pieces, so memory is
+bounded. The store verifies each piece before it is sent.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ async def put_object(service: Service, call: Call) -> ObjectInfo:
 
 
 def _content_of(call: Call) -> Content:
-    """Returns the content fields. The body's own Content-Type is used unless the query has one."""
+    """Returns the content fields of a new object. The request's Content-Type applies unless the
+    query has one."""
     fields = {name: getattr(call.query, name) for name in _CONTENT}
     body_type = call.request.headers.get("content-type")
     if fields["content_type"] is None and body_type is not None and call.media not in _NO_TYPES:
@@ -84,7 +85,9 @@ def _algorithm_of(name: str | None) -> Algorithm | None:
         return None if name is None else Algorithm(name.upper())
     except ValueError:
         names = ", ".join(algorithm.value for algorithm in Algorithm)
-        raise InputError(f"unknown algorithm {shown(name or '')}; known are {names}") from None
+        raise InputError(
+            f"unknown algorithm {shown(name or '')}; the known ones are: {names}"
+        ) from None
 
 
 async def get_object(service: Service, call: Call) -> Response:

@@ -1,7 +1,7 @@
 """The OpenAPI document of the HTTP API, generated from the table of operations.
 
 Structs become schemas, and query fields become parameters with their limits and defaults. Bytes are
-base64 in JSON and plain in MessagePack, which otherwise has the same schemas.
+base64 in JSON and raw bytes in MessagePack; apart from that, both have the same schemas.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def describe(operations: Iterable[Operation[Any]]) -> dict[str, Any]:
 
 
 class _Schemas:
-    """The schemas of all types in the table. Query structs become parameters, not components."""
+    """The schemas of all types in the table. A query struct becomes parameters, not a component."""
 
     def __init__(self, operations: tuple[Operation[Any], ...]) -> None:
         documents: list[Any] = [Problem]
@@ -128,7 +128,7 @@ class _Schemas:
         return schema
 
     def fields(self, kind: type[Struct]) -> tuple[dict[str, Schema], list[str]]:
-        """Returns the fields of a query, and which of them are required."""
+        """Returns the schema of each field of a query, and the names of the required fields."""
         query = self._queries.get(kind, {})
         return query.get("properties", {}), query.get("required", [])
 
@@ -200,7 +200,8 @@ def _query_parameters(operation: Operation[Any], schemas: _Schemas) -> list[Sche
 
 
 def _query_schema(field: Schema) -> Schema:
-    """Removes null from a query parameter: an optional one is simply left out."""
+    """Removes null from the schema of a query parameter: an optional parameter is simply left
+    out."""
     if "anyOf" not in field:
         return field
     kinds = [schema for schema in field["anyOf"] if schema.get("type") != "null"]
@@ -221,7 +222,7 @@ def _body(operation: Operation[Any], schemas: _Schemas) -> Schema:
 
 
 def _needs_body(operation: Operation[Any]) -> bool:
-    """Returns whether the body has required fields. If not, it may be empty."""
+    """Returns whether the body has required fields. Otherwise it may be empty."""
     if operation.body is Nothing:
         return False
     fields = msgspec.structs.fields(operation.body)
@@ -268,7 +269,7 @@ def _problem(status: int, schemas: _Schemas) -> Schema:
 
 
 def statuses_of(operation: Operation[Any]) -> list[int]:
-    """Returns the error statuses of an operation."""
+    """Returns the error statuses that an operation may respond with."""
     statuses = {400, 405, 500, *operation.errors}
     if not operation.is_public:
         statuses |= {401, 429, 503}

@@ -1,18 +1,18 @@
 """Refuses requests that web pages of other sites make to a TCP port.
 
-A browser sends a remembered access key with every request to the port, whichever page caused it. It
-also sends headers about the origin that a page cannot set:
+A browser that has stored an access key sends it with every request to the port, whichever page made
+the request. But it also sends headers about the origin that a page cannot set:
 
-- `Host` must be a name of the node. With DNS rebinding, a page whose name resolves to this machine
-  has the same origin for the browser, but its name is in `Host`. IP addresses are always allowed,
-  and over TLS the certificate replaces this check.
+- `Host` must be a name of the node. In a DNS rebinding attack, the attacker's name resolves to this
+  machine, so the browser treats both as the same origin, but `Host` is the attacker's name. IP
+  addresses are always allowed, and over TLS the certificate replaces this check.
 - `Origin`, if sent, must be the node's own, and `Sec-Fetch-Site` must not name another site,
   unless the user follows a link.
 - A `POST` needs a `Content-Type` that no form can send: a page may send a form to any site, and an
   old browser does not send its origin. For other methods that change something, a browser first
   asks the target site for permission (CORS), which the node never gives.
 
-The local socket needs none of this, because pages cannot reach it.
+The local socket needs no such check, because pages cannot reach it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _SHOWN_CHARACTERS: Final = 100
 
 class OriginCheck:
     def __init__(self, names: str = "", *, listens_on: str = "localhost") -> None:
-        """`names` are additional names of the node, separated by commas; `*` allows any name."""
+        """`names` are additional host names of the node, separated by commas; `*` allows any
+        name."""
         self._configured = frozenset(
             filter(None, (name.strip().lower() for name in names.split(",")))
         )
@@ -48,7 +49,10 @@ class OriginCheck:
         self._names = self._configured | own
 
     def check(self, request: Request) -> None:
-        """Raises `CrossSite`, or `UnsupportedMedia` for a body that a form could have sent."""
+        """Raises `CrossSite` if a page of another site made the request.
+
+        Raises `UnsupportedMedia` for a POST whose body an HTML form could have sent.
+        """
         if not request.peer:
             return
         self._check_host(request)
@@ -81,7 +85,7 @@ class OriginCheck:
     def _is_own(self, origin: str, host: str) -> bool:
         """Returns whether the origin is this node.
 
-        A proxy may have changed Host, so configured names count too.
+        A proxy may have changed Host, so the configured names are accepted too.
         """
         try:
             parts = urlsplit(origin.lower())
@@ -102,7 +106,7 @@ def _check_media(request: Request) -> None:
 
 
 def _is_visit(method: str, headers: Mapping[str, str]) -> bool:
-    """Returns whether the user follows a link. No page can read the response then."""
+    """Returns whether the user follows a link. Then no page can read the response."""
     return method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
 
 

@@ -1,11 +1,11 @@
 """The produce handler: accepts a document with columns, JSON lines, or the bytes of one message.
 
 The whole body is read and checked before the first message is appended. An append is queued in its
-partition and awaited, so no thread waits for the disk. Messages for several partitions are one
-append per partition. If some of these fail, the others stay, and `PartlyAppended` reports which. An
-error with an unknown outcome (a failed sync) takes precedence over one where nothing was done (a
-full queue). With a producer, all messages go to one partition, so that a failed request can be sent
-again unchanged.
+partition and awaited, so no thread waits for the disk. Messages for several partitions are divided
+into one append per partition. If some of these appends fail, the others are kept, and
+`PartlyAppended` reports which. If several fail, an error with an unknown outcome (a failed sync)
+takes precedence over an error that changed nothing (a full queue). With a producer, all messages go
+to one partition, so that a failed request can be sent again unchanged.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HEADER_PREFIX: Final = b"lakebed-header-"
 
 
 class _Prepared(NamedTuple):
-    """An append for one partition, checked but not queued."""
+    """An append to one partition that was checked, but not queued yet."""
 
     partition: Partition
     append: Append
@@ -70,9 +70,10 @@ async def produce(service: Service, call: Call) -> Produced:
 
 
 async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_ms: int) -> Produced:
-    """Appends to several partitions. Awaits everything that was queued, even if others fail.
+    """Appends to several partitions, and waits for every append that was queued, even if others
+    fail.
 
-    An error is raised as it is only if nothing was appended.
+    If some appends succeeded, raises `PartlyAppended` instead of the error.
     """
     appended: list[Appended] = []
     tickets: list[Ticket[Stored]] = []
@@ -104,7 +105,8 @@ def _submit(prepared: _Prepared) -> Ticket[Stored] | None:
 
 
 async def _submit_later(prepared: _Prepared, timeout_ms: int) -> Ticket[Stored]:
-    """Queues the append when there is room. Raises `Busy` if there is none in time."""
+    """Queues the append when the queue has space. Raises `Busy` if it has none within
+    `timeout_ms`."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + timeout_ms / 1000
     while clock() < until_s:
@@ -122,7 +124,7 @@ def _appended(prepared: _Prepared, stored: Stored) -> Appended:
 def _read_and_prepare(
     call: Call, data: bytes, topic: StoreTopic, *, now_ms: int
 ) -> tuple[Produce, list[_Prepared]]:
-    """May wait, because it opens partitions that are not open yet."""
+    """Decodes a request and prepares its appends. May block, because it opens partitions."""
     document = _read_request(call, data, topic, now_ms=now_ms)
     return document, _prepare(topic, document)
 
@@ -139,7 +141,7 @@ def _read_request(call: Call, data: bytes, topic: StoreTopic, *, now_ms: int) ->
         case _:
             if call.request.raw_query:
                 raise Refused(
-                    "query parameters are only for lines and bytes; a document has its own fields"
+                    "query parameters cannot be combined with a document; set its fields instead"
                 )
             return call.decoded(data, Produce)
 
@@ -149,7 +151,9 @@ def _from_lines(query: ProduceQuery, data: bytes, topic: StoreTopic, *, now_ms: 
         data, count_max=MESSAGES_MAX, message_bytes_max=topic.config.message_bytes_max
     )
     if query.key is not None:
-        raise Refused("the parameter key is only for a body of bytes; lines have their own keys")
+        raise Refused(
+            "the query parameter key is only for a body of bytes; each line has its own key"
+        )
     default_ms = query.timestamp_ms
     if default_ms is None and any(stamp is not None for stamp in columns.timestamps_ms):
         default_ms = now_ms
@@ -182,7 +186,7 @@ def _from_bytes(call: Call, data: bytes) -> Produce:
 
 
 def _message_headers(call: Call) -> list[Header]:
-    """Returns the message's headers, which the request has as `Lakebed-Header-<name>`."""
+    """Returns the headers of the message, which the request has as `Lakebed-Header-<name>`."""
     start = len(_HEADER_PREFIX)
     return [
         (name[start:].decode("latin-1"), value)
@@ -209,7 +213,8 @@ def _producer(query: ProduceQuery) -> WireProducer | None:
 
 
 def _prepare(topic: StoreTopic, document: Produce) -> list[_Prepared]:
-    """Prepares all appends, so that an error in one is reported before another is queued."""
+    """Prepares all appends before any is queued, so that an error in one of them changes
+    nothing."""
     count = len(document.values)
     for name, column in (
         ("keys", document.keys),
@@ -249,13 +254,15 @@ class _Part(NamedTuple):
 
 
 def _parts(topic: StoreTopic, document: Produce) -> list[tuple[Partition, _Part]]:
-    """Returns the messages for each partition."""
+    """Divides the messages by partition."""
     whole = _Part(document.values, document.keys, document.headers, document.timestamps_ms)
     number, partition_count = document.partition, topic.partition_count
     if number is None and partition_count == 1:
         number = 0
     if number is None and document.producer is not None:
-        raise InputError("an append with a producer needs a partition")
+        raise InputError(
+            "an append with a producer needs a partition, because the topic has several"
+        )
     if number is None and document.keys is None:
         number = topic.next_partition()
     if number is not None:

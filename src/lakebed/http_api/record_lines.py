@@ -1,4 +1,4 @@
-"""Records as lines: plain lines in requests, one JSON document per record in responses."""
+"""Records as lines: plain lines in requests, and one JSON document per record in responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _encode = msgspec.json.Encoder().encode_lines
 
 
 class RecordLine(Struct, frozen=True):
-    """A payload that is not UTF-8 text is encoded as base64."""
+    """A record as a JSON line. A payload that is not UTF-8 text is encoded as base64."""
 
     record_id: str
     timestamp: int
@@ -23,7 +23,7 @@ class RecordLine(Struct, frozen=True):
 
 
 def payloads_of(data: bytes) -> list[bytes]:
-    """Returns each line without its newline, which is optional after the last line."""
+    """Returns each line without its newline. The last line needs no newline."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()

@@ -1,7 +1,8 @@
-"""Pages of a log's durable records. A page holds at least one record, if there is one.
+"""Pages of a log's durable records. A page has at least one record, if there is one.
 
 A page reports the position where the next page begins. After the last record of a segment, that is
-the start of the next segment, so a reader that has finished a segment does not need it again.
+the start of the next segment, so that a reader does not need a segment again after it has read all
+of it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Page(NamedTuple):
 
 
 def empty_page_at_end(log: ReadLog, page_request: PageRequest) -> Page | None:
-    """Returns an empty page for a reader at the log's end, without disk access; else None."""
+    """Returns an empty page if the reader is at the log's end, without accessing the disk; else
+    None."""
     durable_end = log.durable_end()
     if not page_request.start or page_request.start != durable_end:
         return None
@@ -97,7 +99,8 @@ class _Columns:
         self.size = 0
 
     def count_fitting(self, batch: RecordBatch, page_request: PageRequest) -> int:
-        """Returns how many records of a batch fit on the page; at least one on an empty page."""
+        """Returns how many records of a batch still fit on the page; at least one if the page is
+        empty."""
         ends = list(accumulate(length + _RECORD_BYTES for length in batch.lengths))
         fitting = bisect_right(ends, page_request.max_bytes - self.size)
         room = page_request.max_records - len(self.record_ids)
@@ -112,10 +115,10 @@ class _Columns:
 
 
 def _batches(log: ReadLog, page_request: PageRequest) -> Generator[RecordBatch, None, None]:
-    """Reads batches for one page.
+    """Reads the batches of one page.
 
-    A segment in a colder tier is read through the log's own reader, which keeps it open. A local
-    segment is opened for this page, and only as much of it is scanned as the page can hold.
+    A segment in Tier 1 or 2 is read through the log's own reader, which keeps it open. A segment in
+    Tier 0 is opened for this page, and only the part that fits on the page is scanned.
     """
     if _is_cold(log, page_request.start):
         yield from log.read_batches(page_request.start, page_request.end)

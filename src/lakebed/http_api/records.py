@@ -1,9 +1,10 @@
 """Handlers that append, flush and read records.
 
-A batch is checked as a whole before its first record is appended, so a mistake of the caller
-changes nothing. If the log refuses a batch half-way, the error has the ids of the appended records.
-Records that are queued but cannot be written now (the disk is full) become durable when there is
-room, so the call waits. If that takes too long, the error is `NotDurableYet`, with their ids.
+A batch is checked as a whole before its first record is appended, so an invalid request changes
+nothing. If the log refuses a batch part-way, the error has the ids of the records that were
+appended. Records that are queued but cannot be written because the disk is full become durable when
+there is space, so the call waits. If that takes too long, it raises `NotDurableYet`, with their
+ids.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class _Batch:
         self.record_ids: list[int] = []
 
     def append(self, log: Aof) -> None:
-        """Appends the remaining records or raises `WouldBlock`. Never waits."""
+        """Appends the remaining records without waiting. Raises `WouldBlock` if the log accepts no
+        more."""
         document, done = self._document, len(self.record_ids)
         try:
             ids = log.append_records(
@@ -103,7 +105,7 @@ async def append_records(service: Service, call: Call) -> logs.RecordIds:
 
 
 def _durable_s(timeout_ms: int) -> float:
-    """Returns how long a call waits for room on the disk."""
+    """Returns how long a call waits for space on the disk, in seconds."""
     return seconds_of(timeout_ms) if timeout_ms else ROOM_WAIT_S
 
 
@@ -134,7 +136,7 @@ async def _until_durable(
 async def _append_all(
     append: Callable[[], Awaitable[None]], changes: LogChanges, timeout_s: float
 ) -> None:
-    """Calls `append` whenever the log has changed, until it succeeds or `timeout_s` has passed."""
+    """Calls `append` after each change of the log, until it succeeds or `timeout_s` have passed."""
     deadline_s = changes.deadline_s(timeout_s)
     while True:
         changes.arm()
@@ -153,7 +155,7 @@ async def _read_append(call: Call) -> logs.AppendRecords:
     if raw is None:
         if call.request.raw_query:
             raise Refused(
-                "query parameters are only for lines and bytes; a document has its own fields"
+                "query parameters cannot be combined with a document; set its fields instead"
             )
         return await call.document(logs.AppendRecords)
     query: logs.AppendQuery = call.query
@@ -168,7 +170,7 @@ async def _read_append(call: Call) -> logs.AppendRecords:
 
 
 def _check(document: logs.AppendRecords, *, segment_bytes: int) -> None:
-    """Checks everything that an append could refuse."""
+    """Checks everything for which an append could be refused."""
     count = len(document.payloads)
     for index, payload in enumerate(document.payloads):
         if not payload:
@@ -228,7 +230,7 @@ async def _read_forward(
 def _page_request(call: Call) -> PageRequest:
     query: logs.ReadQuery = call.query
     if query.backward and query.end is not None:
-        raise Refused("the parameter end is not allowed when reading backward")
+        raise Refused("the query parameters end and backward cannot be combined")
     return PageRequest(
         start=None if query.start is None else RecordId.parse(query.start),
         end=None if query.end is None else RecordId.parse(query.end),
@@ -238,7 +240,7 @@ def _page_request(call: Call) -> PageRequest:
 
 
 def _response(call: Call, page: Page) -> Response:
-    """Encodes a page. Slow for many records, so not called in the loop's thread for those."""
+    """Encodes a page. A large page is not encoded in the loop's thread, because that is slow."""
     records = page.records
     if not call.accepts(media.LINES):
         return response_of(records, call)

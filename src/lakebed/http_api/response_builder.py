@@ -1,4 +1,4 @@
-"""Builds responses from what handlers return: a document, None, or a complete response."""
+"""Builds a response from what a handler returns: a document, None, or a complete response."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def problem_response(error: LakebedError, *, request_id: str, closes: bool = Fal
 
 
 def refusal_response(refusal: Refusal) -> Response:
-    """Returns the response to a request that the HTTP protocol refused, and closes."""
+    """Returns the response to a request that the HTTP protocol layer refused. It closes the
+    connection."""
     error: LakebedError = Refused(refusal.reason)
     if refusal.status == 503:
         error = RetryError(refusal.reason)

@@ -1,4 +1,4 @@
-"""Finds the operation for a method and a path, and the names in the path."""
+"""Finds the operation for a method and a path, and the variable parts of the path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class NoSuchMethod(Refused):
 
 
 class _Node:
-    """One part of a path: the parts that may follow it, and the operations that end there."""
+    """One part of a path: the parts that may follow it, and the operations whose paths end with
+    it."""
 
     def __init__(self) -> None:
         self.parts: dict[str, _Node] = {}
@@ -39,7 +40,11 @@ class Router:
             self._add(operation)
 
     def find(self, method: str, raw_path: bytes) -> tuple[Operation[object], Mapping[str, str]]:
-        """Raises `NoSuchPath` and `NoSuchMethod`. HEAD is routed as GET; its body is not sent."""
+        """Returns the operation for a method and a path, and the names in the path.
+
+        Raises `NoSuchPath` or `NoSuchMethod`. A HEAD request is routed as GET; its response has no
+        body.
+        """
         node, names = self._walk(raw_path)
         operation = node.operations.get("GET" if method == "HEAD" else method)
         if operation is None:
@@ -92,7 +97,7 @@ def _decoded(part: bytes) -> str:
     try:
         return unquote_to_bytes(part).decode()
     except UnicodeDecodeError:
-        raise Refused("the path is not UTF-8") from None
+        raise Refused("the path is not valid UTF-8") from None
 
 
 def _missing(raw_path: bytes) -> NoSuchPath:

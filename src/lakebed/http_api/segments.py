@@ -1,12 +1,15 @@
 """Serves segments as stored bytes to remote readers.
 
-A reader lists the segments, pins what it will read, then fetches ranges and decodes them as the
-engines do. Headers, footers and the seek table of a compressed segment are sent like other bytes.
+A reader lists the segments, pins those that it will read, then fetches ranges and decodes them as
+the engines do. Headers, footers and the seek table of a compressed segment are sent like other
+bytes.
 
 Invariants:
+
 - No byte after the durable end is sent.
-- The bytes of one response come from one file: the file is kept open, and looked up again after it
-  was opened. If an object is replaced meanwhile, the response is cut short.
+- The bytes of one response come from one file: the file is kept open, and after opening it the
+  handler checks that it is still the current file. If an object is replaced meanwhile, the response
+  is cut short.
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ async def log_segment_bytes(service: Service, call: Call) -> Response:
 
 
 def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRange:
-    """Opens the segment where it is now. Raises `NotFound` if it is not in `tier`."""
+    """Opens the segment in the tier where it is now. Raises `NotFound` if that is not `tier`."""
     for _ in range(_TRIES):
         info = _find(log, segment_id)
         if tier not in (None, info.tier):
@@ -158,10 +161,10 @@ async def topic_segment_bytes(service: Service, call: Call) -> Response:
 def _open_log_file(
     partition: Partition | ReadOnlyPartition, base_offset: int, generation: int | None
 ) -> StoredRange:
-    """Opens the log file of a segment, checking that it is the file the partition describes.
+    """Opens the log file of a segment, and checks that it is the file that the partition describes.
 
-    Compaction replaces a sealed file before the partition's description changes; the file's size
-    reveals that.
+    Compaction replaces a sealed file before the partition's description changes; the file then has
+    another size.
     """
     for _ in range(_TRIES):
         file = partition.disk.open(_find_log_file(partition, base_offset).path)

@@ -1,4 +1,4 @@
-"""The HTTP API of an open store: its server, its threads, and where it listens."""
+"""The HTTP API of an open store: its server, its threads, and the addresses where it listens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakebed.store.store import Store
 
 
 class HttpApi:
-    """Created in a running loop, and used in its thread."""
+    """The HTTP API of one store. Created in a running loop, and used in its thread."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class HttpApi:
         wrap: Callable[[Handler], Handler] = lambda handler: handler,
         on_done: Done | None = None,
     ) -> None:
-        """`limits` is for connections, `api_limits` for calls; `clock` is used for timers.
+        """`limits` are for connections, `api_limits` for calls; `clock` is used for timers.
 
-        `wrap` may put another handler before the API. `on_done` is called at the end of each
+        `wrap` may put another handler in front of the API's. `on_done` is called at the end of each
         request.
         """
         api_limits = api_limits or ApiLimits()
@@ -62,15 +62,17 @@ class HttpApi:
         )
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
-        """Listens on a TCP port and returns its number. Port 0 selects a free one."""
+        """Listens on a TCP port and returns its number. Port 0 selects a free port."""
         return await self.server.listen(host, port, tls=tls)
 
     async def serve_socket(self, listening: socket.socket) -> None:
-        """Serves a socket that is already listening. It is closed at the end."""
+        """Serves a socket that is already listening. The API closes the socket when it is closed
+        itself."""
         await self.server.serve_socket(listening)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Waits for the current requests and cancels jobs. Returns whether all ended in time."""
+        """Waits for the current requests and cancels all jobs. Returns whether all ended within
+        `timeout_s`."""
         started_ns = self._clock.monotonic_ns()
         self.service.draining.set()
         was_empty = await self.server.drain(timeout_s)
@@ -80,7 +82,7 @@ class HttpApi:
         return was_empty and has_stopped
 
     def cut(self) -> None:
-        """Ends all requests and jobs now."""
+        """Aborts all requests and cancels all jobs immediately."""
         self.service.draining.set()
         self.service.jobs.cut()
         self.server.close()

@@ -1,4 +1,4 @@
-"""What handlers use: the open store, threads for blocking calls, and the limits."""
+"""What the handlers use: the open store, threads for blocking calls, and the limits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from lakebed.http_api.limits import ApiLimits
 from lakebed.seglake.lake import Lake
 from lakebed.store.store import Store
 
-LARGE_MAX: Final = 16  # large bodies received at once, each using some 10 MB of memory
+LARGE_MAX: Final = 16  # large bodies received at the same time, each using some 10 MB of memory
 
 
 class Service(Worker):
-    """Used in the loop's thread. The store itself is thread-safe."""
+    """Gives handlers access to the store and to worker threads.
+
+    Used in the loop's thread. The store itself is thread-safe.
+    """
 
     def __init__(
         self,
@@ -63,12 +66,15 @@ class Service(Worker):
         return self.draining.is_set()
 
     async def lake(self) -> Lake:
-        """Returns the object store, which the first request for it opens."""
+        """Returns the object store. The first call opens it."""
         if self._lake is None:
             self._lake = await self.run(lambda: self.store.lake)
         return self._lake
 
     def check_threads(self) -> None:
-        """Raises `Busy` if too many calls wait for a thread. Called before a request starts."""
+        """Raises `Busy` if too many calls wait for a thread. The app calls it before each
+        request."""
         if self.call_count >= self.limits.threads_max + self.limits.waiting_max:
-            raise Busy(f"{self.call_count} calls use or wait for threads, the maximum; retry later")
+            raise Busy(
+                f"{self.call_count} calls use or wait for a thread, the maximum; retry later"
+            )

@@ -19,7 +19,7 @@ PIECE_BYTES: Final = 1 * MIB
 
 
 class StoredRange(NamedTuple):
-    """An open source of `size` bytes. `descriptor` is set if they can be sent with sendfile."""
+    """An open source of `size` bytes. `descriptor` is set if sendfile can send them."""
 
     source: RangeSource
     size: int
@@ -55,7 +55,10 @@ async def answer_range(
     offset: int,
     length: int | None,
 ) -> Response:
-    """Sends the range, which is empty at the end. A start after the end raises `BadRange`."""
+    """Responds with up to `length` bytes from `offset` on; none at the end of the source.
+
+    Raises `BadRange` if `offset` is after the end.
+    """
     stored = await service.run(opening)
     if offset > stored.size:
         stored.source.close()

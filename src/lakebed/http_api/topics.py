@@ -1,4 +1,4 @@
-"""Handlers of topics. Messages are in `produce_handlers` and `fetch_handlers`."""
+"""Handlers of topics. Those of messages are in `produce_handlers` and `fetch_handlers`."""
 
 from __future__ import annotations
 

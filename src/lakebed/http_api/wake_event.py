@@ -1,4 +1,4 @@
-"""An event that any thread sets and one task awaits in the loop, without holding a thread."""
+"""An event that any thread may set, and that one task awaits in the event loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import contextlib
 
 
 class WakeEvent:
-    """Created in the loop, for one waiter. A set before the wait is not lost."""
+    """An event for one waiter, created in the loop. If it is set before the wait, the wait ends
+    immediately."""
 
     __slots__ = ("_is_set", "_loop", "_waiter")
 
@@ -17,21 +18,22 @@ class WakeEvent:
         self._waiter: asyncio.Future[None] | None = None
 
     def set(self) -> None:
-        """May be called in any thread."""
+        """Sets the event. May be called in any thread."""
         if self._is_set:
             return
         with contextlib.suppress(RuntimeError):  # the loop has ended: nothing waits
             self._loop.call_soon_threadsafe(self.set_in_loop)
 
     def set_in_loop(self) -> None:
-        """Must be called in the loop's thread."""
+        """Sets the event. Must be called in the loop's thread."""
         self._is_set = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self, until_s: float) -> bool:
-        """Waits until set, then clears the event. False if the loop's clock reaches `until_s`
-        first.
+        """Waits until the event is set, then clears it.
+
+        Returns False if the loop's clock reaches `until_s` first.
         """
         if not self._is_set:
             self._waiter = self._loop.create_future()

@@ -3,9 +3,9 @@
 
     caller.call(topics.DESCRIBE_TOPIC, {"topic": "orders"})
 
-A problem that the server reports is raised as the same error that the embedded API raises. If there
-is no response, `Unreachable` states the reason and whether the call may have run. `retry_schedule`
-decides what is retried.
+If the server reports a problem, the call raises the same error that the embedded API would raise.
+If there is no response, it raises `Unreachable`, which states the reason and whether the call may
+have run. `retry_schedule` decides which calls are retried.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Streamed(NamedTuple):
 
 
 class _Refusal(Exception):
-    """A problem that the server reported."""
+    """Raised when the server responds with a problem document."""
 
     def __init__(self, error: LakebedError, *, status: int, retry_after_s: int) -> None:
         super().__init__(str(error))
@@ -94,7 +94,7 @@ class Request(NamedTuple):
 
 
 class Caller:
-    """For one event loop."""
+    """Calls the operations of one store. For one event loop."""
 
     def __init__(
         self,
@@ -105,8 +105,9 @@ class Caller:
         retry_s: float = RETRY_S,
         answer_s: float = ANSWER_S,
     ) -> None:
-        """`retry_s` limits how long calls that are safe to repeat are retried; 0 disables
-        retries.
+        """`retry_s` limits how long a call that is safe to repeat is retried; 0 disables retries.
+
+        `answer_s` limits how long the server may send nothing.
         """
         self.address = address
         self.runner = runner
@@ -132,8 +133,8 @@ class Caller:
         """Calls an operation and returns its result.
 
         `wait_s` is how long the server itself may wait before it responds. `busy_s` limits how long
-        the call is retried while the server is busy. `is_repeatable` overrides the operation's own
-        value.
+        the call is retried while the server is busy. `is_repeatable` overrides the value that the
+        operation declares.
         """
         answer = await self.ask(
             operation,
@@ -151,7 +152,8 @@ class Caller:
     async def send(
         self, operation: Operation[Result], names: Names, *, query: Struct | None, body: Body
     ) -> Result:
-        """Calls an operation with a body that is not a document."""
+        """Calls an operation with a raw body, such as the bytes of an object, and returns its
+        result."""
         return _result_of(operation, await self.ask(operation, names, query=query, body=body))
 
     async def ask(
@@ -188,7 +190,8 @@ class Caller:
     async def stream(
         self, operation: Operation[object], names: Names = NONE, *, query: Struct | None = None
     ) -> AsyncIterator[Streamed]:
-        """Yields the response with its body in pieces. Retried only before the first piece."""
+        """Yields the response, whose body is read in pieces. The call is retried only before the
+        first piece."""
         request = self._request(operation, names, query, b"", media.BYTES, 0.0)
         async with AsyncExitStack() as stack:
 
@@ -215,7 +218,8 @@ class Caller:
         return Connection(await connect(self.address, timeout_s=min(CONNECT_S, self._answer_s)))
 
     async def _begin(self, connection: Connection, request: Request) -> Head:
-        """Sends the request and returns the head of a successful response."""
+        """Sends the request and returns the head of a successful response. Raises `_Refusal`
+        otherwise."""
         head = await connection.ask(self._head(request), request.body, timeout_s=request.timeout_s)
         if head.status == request.operation.status or head.status in (200, 206):
             return head
@@ -314,10 +318,10 @@ class Caller:
         return f"{self.address}: {failure}" if failure.is_sent else str(failure)
 
     def _refused(self, request: Request, refusal: _Refusal, *, is_doubtful: bool) -> LakebedError:
-        """Returns the error for a refused call.
+        """Returns the error to raise for a refused call.
 
-        The refusal means that the last attempt did nothing. An earlier attempt whose response was
-        lost may have run; the error is then `Unreachable`.
+        The refusal means that the last attempt did nothing. If the response to an earlier attempt
+        was lost, that attempt may have run, and the error is `Unreachable`.
         """
         error = refusal.error
         is_retryable = refusal.status in REFUSALS or isinstance(error, RetryError | Closed)
@@ -335,7 +339,7 @@ def _unreachable(request: Request, why: str, *, is_doubtful: bool) -> Unreachabl
 
 
 def target_of(operation: Operation[object], names: Names, query: Struct | None) -> str:
-    """Returns the path and the query."""
+    """Returns the path and the query of a request."""
     path = operation.path
     try:
         for name, value in names.items():
@@ -351,7 +355,7 @@ def target_of(operation: Operation[object], names: Names, query: Struct | None) 
 
 
 def _query_text(query: Struct) -> str:
-    """Encodes the fields that differ from their defaults."""
+    """Encodes the fields of a query that differ from their defaults."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(query)}
     parameters = []
     for name, value in msgspec.structs.asdict(query).items():
@@ -368,7 +372,7 @@ def _encoded(body: Struct | None) -> bytes:
     try:
         return media.encode(body, media.MSGPACK)
     except (TypeError, ValueError, OverflowError, BufferError) as error:
-        raise InputError(f"the arguments cannot be sent: {error}") from None
+        raise InputError(f"the arguments cannot be encoded: {error}") from None
 
 
 def _result_of(operation: Operation[Result], answer: Answer) -> Result:

@@ -22,7 +22,7 @@ from lakebed.base.files import PathLike
 
 
 class AsyncManifestLog:
-    """For one event loop."""
+    """The manifest log of a remote log. For one event loop."""
 
     def __init__(self, caller: Caller, found: wire.ManifestFiles) -> None:
         self.log = found.log
@@ -33,12 +33,12 @@ class AsyncManifestLog:
         self._files = ManifestFiles(caller, found.log)
 
     async def files(self) -> list[ManifestFile]:
-        """Lists its current chunks and snapshots."""
+        """Lists the files of the manifest log: its chunks and snapshots."""
         return await self._files.list()
 
     @property
     async def reader(self) -> ManifestReader:
-        """A reader of the current files."""
+        """Fetches all current files and returns a reader of them."""
         contents: dict[str, bytes] = {}
         for file in await self._files.list():
             try:
@@ -59,7 +59,7 @@ class AsyncManifestLog:
 
 
 class FetchedFolder:
-    """A `ReadableDisk` with one folder, in memory."""
+    """A `ReadableDisk` with a single folder, whose files are in memory."""
 
     def __init__(self, folder: str, contents: dict[str, bytes]) -> None:
         self._folder = folder
@@ -107,7 +107,10 @@ class FetchedFile:
 
 
 async def find_manifest_log(caller: Caller, name: str) -> AsyncManifestLog | None:
-    """Returns None if the log has no manifest log. Raises `NotFound` if the log does not exist."""
+    """Returns the manifest log of a log; None if the log never had one.
+
+    `name` is the name of the log or its stream id. Raises `NotFound` if there is no such log.
+    """
     page = await caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
     if page.stream is None:
         return None

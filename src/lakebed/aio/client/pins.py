@@ -19,7 +19,7 @@ class AsyncPins:
     async def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pins segments of a log: `[segment_start, segment_end)`."""
+        """Pins the segments `[segment_start, segment_end)` of a log for `duration_ms`."""
         return await self.create(
             log=log, start=segment_start, end=segment_end, duration_ms=duration_ms, owner=owner
         )
@@ -27,7 +27,7 @@ class AsyncPins:
     async def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pins offsets of a partition: `[start, end)`."""
+        """Pins the offsets `[start, end)` of a partition for `duration_ms`."""
         return await self.create(
             topic=topic,
             partition=partition,
@@ -48,9 +48,10 @@ class AsyncPins:
         topic: str | None = None,
         partition: int | None = None,
     ) -> Pin:
-        """Pins segments if `log` is given, or offsets if `topic` and `partition` are.
+        """Pins `[start, end)`: segments if `log` is given, or offsets if `topic` and `partition`
+        are given.
 
-        If it is cancelled, the pin is released.
+        If the call is cancelled, the pin is released.
         """
         body = wire.NewPin(start, end, duration_ms, owner, log, topic, partition)
         pinning = self._caller.call(wire.CREATE_PIN, body=body)
@@ -59,17 +60,19 @@ class AsyncPins:
         )
 
     async def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Extends a pin to `duration_ms` from now. `NotFound` if it was released or has expired."""
+        """Extends a pin, so that it expires `duration_ms` from now. Raises `NotFound` if it was
+        released or has expired."""
         body = wire.RenewPin(duration_ms=duration_ms)
         return await self._caller.call(wire.RENEW_PIN, {"pin": pin_id}, body=body)
 
     async def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Extends pins to about `duration_ms` from now; returns the ids of existing ones."""
+        """Extends pins, so that they expire about `duration_ms` from now. Returns the ids of the
+        pins that still exist."""
         body = wire.RenewPins(list(pin_ids), duration_ms=duration_ms)
         return (await self._caller.call(wire.RENEW_PINS, body=body)).pin_ids
 
     async def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Removes pins as far as possible; any that remain expire."""
+        """Removes pins. A pin that cannot be removed is left to expire; no error is raised."""
         await self._caller.call(wire.RELEASE_PINS, body=wire.ReleasePins(list(pin_ids)))
 
     async def release(self, pin_id: str) -> None:
@@ -85,5 +88,5 @@ class AsyncPins:
         return [pin for pin in await self.all_active() if pin.log is None]
 
     async def all_active(self) -> list[Pin]:
-        """Lists the pins that have not expired, those of logs first."""
+        """Lists all pins that have not expired, pins of logs before pins of topics."""
         return (await self._caller.call(wire.LIST_PINS)).pins

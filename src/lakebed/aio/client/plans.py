@@ -13,8 +13,10 @@ from lakebed.store.read_plan import PlannedRead
 async def plan_reads(
     caller: Caller, operation: Operation[PlannedReads], plan: PlanReads
 ) -> list[PlannedRead]:
-    """Returns one planned read for each read of the plan."""
+    """Sends a plan to the server. Returns one planned read for each read of the plan, in order."""
     reads = (await caller.call(operation, body=plan)).reads
     if len(reads) != len(plan.reads):
-        raise BadAnswer(f"{operation.name}: the response has a wrong number of reads")
+        raise BadAnswer(
+            f"{operation.name}: the number of reads in the response differs from the request"
+        )
     return reads

@@ -26,7 +26,8 @@ HELD_BYTES_MAX: Final = 512 * KIB  # received but unread; above this, receiving 
 
 
 class Socket(asyncio.Protocol):
-    """One task at a time receives or sends."""
+    """An asyncio connection with the methods of a blocking socket. One task at a time may use
+    it."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport
@@ -39,11 +40,11 @@ class Socket(asyncio.Protocol):
         self._timeout_s: float | None = None
 
     def settimeout(self, timeout_s: float) -> None:
-        """Sets the time-out of each wait."""
+        """Sets the time-out of each following wait."""
         self._timeout_s = timeout_s
 
     async def recv(self, size: int) -> bytes:
-        """Returns at least one byte, or b"" at the end."""
+        """Returns between one and `size` bytes, or b"" at the end of the connection."""
         await self._wait_for_bytes()
         data = bytes(memoryview(self._received)[:size])
         self._drop(len(data))
@@ -58,7 +59,8 @@ class Socket(asyncio.Protocol):
         return count
 
     async def sendall(self, data: Buffer) -> None:
-        """Returns when the operating system has all of the data, which may then be changed."""
+        """Sends the data. When this returns, the operating system has all of it, and it may be
+        changed."""
         self._check_unbroken()
         self._transport.write(data)
         while self._is_full:
@@ -154,17 +156,17 @@ async def pause(runner: Runner, duration_ns: int) -> None:  # noqa: ARG001 - the
 
 
 def is_quiet(sock: Socket) -> bool:
-    """Returns whether nothing was received, not even the end, by the loop or the socket."""
+    """Returns whether nothing was received, not even the end of the connection."""
     return not sock.has_input and blocking.is_quiet(sock.transport.get_extra_info("socket"))
 
 
 def cut(sock: Socket) -> None:
-    """Ends a request that is in progress."""
+    """Aborts a request that is in progress."""
     sock.transport.abort()
 
 
 def stop_sending(sock: Socket) -> None:
-    """Signals to the server that no caller waits. A response can still be read."""
+    """Signals to the server that the caller no longer waits. The response can still be read."""
     with contextlib.suppress(OSError):
         if sock.transport.can_write_eof():
             sock.transport.write_eof()
@@ -173,7 +175,10 @@ def stop_sending(sock: Socket) -> None:
 
 
 async def connect(address: Address, *, timeout_s: float) -> Socket:
-    """Raises a `Failure` with `is_sent=False`, or `Unauthenticated` for another user's socket."""
+    """Connects to a store.
+
+    Raises a `Failure` with `is_sent=False`, or `Unauthenticated` if another user owns the socket.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             return await _connect(address)
@@ -199,7 +204,8 @@ async def _connect(address: Address) -> Socket:
 
 
 async def _connect_host(address: Address, loop: asyncio.AbstractEventLoop) -> socket.socket:
-    """Connects to the first address of the host that accepts. Raises the error of the last one."""
+    """Connects to the first of the host's addresses that accepts. If none does, raises the last
+    error."""
     error = OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
     for family, kind, protocol, _, socket_address in await loop.getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM

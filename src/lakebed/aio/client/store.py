@@ -56,10 +56,10 @@ class AsyncStore:
         retry_s: float = RETRY_S,
         answer_s: float = ANSWER_S,
     ) -> AsyncStore:
-        """Returns the store at a URL or at the socket of a root. Does not connect yet; see
+        """Returns the store at a URL, or at the socket of a root. Does not connect yet; see
         `health`.
 
-        `retry_s` limits how long calls that are safe to repeat are retried while there is no
+        `retry_s` limits how long a call that is safe to repeat is retried while there is no
         response. `answer_s` limits how long the server may send nothing.
         """
         address = address_of(
@@ -95,11 +95,11 @@ class AsyncStore:
 
     @property
     def address(self) -> str:
-        """The path of the socket, or host and port."""
+        """The path of the socket, or the host and the port."""
         return str(self._caller.address)
 
     async def logs(self) -> list[str]:
-        """The names of all logs."""
+        """Lists the names of all logs."""
         return (await self._caller.call(logs.LIST_LOGS)).logs
 
     async def log(self, name: str) -> AsyncLog:
@@ -107,70 +107,76 @@ class AsyncStore:
         return AsyncLog(self._caller, await self._caller.call(logs.OPEN_LOG, {"log": name}))
 
     async def open_log(self, name: str) -> AsyncLog:
-        """Returns the log of that name. `NotFound` if there is none."""
+        """Returns the log of that name. Raises `NotFound` if there is none."""
         return AsyncLog(self._caller, await self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
 
     async def log_summary(self, name: str) -> LogSummary:
-        """What the files of a log report, without reading its sealed records."""
+        """Summarises a log from its files, without reading the records of its sealed segments."""
         return await self._caller.call(logs.LOG_SUMMARY, {"log": name})
 
     async def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Does for logs what `plan_topics` does for topics."""
+        """Plans reads of any number of logs: resolves their positions to record ids and lists split
+        points.
+
+        Pins the segments for `duration_ms`, unless that is 0.
+        """
         return await plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
 
     async def manifest_log(self, name: str) -> AsyncManifestLog | None:
-        """Returns the recorded history of a log's segments; None if the log never had a manifest
-        log.
+        """Returns the manifest log of a log; None if the log never had one.
 
-        `name` is the name of the log or its stream id. `NotFound` if there is none.
+        `name` is the name of the log or its stream id. Raises `NotFound` if there is no such log.
         """
         from lakebed.aio.client.manifest_log import find_manifest_log
 
         return await find_manifest_log(self._caller, name)
 
     async def tier2_of(self, log: str) -> str:
-        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+        """Returns the address of a log's Tier 2: a URL, or a folder in the store's root."""
         return (await self._caller.call(logs.LOG_TIER2, {"log": log})).address
 
     async def topic(self, name: str, *, partitions: int | None = None) -> AsyncTopic:
-        """Returns the topic of that name, and creates it if there is none, with `partitions`
-        partitions or one.
+        """Returns the topic of that name, and creates it if there is none.
 
-        `InputError` if it exists with a different number of partitions.
+        A new topic has `partitions` partitions, by default one. Raises `InputError` if the topic
+        exists with another number of partitions.
         """
         return await self.topics.ensure(name, partitions=partitions)
 
     async def topic_summary(self, name: str) -> TopicSummary:
-        """What the files of a topic report; `NotFound` if there is none."""
+        """Summarises a topic from its files, without opening it. Raises `NotFound` if there is no
+        such topic."""
         return await self._caller.call(wire_topics.TOPIC_SUMMARY, {"topic": name})
 
     async def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
+        """Lists up to `max_messages` dead letters of a group that were not sent back to the topic,
+        oldest first."""
         return await AsyncGroup(self._caller, topic, group).first_dead_letters(max_messages)
 
     async def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolves a read of topics, pins it unless `duration_ms` is 0, and lists its split points.
+        """Plans reads of any number of topics: resolves their positions to offsets and lists split
+        points.
 
-        One call covers any number of topics.
+        Pins the offsets for `duration_ms`, unless that is 0.
         """
         return await plan_reads(
             self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms)
         )
 
     async def buckets(self) -> list[BucketInfo]:
-        """Lists all buckets, by name."""
+        """Lists all buckets, sorted by name."""
         return (await self._caller.call(wire_objects.LIST_BUCKETS)).buckets
 
     async def bucket(self, name: str, *, versioning: Versioning | None = None) -> AsyncBucket:
         """Returns the bucket of that name, and creates it if there is none.
 
-        `BucketExists` if it exists with a different `versioning`.
+        Raises `BucketExists` if the bucket exists with another `versioning`.
         """
         from lakebed.aio.client.bucket import AsyncBucket
 
@@ -179,19 +185,20 @@ class AsyncStore:
         return AsyncBucket(self._caller, info.name)
 
     async def open_bucket(self, name: str) -> AsyncBucket:
-        """`NoSuchBucket` if there is none."""
+        """Returns the bucket of that name. Raises `NoSuchBucket` if there is none."""
         from lakebed.aio.client.bucket import AsyncBucket
 
         info = await self._caller.call(wire_objects.DESCRIBE_BUCKET, {"bucket": name})
         return AsyncBucket(self._caller, info.name)
 
     async def delete_bucket(self, name: str) -> None:
-        """Deletes a bucket and aborts its uploads. `BucketNotEmpty` if it has any version."""
+        """Deletes a bucket, and aborts its multipart uploads. Raises `BucketNotEmpty` if it
+        contains an object version."""
         await self._caller.call(wire_objects.DELETE_BUCKET, {"bucket": name})
 
     @property
     def keys(self) -> AsyncAccessKeys:
-        """The access keys for S3 and for the HTTP API over TCP."""
+        """The access keys, with which clients use the store over S3 and over HTTP on a TCP port."""
         from lakebed.aio.client.access_keys import AsyncAccessKeys
 
         return AsyncAccessKeys(self._caller)
@@ -202,27 +209,31 @@ class AsyncStore:
         return await self._caller.call(admin.HEALTH)
 
     async def state(self) -> StoreState:
-        """Describes what the store contains."""
+        """Describes the store: its versions, its logs, topics and buckets, and the free disk
+        space."""
         return await self._caller.call(admin.STATE)
 
     async def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """Counters by engine, by log or partition, and by name."""
+        """Returns the counters by engine, then by log or partition, then by name."""
         return (await self._caller.call(admin.COUNTERS)).counters
 
     async def configuration(self) -> dict[str, dict[str, Any]]:
-        """The settings in effect, by section, with secrets hidden."""
+        """Returns the settings in effect, by section, with secrets hidden."""
         return (await self._caller.call(admin.CONFIGURATION)).sections
 
     @property
     def maintenance(self) -> AsyncMaintenance:
-        """Verification, repair and tier moves, run by the process that has the store open."""
+        """Verification, repair, and moves of segments between tiers.
+
+        The process that has the store open does the work.
+        """
         from lakebed.aio.client.maintenance import AsyncMaintenance
 
         return AsyncMaintenance(self._caller)
 
     @property
     async def version(self) -> StoreVersion:
-        """What `store.json` says."""
+        """The contents of `store.json`: the format version of the store."""
         state = await self.state()
         return StoreVersion(
             version=state.store_version,
@@ -233,7 +244,7 @@ class AsyncStore:
 
     @property
     async def root(self) -> str:
-        """The path of the root, as seen by the process that has the store open."""
+        """The path of the store's folder on the machine of the process that has the store open."""
         return (await self.state()).root
 
     async def close(self) -> None:

@@ -34,7 +34,7 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 
 
 class AsyncTopic:
-    """A topic of a remote store. For one event loop. `config` is as of its opening."""
+    """A topic of a remote store. For one event loop. `config` is of the time when it was opened."""
 
     def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
@@ -60,17 +60,19 @@ class AsyncTopic:
         return self._partitions
 
     def partition(self, number: int) -> AsyncPartition:
-        """Returns one partition. `NotFound` if there is none with that number."""
+        """Returns the partition with that number. Raises `NotFound` if there is none."""
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
 
     def bounds(self) -> list[Bounds]:
-        """The readable offsets of each partition when the topic was opened."""
+        """Returns the range of offsets of each partition that was readable when the topic was
+        opened."""
         return list(self._bounds)
 
     async def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """For every partition, the first offset at or after a time, or its end."""
+        """Returns, for each partition, the offset of the first message at or after a time, or else
+        the high watermark."""
         query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
         result = await self._caller.call(wire.OFFSETS_FOR_TIME, {"topic": self.name}, query=query)
         return result.offsets
@@ -88,11 +90,12 @@ class AsyncTopic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendResult:
-        """Appends messages to one partition: that of `key`, or `partition`, or the next in turn.
+        """Appends messages to one partition: the partition of `key`, or `partition`, or else the
+        next in turn.
 
-        `result()` of the returned value waits for the acknowledgement and returns the base offset
-        and the number of messages. The messages are stored once, even if a response is lost and the
-        client sends them again.
+        `result()` of the returned value waits for the acknowledgement and returns the offset of the
+        first message and the number of messages. The messages are stored only once, even if a
+        response is lost and the client sends them again.
         """
         if partition is None:
             if producer is not None and self.partition_count > 1 and key is None:
@@ -121,9 +124,9 @@ class AsyncTopic:
     ) -> list[AppendResult]:
         """Appends (key, payload) pairs, each to the partition of its key; one append per partition.
 
-        Pairs without a key go to the next partition in turn, together. Everything is validated
-        before anything is sent. `PartlyAppended` if some partitions took their messages and others
-        had no room.
+        All pairs without a key go to one partition, the next in turn. All pairs are validated
+        before any of them is appended. Raises `PartlyAppended` if some partitions accepted their
+        messages and the queues of others were full.
         """
         pairs = list(messages)
         batches = []
@@ -143,8 +146,9 @@ class AsyncTopic:
     async def group(self, name: str, *, config: GroupConfig | None = None) -> AsyncGroup:
         """Returns the consumer group of that name, and creates it if there is none.
 
-        `config` is stored and applies from the next time the group is opened: now, if it was not
-        open. Without it the group has its stored configuration, or that of the store.
+        `config` is stored, and takes effect when the group is next opened: by this call, if the
+        group is not open. Without `config` the group keeps its stored configuration, or uses the
+        store's default.
         """
         settings = None if config is None else await self._own_settings(config)
         state = await self._caller.call(
@@ -155,10 +159,10 @@ class AsyncTopic:
         return AsyncGroup(self._caller, self.name, state.group)
 
     async def follow(self, starts: Mapping[int, int] | None = None) -> AsyncTopicFollower:
-        """Follows all partitions, waiting for new messages.
+        """Iterates over the messages of several partitions, and waits for new messages.
 
-        `starts` maps the partitions to follow to their first offsets; by default all partitions are
-        followed from their oldest messages.
+        `starts` maps each partition to the offset to start at; partitions that it does not name are
+        not read. By default all partitions are read from their oldest messages.
         """
         numbers = range(self.partition_count) if starts is None else starts
         offsets = starts or {}
@@ -168,30 +172,36 @@ class AsyncTopic:
         return AsyncTopicFollower(followers, clock=self._caller.runner.clock)
 
     async def groups(self) -> list[str]:
-        """The names of its consumer groups."""
+        """Lists the names of the topic's consumer groups."""
         return (await self._caller.call(wire_groups.LIST_GROUPS, {"topic": self.name})).groups
 
     async def delete_group(self, name: str) -> None:
-        """Deletes a group and its acks. `NotFound` if there is none."""
+        """Deletes a group with its acknowledgements. Raises `NotFound` if there is no such
+        group."""
         await self._caller.call(wire_groups.DELETE_GROUP, {"topic": self.name, "group": name})
 
     async def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches, by partition, exactly once; see `lakebed.store.batch_commit`."""
+        """Appends staged batches to their partitions exactly once: a repeated `version` of an
+        `application` has no effect.
+
+        See `lakebed.store.batch_commit`.
+        """
         return await commit_batches(self._caller, self.name, application, version, batches)
 
     def _check(
         self, payloads: list[Buffer | None], keys: list[Buffer | None], ack: Ack | None
     ) -> None:
-        """Makes the same checks as the server."""
+        """Checks the arguments of an append as the server does. Raises `InputError` if one is not
+        valid."""
         chosen = self.config.ack_level if ack is None else ack
         build_append(payloads, config=self.config, ack=chosen, timestamps_ms=0, keys=keys)
 
     async def _own_settings(self, config: GroupConfig) -> dict[str, Any]:
-        """Returns the settings that differ from the store's.
+        """Returns the settings in `config` that differ from the store's defaults.
 
-        They are stored for the group, even if the store's settings change later.
+        The group keeps them, even if the store's defaults change later.
         """
         defaults = (await self._caller.call(admin.CONFIGURATION)).sections.get(_GROUPS_SECTION, {})
         settings = dataclasses.asdict(config)
@@ -205,7 +215,7 @@ class AsyncTopic:
 
 
 def _config_of(state: wire.TopicState) -> TopicConfig:
-    """Returns the topic's configuration, without settings that only a newer version knows."""
+    """Returns the topic's configuration, without settings that only a newer server knows."""
     known_names = {field.name for field in dataclasses.fields(TopicConfig)}
     settings: dict[str, Any] = {
         name: value for name, value in state.settings.items() if name in known_names

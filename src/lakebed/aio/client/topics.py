@@ -27,12 +27,12 @@ class AsyncTopics:
     async def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> AsyncTopic:
-        """Creates a topic. `AlreadyExists` if there is one of that name."""
+        """Creates a topic. Raises `AlreadyExists` if there is one of that name."""
         body = wire.NewTopic(name=name, partitions=partitions, settings=_plain(settings))
         return self._topic(await self._caller.call(wire.CREATE_TOPIC, body=body))
 
     async def open(self, name: str) -> AsyncTopic:
-        """Opens a topic. `NotFound` if there is none."""
+        """Opens a topic. Raises `NotFound` if there is none."""
         return self._topic(await self._caller.call(wire.DESCRIBE_TOPIC, {"topic": name}))
 
     async def ensure(
@@ -42,12 +42,13 @@ class AsyncTopics:
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> AsyncTopic:
-        """Opens a topic, creating it if needed. `InputError` if its partition count differs."""
+        """Opens a topic, and creates it if there is none. Raises `InputError` if it has another
+        number of partitions."""
         body = wire.EnsuredTopic(partitions=partitions, settings=_plain(settings))
         return self._topic(await self._caller.call(wire.ENSURE_TOPIC, {"topic": name}, body=body))
 
     async def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """Stores settings of a topic. They apply from the next time it is opened."""
+        """Stores settings of a topic. They take effect when the topic is next opened."""
         body = wire.Configure(settings=_plain(settings))
         await self._caller.call(wire.CONFIGURE_TOPIC, {"topic": name}, body=body)
 
@@ -62,11 +63,17 @@ class AsyncTopics:
         max_messages: int | None,
         max_bytes: int | None,
     ) -> list[int]:
-        """Computes where to stop in each range so that event time advances evenly across them."""
+        """Selects the oldest messages of all ranges, up to the limits. Returns the offset to stop
+        at in each range.
+
+        Reading every range up to its offset advances event time evenly across the ranges.
+        """
         body = wire.AdvanceTopics(list(ranges), max_messages=max_messages, max_bytes=max_bytes)
         ends = (await self._caller.call(wire.ADVANCE_TOPICS, body=body)).ends
         if len(ends) != len(ranges):
-            raise BadAnswer("advance_topics: the response has a wrong number of ranges")
+            raise BadAnswer(
+                "advance_topics: the number of ranges in the response differs from the request"
+            )
         return ends
 
     def _topic(self, state: wire.TopicState) -> AsyncTopic:

@@ -1,4 +1,4 @@
-"""Undoes calls that were cancelled after they took effect: leases and pins."""
+"""Undoes leases and pins whose calls were cancelled after the server had carried them out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class UndoOnCancel:
-    """The calls of one store that may have to be undone."""
+    """Runs the calls of one store that must be undone if they are cancelled."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -25,8 +25,10 @@ class UndoOnCancel:
         interruption: Interruption | None,
         undo: Callable[[Result], Awaitable[None]],
     ) -> Result:
-        """Returns the call's result. If cancelled, ends the call, or undoes it if it already
-        ran.
+        """Runs a call and returns its result.
+
+        If this is cancelled, aborts the call, or calls `undo` with its result if it has already
+        run.
         """
         calling = asyncio.ensure_future(call)
         try:
@@ -40,7 +42,7 @@ class UndoOnCancel:
             raise
 
     async def settled(self) -> None:
-        """Waits until all cancelled calls are undone, as far as that is possible."""
+        """Waits until all cancelled calls were undone or the attempt to undo them failed."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 

@@ -1,4 +1,4 @@
-"""Processes of the command line that live beside each other, and that the test ends."""
+"""Runs commands in processes, several at a time if needed, and ends them after the test."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Environment = dict[str, str]
 Process = subprocess.Popen[bytes]
 
 
-class Door:
-    """Starts commands in one folder; `close` kills what still runs."""
+class CommandRunner:
+    """Starts commands in one folder; `close` kills those that still run."""
 
     def __init__(self, folder: Path, environment: Environment) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class Door:
 def run_and_list_modules(
     folder: Path, environment: Environment, *commands: list[str]
 ) -> tuple[set[str], str]:
-    """What a process has imported after these commands, one after the other; and their output."""
+    """Runs commands in one process; returns the modules it imported, and the output."""
     program = "import sys\nfrom lakebed.cli.main import main\n"
     program += "".join(f"main({command!r})\n" for command in commands)
     program += "print('\\n'.join(sys.modules), file=sys.stderr)\n"
@@ -89,7 +89,7 @@ def lines(stream: IO[bytes] | None, count: int) -> list[bytes]:
 
 
 def unread_bytes(stream: IO[bytes] | None) -> int:
-    """How much of what was written to a process it has not taken yet."""
+    """Returns how many written bytes the process has not read yet."""
     count = array.array("i", [0])
     fcntl.ioctl(pipe(stream).fileno(), termios.FIONREAD, count)
     return count[0]
