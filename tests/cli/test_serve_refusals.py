@@ -61,7 +61,7 @@ def test_a_node_does_not_start_on_a_store_that_has_lost_its_metadata(tmp_path: P
         store.bucket("photos").put("a", b"bytes")
     (root / "meta.db").unlink()
     done = serve(root)
-    assert "meta.db: is missing" in done.error_line()
+    assert "meta.db: the metadata database is missing" in done.error_line()
     assert "lakebed restore" in done.error_line()
     assert done.exit_code == DATA
     assert not (root / "meta.db").exists()

@@ -138,7 +138,7 @@ def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
     kind = type(error)
     return {
         "type": TYPE_PREFIX + code_of(kind),
-        "title": (kind.__doc__ or kind.__name__).strip().partition("\n")[0].rstrip("."),
+        "title": _title(kind),
         "status": status_of(error),
         "detail": str(error),
         "code": code_of(kind),
@@ -146,6 +146,12 @@ def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
         "facts": _facts(error),
         "request_id": request_id,
     }
+
+
+def _title(kind: type[LakebedError]) -> str:
+    """Returns the first sentence of the class's docstring."""
+    text = " ".join((kind.__doc__ or kind.__name__).split())
+    return text.partition(". ")[0].rstrip(".")
 
 
 def error_of(document: Mapping[str, Any]) -> LakebedError:

@@ -234,8 +234,8 @@ def _delivered(
     for message in leased:
         part = model.partitions[message.partition]
         known = topic_model.partitions[message.partition]
-        if epochs.setdefault(message.partition, message.epoch) == message.epoch:
-            pass
+        is_same = epochs.setdefault(message.partition, message.epoch) == message.epoch
+        require(is_same, Promise.LEASE, f"{part.name}: one lease was returned with two epochs")
         _compare(known, message, wall_ms)
         _check_key_order(model, part, topic_model, message, now_ns)
         what = f"{part.name}: offset {message.offset} was delivered {message.delivery_count} times"

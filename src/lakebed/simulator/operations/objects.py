@@ -308,7 +308,7 @@ def _write(
         )
         if all(len(state) == 1 for state in model.states):  # no older version is left
             known.damaged_keys.discard(key)
-        context.parts.setdefault("etags", {})[name, key] = info.etag
+        context.parts.setdefault("etags", {})[name, key] = (content, info.etag)
         return Answer(Outcome.OK, what)
 
 
@@ -328,10 +328,11 @@ def _condition(
         return {}, is_guarded and is_there and is_sure, is_sure and (not is_guarded or is_absent)
     if kind == "absent":
         return {"if_none_match": "*"}, is_there and is_sure, is_absent and is_sure
-    etag = context.parts.get("etags", {}).get((known.name, step.arguments["key"]), "0" * 32)
     if kind == "stale":
         return {"if_match": "f" * 32}, is_sure, False
-    return {"if_match": etag}, is_absent and is_sure, False
+    content, etag = context.parts.get("etags", {}).get((known.name, _key(step)), (None, "0" * 32))
+    is_current = current == {content} and content is not None
+    return {"if_match": etag}, content not in current and is_sure, is_current and is_sure
 
 
 def _check_modified(context: Context, info: ObjectInfo, begun_ms: int, what: str) -> None:
@@ -399,6 +400,7 @@ def _copy(context: Context, step: Step) -> Answer:
             Promise.NOT_INVENTED,
             f"{what}: copied, although the source does not exist",
         )
+        context.parts.get("etags", {}).pop((name, target), None)
         wrong = f"{what}: copied, although the source is marked as damaged"
         require(not is_marked, Promise.DAMAGE_NEVER_SERVED, wrong)
         if info.is_null != (not versions.is_enabled) and len(known.possible_versions) > 1:
