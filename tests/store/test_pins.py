@@ -12,8 +12,8 @@ import pytest
 from lakebed.base.errors import BadName, InputError, LakebedError, NotFound
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.kernels.disk import real_disk
-from lakebed.store.pin_file import OffsetRange, Pin, decode_pin, encode_pin
-from lakebed.store.pins import DURATION_MS_MAX, GRACE_MS, Pins
+from lakebed.store.pin_file import DURATION_MS_MAX, OffsetRange, Pin, decode_pin, encode_pin
+from lakebed.store.pins import GRACE_MS, Pins
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "store" / "v1"
 MS = 1_000_000
@@ -72,9 +72,27 @@ def test_a_pin_is_renewed_from_now_on(pins: Pins, clock: SimulatedClock) -> None
     clock.advance(900 * MS)
     renewed = pins.renew(pin.pin_id, duration_ms=1000)
     assert renewed.expires_ms == pin.expires_ms + 900
-    assert replace(renewed, expires_ms=pin.expires_ms) == pin
+    assert replace(renewed, expires_ms=pin.expires_ms, renewed_ms=None) == pin
     clock.advance(999 * MS)
     assert pins.active() == [renewed]
+
+
+@pytest.mark.parametrize("is_renewed", [False, True])
+def test_a_pin_holds_on_when_the_clock_is_set_back(
+    pins: Pins, clock: SimulatedClock, is_renewed: bool
+) -> None:
+    hour_ms = 3600 * 1000
+    day_ns = 24 * hour_ms * MS
+    pin = make(pins, duration_ms=hour_ms)
+    if is_renewed:
+        for _ in range(10 * 24 * 2):  # for longer than a pin can last that is not renewed
+            clock.advance(hour_ms * MS // 2)
+            pins.renew(pin.pin_id, duration_ms=hour_ms)
+    clock.skew(-9 * day_ns)
+    assert pins.covers("orders", 3)
+    pins.renew(pin.pin_id, duration_ms=hour_ms)
+    clock.skew(hour_ms * MS)
+    assert not pins.covers("orders", 3)
 
 
 def test_what_expired_or_was_released_cannot_be_renewed(pins: Pins, clock: SimulatedClock) -> None:

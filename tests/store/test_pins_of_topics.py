@@ -17,8 +17,8 @@ from lakebed.base.units import KIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.kernels.disk import real_disk
-from lakebed.store.pin_file import Pin, decode_pin, encode_pin
-from lakebed.store.pins import DURATION_MS_MAX, GRACE_MS, Pins
+from lakebed.store.pin_file import DURATION_MS_MAX, Pin, decode_pin, encode_pin
+from lakebed.store.pins import GRACE_MS, Pins
 from lakebed.store.store import Store
 
 MINUTE_NS = 60 * NS_PER_S

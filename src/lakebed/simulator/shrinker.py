@@ -51,9 +51,18 @@ class Shrinker:
         plan = self.best.plan
         if self.best.step_index < len(plan.steps):
             self._try(replace(plan, steps=plan.steps[: self.best.step_index + 1]))
+        self._kinds(lambda step: step.name.partition(".")[0])
+        self._kinds(lambda step: step.name)
         while not self._is_over and self._pass():
             pass
         return self.best
+
+    def _kinds(self, kind_of: Callable[[Step], str]) -> None:
+        """Tries to leave out all steps of a kind, for each kind: few runs remove most steps."""
+        for kind in sorted({kind_of(step) for step in self.best.plan.steps}):
+            if self._is_over:
+                return
+            self._try_steps([step for step in self.best.plan.steps if kind_of(step) != kind])
 
     def _pass(self) -> bool:
         """Tries every reduction once. Returns whether one of them made the plan smaller or

@@ -4,9 +4,10 @@
      "expires_ms": 1700000600000, "owner": "nightly backup", "created_ms": 1700000000000}
 
     {"version": 1, "topic": "orders", "partition": 0, "offsets": {"start": 3, "end": 700},
-     "expires_ms": 1700000600000, "owner": "nightly backup", "created_ms": 1700000000000}
+     "expires_ms": 1700000600000, "owner": "nightly backup", "created_ms": 1700000000000,
+     "renewed_ms": 1700000300000}
 
-Ranges are half-open.
+Ranges are half-open. `renewed_ms` is missing until a pin is renewed for the first time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from lakebed.keratin.paths import check_partition, check_topic_name
 
 VERSION = 1
 OWNER_CHARACTERS_MAX = 200
+DURATION_MS_MAX = 7 * 24 * 3600 * 1000
 
 Plain = TypeVar("Plain", int, str)
 
@@ -59,6 +61,17 @@ class Pin:
     log: str | None = None
     topic: str | None = None
     partition: int | None = None
+    renewed_ms: int | None = None
+
+    def is_in_effect(self, now_ms: int) -> bool:
+        """Whether the pin protects its range at `now_ms`.
+
+        A pin that lasts longer than any pin can is damaged, and is not in effect. The clock may
+        have been set back since, so the duration counts from when the pin was created or renewed.
+        """
+        given_ms = self.created_ms if self.renewed_ms is None else self.renewed_ms
+        lasts_ms = self.expires_ms - max(given_ms, now_ms)
+        return now_ms < self.expires_ms and lasts_ms <= DURATION_MS_MAX
 
     def covers(self, log: str, segment_id: int) -> bool:
         return self.log == log and self.start <= segment_id < self.end
@@ -82,6 +95,7 @@ def encode_pin(pin: Pin) -> bytes:
         "expires_ms": pin.expires_ms,
         "owner": pin.owner,
         "created_ms": pin.created_ms,
+        **({} if pin.renewed_ms is None else {"renewed_ms": pin.renewed_ms}),
     }
     return json.dumps(document).encode("ascii") + b"\n"
 
@@ -129,6 +143,7 @@ def _segments(document: Mapping[str, Any], pin_id: str) -> Pin:
         expires_ms=_typed(document["expires_ms"], int),
         owner=_typed(document["owner"], str),
         created_ms=_typed(document["created_ms"], int),
+        renewed_ms=_typed(document["renewed_ms"], int) if "renewed_ms" in document else None,
     )
 
 
@@ -142,6 +157,7 @@ def _offsets(document: Mapping[str, Any], pin_id: str) -> Pin:
         expires_ms=_typed(document["expires_ms"], int),
         owner=_typed(document["owner"], str),
         created_ms=_typed(document["created_ms"], int),
+        renewed_ms=_typed(document["renewed_ms"], int) if "renewed_ms" in document else None,
     )
 
 

@@ -7,8 +7,8 @@ that the pinned range still exists, because retention may have removed it first.
 
 Invariants:
 - Retention sees every pin that was written before it lists the pins.
-- A file that is not a valid pin, or whose expiry is further away than `DURATION_MS_MAX`, is
-  ignored.
+- A file that is not a valid pin, or that lasts longer than `DURATION_MS_MAX`, is ignored. If the
+  clock was set back, a pin lasts longer, and is not ignored.
 - Expired pins are removed by the writer, and by any process that creates a pin, but only `GRACE_MS`
   after they expired, so that a pin is never removed while it is being renewed.
 """
@@ -29,6 +29,7 @@ from lakebed.base.errors import BadName, Corrupt, DiskError, InputError, Lakebed
 from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
 from lakebed.base.units import KIB
 from lakebed.store.pin_file import (
+    DURATION_MS_MAX,
     OffsetRange,
     Pin,
     SegmentRange,
@@ -41,7 +42,6 @@ __all__ = ["Pin", "Pins"]
 
 FOLDER_NAME = "pins"
 FILE_BYTES_MAX = 4 * KIB
-DURATION_MS_MAX = 7 * 24 * 3600 * 1000
 GRACE_MS = 60_000
 
 _ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
@@ -173,7 +173,7 @@ class Pins:
         pin = self._load(pin_id)
         if pin is None or pin.expires_ms <= now_ms:
             raise NotFound(f"pin {pin_id} was released or has expired")
-        renewed = replace(pin, expires_ms=now_ms + duration_ms)
+        renewed = replace(pin, expires_ms=now_ms + duration_ms, renewed_ms=now_ms)
         self._write(renewed)
         return renewed
 
@@ -199,8 +199,7 @@ class Pins:
         now_ms = self._now_ms()
         active = []
         for pin in self._all():
-            # A pin that expires later than any pin can is damaged.
-            if now_ms < pin.expires_ms <= now_ms + DURATION_MS_MAX:
+            if pin.is_in_effect(now_ms):
                 active.append(pin)
             elif self._is_writer and pin.expires_ms + GRACE_MS <= now_ms:
                 self._remove(pin)
@@ -221,7 +220,7 @@ class Pins:
             return False
         left_ms = pin.expires_ms - now_ms
         if not duration_ms * 5 // 6 <= left_ms <= duration_ms:
-            self._write(replace(pin, expires_ms=now_ms + duration_ms))
+            self._write(replace(pin, expires_ms=now_ms + duration_ms, renewed_ms=now_ms))
         return True
 
     def _is_any(self, holds: Callable[[Pin], bool]) -> bool:

@@ -90,7 +90,7 @@ class GroupPartitionModel:
         is_free = held is None or held.until_ns + VAGUE_NS < now_ns
         is_surely_free = doubtful is None or doubtful.until_ns + VAGUE_NS < now_ns
         is_time = self.delayed_until_ns.get(offset, 0) + SLACK_NS < now_ns
-        is_fresh = self.delivery_count_max == 0 or offset not in self.deliveries
+        is_fresh = not self.may_be_buried(offset)
         is_known = self.vague_until_ns < now_ns and offset not in self.buried
         return is_open and is_free and is_surely_free and is_time and is_fresh and is_known
 

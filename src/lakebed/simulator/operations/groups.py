@@ -519,7 +519,8 @@ def _change_all(context: Context, step: Step, verb: str, change: Any) -> Answer:
     places = {}
     if verb == "seek":
         known = topic_model.partitions[0]
-        places = {0: known.start + int((known.end - known.start) * step.arguments["share"])}
+        place = known.start + int((known.end - known.start) * step.arguments["share"])
+        places = {0: min(place, group.topic.partition(0).high_watermark())}
         change = lambda group: group.seek(places[0], partition=0)  # noqa: E731
     affected = model.partitions[:1] if places else model.partitions
     for number, part in enumerate(affected):

@@ -21,7 +21,7 @@ from lakebed.spark.options import Options, milliseconds
 from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
 from lakebed.spark.sources.feed import Feed, FeedState, feed_states
-from lakebed.store.pins import DURATION_MS_MAX
+from lakebed.store.pin_file import DURATION_MS_MAX
 
 PARTITION_BYTES = 256 * MIB  # starting a task takes as long as reading some tens of MiB
 PIN_S = 3600.0  # how long pins last before tasks renew them, or before a stream commits
