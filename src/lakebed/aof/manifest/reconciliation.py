@@ -47,7 +47,14 @@ def reconcile(
             yield MissingRecord(LocalEvicted(state.resident_bytes), state.segment_id, end)
     for segment in on_disk:
         recorded = index.get(segment.segment_id)
-        if recorded is None or not recorded.is_opened:
+        # An opening may be on record whose segment never became durable. If the manifest log was off
+        # when the segment was opened again, the record still has the earlier base offset.
+        is_other = (
+            recorded is not None
+            and not recorded.is_sealed
+            and recorded.base_offset != segment.base_offset
+        )
+        if recorded is None or not recorded.is_opened or is_other:
             payload: Payload = SegmentOpened(segment.base_offset, epoch)
             yield MissingRecord(payload, segment.segment_id, segment.base_offset)
         elif not recorded.residency & Residency.TIER0:
