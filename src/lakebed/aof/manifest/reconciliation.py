@@ -47,8 +47,8 @@ def reconcile(
             yield MissingRecord(LocalEvicted(state.resident_bytes), state.segment_id, end)
     for segment in on_disk:
         recorded = index.get(segment.segment_id)
-        # An opening may be on record whose segment never became durable. If the manifest log was off
-        # when the segment was opened again, the record still has the earlier base offset.
+        # The base offset on record is wrong if the manifest log was off when a segment that had
+        # never become durable was opened again.
         is_other = (
             recorded is not None
             and not recorded.is_sealed
