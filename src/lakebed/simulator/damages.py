@@ -144,7 +144,9 @@ def _damage_object(context: Context, step: Step) -> str | None:
     None if there is nothing to damage.
     """
     disk = context.machine.world.disk
-    segments = [p for p in disk.file_paths() if p.startswith(f"{ROOT}/objects/segments/")]
+    segments = sorted(p for p in disk.file_paths() if p.startswith(f"{ROOT}/objects/segments/"))
+    if step.arguments["how"] != "flip":
+        segments = segments[:-1]  # objects are still being written to the last one
     for name, bucket in sorted(context.model.buckets.items()):
         for key, model in sorted(bucket.keys.items()):
             contents = [v.content for state in model.states for v in state if v.content]
@@ -234,7 +236,7 @@ def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
     paths = [
         path
         for path in disk.file_paths()
-        if path.startswith(ROOT + "/") and path.endswith("/" + name)
+        if path.startswith(ROOT + "/") and path.endswith("/" + name) and "/+" not in path
     ]
     if not paths:
         return None

@@ -195,8 +195,10 @@ class _Run:
         taken = damages.take_away(context, step)
         if taken is not None:
             path, content = taken
-            self._without(path)
-            damages.put_back(context, path, content)
+            try:
+                self._without(path)
+            finally:  # also if a crash comes meanwhile
+                damages.put_back(context, path, content)
         self._open()
 
     def _without(self, path: str) -> None:

@@ -145,6 +145,8 @@ def _create(context: Context, step: Step) -> Answer:
     settings = {key: value for key, value in given.items() if value is not None}
     what = f"create topic {name} with {partitions} partitions"
     is_known = name in context.model.topics
+    deletes: list[str] = context.parts.setdefault("topic_deletes", [])
+    delete_count = deletes.count(name) // 2  # each begins and ends
     context.model.maybe_created.add(name)
     topics = context.surface(step).topics
     try:
@@ -185,6 +187,8 @@ def _create(context: Context, step: Step) -> Answer:
     forget(context, name)
     context.model.maybe_created.discard(name)
     context.model.topics[name] = new_model(name, topic.topic_id, partitions)
+    if deletes.count(name) > 2 * delete_count:  # a delete at the same time may have come after
+        context.model.maybe_deleted.add(name)
     return Answer(Outcome.OK, what)
 
 
@@ -194,12 +198,16 @@ def _delete(context: Context, step: Step) -> Answer:
     known = context.model.topics.get(name)
     if known is not None:
         context.model.maybe_deleted.add(name)
+    deletes: list[str] = context.parts.setdefault("topic_deletes", [])
+    deletes.append(name)
     try:
         context.surface(step).topics.delete(name)
     except NotFound:
         return missing(context, name)
     except LakebedError as error:
         return context.refused(error, what, is_damaged=known is not None and known.is_damaged)
+    finally:
+        deletes.append(name)
     if context.model.topics.get(name) is known:
         forget(context, name)
         context.model.maybe_created.discard(name)
