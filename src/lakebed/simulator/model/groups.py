@@ -56,6 +56,7 @@ class GroupPartitionModel:
         )
     )
     in_flight: int = 0
+    call_count: int = 0  # calls of clients that have begun
 
     def delivered(
         self, offset: int, *, epoch: int, until_ns: int, delivery_count: int, now_ns: int
@@ -267,6 +268,7 @@ class GroupModel:
     is_damaged: bool = False
     maybe_deleted: bool = False
     is_recreated: bool = False
+    deleting: int = 0  # calls under way that delete it
     incarnations: list[int] = field(default_factory=list)  # by partition
     letters: set[tuple[int, int]] = field(default_factory=set)  # partition and offset
 

@@ -103,6 +103,7 @@ def _found_again(group: Group, model: GroupModel) -> GroupModel | None:
 def _in_flight(model: GroupModel) -> Iterator[None]:
     for part in model.partitions:
         part.in_flight += 1
+        part.call_count += 1
     try:
         yield
     finally:
@@ -374,7 +375,7 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
         and _stays(topic_model, chosen[0].message.partition, lease.offset)
         for lease in leases
     )
-    is_alone = part.in_flight == 0
+    is_alone, call_count = part.in_flight == 0, part.call_count
     if is_same_group:
         part.doubt([lease.offset for lease in leases if part.holds(lease)])
     fresh: list[int] = []
@@ -395,6 +396,7 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
             if is_same_group:
                 part.not_acked(fresh)
                 part.deliveries.update(counts)
+            is_alone = is_alone and part.call_count == call_count + 1
             wrong = f"{what}: refused, although the lease is valid: {error}"
             require(not (is_certain and is_alone and not model.is_damaged), Promise.HOLDER, wrong)
             _drop(context, chosen)
@@ -404,6 +406,7 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
             expected = () if is_same_group else (InputError,)
             is_damaged = _is_damaged(model, topic_model)
             return context.refused(error, what, is_damaged=is_damaged, expected=expected)
+    is_alone = is_alone and part.call_count == call_count + 1
     wrong = f"{what}: accepted, although the messages are settled or leased to another holder"
     require(not (is_stale and is_alone), Promise.HOLDER, wrong)
     if not is_same_group or context.model.groups.get((topic_name, model.name)) is not model:
@@ -556,6 +559,7 @@ def _delete(context: Context, step: Step) -> Answer:
     key = (topic_name, name)
     known = context.model.groups.get(key)
     if known is not None:
+        known.deleting += 1
         for part in known.partitions:
             part.doubt_everything()
     try:
@@ -565,7 +569,7 @@ def _delete(context: Context, step: Step) -> Answer:
         if known is not None and not known.maybe_deleted and context.model.groups.get(key) is known:
             is_there = topic_name in context.model.topics
             require(
-                not is_there or topic_name in context.model.maybe_deleted,
+                not is_there or topic_name in context.model.maybe_deleted or known.deleting > 1,
                 Promise.KEPT,
                 f"{what}: the group is missing",
             )
@@ -579,6 +583,9 @@ def _delete(context: Context, step: Step) -> Answer:
         if known is not None:
             known.maybe_deleted = True
         raise
+    finally:
+        if known is not None:
+            known.deleting -= 1
     if context.model.groups.get(key) is known:
         forget(context, key)
     return Answer(Outcome.OK, what)
