@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from lakebed.base.clock import SystemClock
 from lakebed.simulator import checks
+from lakebed.simulator.campaign import run_seeds
 from lakebed.simulator.context import Context
 from lakebed.simulator.drawing import draw_plan
 from lakebed.simulator.plan import Plan
@@ -48,6 +53,44 @@ def test_one_seed_gives_one_trace() -> None:
     first, second = (run_plan(draw_plan(7, 150)) for _ in range(2))
     assert first.trace.lines == second.trace.lines
     assert first.trace.lines
+
+
+@pytest.mark.process
+def test_a_seed_gives_the_same_trace_in_another_process() -> None:
+    """Whatever the hashes, the addresses and the garbage of a process are."""
+    program = (
+        "from lakebed.simulator.drawing import draw_plan\n"
+        "from lakebed.simulator.run import run_plan\n"
+        "print(*(run_plan(draw_plan(seed, 300)).trace.digest() for seed in (1, 7)))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "1")
+    }
+    assert len(printed) == 1
+
+
+@pytest.mark.process
+def test_seeds_give_the_same_in_one_process_and_in_several() -> None:
+    campaigns = [
+        run_seeds(
+            1,
+            step_count=60,
+            seed_count=5,
+            seconds_max=None,
+            clock=SystemClock(),
+            job_count=job_count,
+        )
+        for job_count in (1, 2)
+    ]
+    assert campaigns[0].coverage == campaigns[1].coverage
+    assert campaigns[0].seed_count == campaigns[1].seed_count == 5
 
 
 def test_steps_survive_their_file() -> None:
