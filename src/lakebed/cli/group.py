@@ -149,7 +149,9 @@ def leases(
     group: GroupName,
     partition: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="List leases of this partition only. Default: all."),
+        typer.Option(
+            metavar="N", min=0, help="List leases of this partition only. Default: all partitions."
+        ),
     ] = None,
     count_max: Annotated[
         int, typer.Option("--max", metavar="N", min=1, help="List at most N leases.")
@@ -183,13 +185,15 @@ def release(
     partition: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, help="Release leases of this partition only. Default: all."
+            metavar="N",
+            min=0,
+            help="Release leases of this partition only. Default: all partitions.",
         ),
     ] = None,
     offset: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, help="Release only the message at this offset of the --partition."
+            metavar="N", min=0, help="With --partition: release only the message at this offset."
         ),
     ] = None,
 ) -> None:
@@ -231,7 +235,9 @@ def reset(
     ] = False,
     to_offset: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="Move to this offset of the --partition."),
+        typer.Option(
+            metavar="N", min=0, help="With --partition: move to this offset of the partition."
+        ),
     ] = None,
     to_time: Annotated[
         str | None,
@@ -241,10 +247,13 @@ def reset(
         ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(metavar="N", help="Move in this partition only. Default: all.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Move the group in this partition only. Default: in all partitions."
+        ),
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Create the group if there is none.")
+        bool, typer.Option("--create", help="Create the group if it does not exist.")
     ] = False,
 ) -> None:
     """Move a group to another position.
@@ -296,7 +305,10 @@ def dead_letters(
     group: GroupName,
     redrive: Annotated[
         bool,
-        typer.Option("--redrive", help="Send the dead letters back to their original partitions."),
+        typer.Option(
+            "--redrive",
+            help="Send the dead letters back to their original partitions. Default: list them.",
+        ),
     ] = False,
     count_max: Annotated[
         int | None,
