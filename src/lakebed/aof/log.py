@@ -161,6 +161,8 @@ class Aof:
         """
         self._spares.remove_leftovers()
         remove_temporaries(self.disk, self._paths.archive)
+        if self.disk.is_folder(self._paths.cursors):
+            remove_temporaries(self.disk, self._paths.cursors)
         self._recorder.start(enabled=self._config.manifest.manifest_log_enabled)
         self._flusher.start()
         self._tiers = self._make_tiers()

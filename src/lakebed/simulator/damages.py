@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.simulator.context import Answer, Context, Outcome, pick
 from lakebed.simulator.machine import ROOT
@@ -19,6 +20,8 @@ from lakebed.simulator.operations import logs, objects, topics, upkeep
 from lakebed.simulator.plan import Step
 from lakebed.simulator.violation import Promise, Violation, require
 
+_SETTLE_NS = 10 * NS_PER_S
+_PIECE_BYTES = 500  # no part of an object is smaller
 _PAYLOAD_START = 24  # of a record in a log: after its header
 
 
@@ -46,6 +49,8 @@ def plant(context: Context, step: Step) -> Answer:
         return Answer(
             Outcome.NOTHING, f"damage a {target}: skipped, because the disk already has a fault"
         )
+    # What background work has not written yet cannot be missed by verification.
+    context.machine.world.runner.sleep_ns(_SETTLE_NS)
     try:
         what = planters[target](context, step)
     except LakebedError as error:
@@ -174,8 +179,11 @@ def _apply_to_object(context: Context, step: Step, path: str, position: int, _na
     for bucket in context.model.buckets.values():
         for key, model in bucket.keys.items():
             for content in (v.content for state in model.states for v in state if v.content):
-                place = before.find(content[: objects.HEAD_BYTES])
-                is_hit = place == position if how == "flip" else place >= 0
+                if how == "flip":
+                    is_hit = before.find(content[: objects.HEAD_BYTES]) == position
+                else:  # the parts of an object may be in several files
+                    starts = range(0, len(content), _PIECE_BYTES)
+                    is_hit = any(content[i : i + objects.HEAD_BYTES] in before for i in starts)
                 if is_hit or (how != "flip" and len(content) < objects.HEAD_BYTES):
                     bucket.damaged_keys.add(key)
     if how != "flip":  # the file may also hold cold segments of logs
