@@ -57,7 +57,8 @@ ShowOption = Annotated[
     list[Show] | None,
     typer.Option(
         metavar="ids|times|ext-ids",
-        help="Print this field of each record before it, followed by a tab; may be repeated.",
+        help="Print this field and a tab before each record: its id, time or ext_id; may be "
+        "repeated.",
     ),
 ]
 TimeOption = Annotated[

@@ -312,12 +312,19 @@ def dead_letters(
     ] = False,
     count_max: Annotated[
         int | None,
-        typer.Option("--max", metavar="N", min=1, help="List or redrive at most N dead letters."),
+        typer.Option(
+            "--max",
+            metavar="N",
+            min=1,
+            help="List or redrive at most N dead letters. Default: list 100000, or redrive "
+            "1000000.",
+        ),
     ] = None,
 ) -> None:
     """List or redrive the dead letters of a group: messages that were delivered too many times.
 
-    Redriving appends them to the topic again, as new messages for all its groups.
+    Redriving appends them to the topic again, as new messages for all its groups. They are then no
+    longer listed.
 
     \b
     Examples:

@@ -42,8 +42,8 @@ def rm(
         str | None,
         typer.Option(
             metavar="ID",
-            help="Remove this version permanently. Default: remove the object; a versioned bucket "
-            "keeps its versions behind a delete marker.",
+            help="Remove this version permanently. Default: remove the object; in a versioned "
+            "bucket, its versions are kept behind a delete marker.",
         ),
     ] = None,
     recursive: Annotated[

@@ -56,16 +56,16 @@ FromOffset = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[N:]OFFSET",
-        help="Start at this offset of partition N, or of every partition if N is left out. "
-        "Default: the oldest message.",
+        help="Start at this offset of partition N, or of every partition if N is left out; "
+        "may be repeated. Default: the oldest message.",
     ),
 ]
 ToOffset = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[N:]OFFSET",
-        help="Stop before this offset of partition N, or of every partition if N is left out. "
-        "Default: the end when the job starts.",
+        help="Stop before this offset of partition N, or of every partition if N is left "
+        "out; may be repeated. Default: the end when the job starts.",
     ),
 ]
 FromTime = Annotated[

@@ -82,7 +82,8 @@ ShowOption = Annotated[
     list[Show] | None,
     typer.Option(
         metavar="offsets|times",
-        help="Print this field of each message before it, followed by a tab; may be repeated.",
+        help="Print this field and a tab before each message: its offset or its time; may be "
+        "repeated.",
     ),
 ]
 SkipOption = Annotated[
