@@ -236,7 +236,10 @@ def reset(
     to_offset: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, help="With --partition: move to this offset of the partition."
+            metavar="N",
+            min=0,
+            help="Move to this offset of the partition given with --partition, which is required if "
+            "the topic has several partitions.",
         ),
     ] = None,
     to_time: Annotated[

@@ -1,5 +1,5 @@
-"""Options that the jobs of `lakebed spark run` share: which Spark to use, and where the store
-is."""
+"""Options that several jobs of `lakebed spark run` share: for Spark, for the store, for the range
+of messages to read, and for publishing."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakebed.keratin.message_batch import MessageBatch
 
 LEASED_AT_ONCE = 1000
-_WAIT_S = 0.25  # also how long an interrupt may wait
+_WAIT_S = 0.25  # for messages; an interrupt may be handled that much later
 
 
 BeginningOption = Annotated[
@@ -37,7 +37,10 @@ BeginningOption = Annotated[
 OffsetOption = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=0, help="With --partition: start at this offset of the partition."
+        metavar="N",
+        min=0,
+        help="Start at this offset of the partition given with --partition, which is required "
+        "if the topic has several partitions.",
     ),
 ]
 SinceOption = Annotated[
