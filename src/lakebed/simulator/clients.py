@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -167,7 +168,8 @@ class WireStore(RemoteStore):
     def __init__(self, wire: Wire, *, runner: Runner, random: Random) -> None:
         self._own_runner = None
         self._caller = _Caller(wire, runner=runner, random=random)
-        self._producing = MessageAppender(self._caller, ProducerPool(runner=runner))
+        producers = ProducerPool(runner=runner, new_id=partial(random.getrandbits, 63))
+        self._producing = MessageAppender(self._caller, producers)
         self.topics = RemoteTopics(self._caller, self._producing)
         self.pins = RemotePins(self._caller)
 

@@ -140,6 +140,7 @@ class Machine:
             disk=self.world.disk,
             runner=self.world.runner,
             connector=self.databases.connect,
+            random=self._random,
         )
 
     def crash(self, crash: Crash, *, survivors: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,6 +25,7 @@ from lakebed.simulator.report import Coverage
 from lakebed.simulator.trace import Trace
 from lakebed.simulator.violation import Promise, Violation
 
+_COLLECT_STEPS = 1000
 _SCHEDULES_NS = 30 * 24 * 3600 * NS_PER_S
 
 
@@ -39,9 +42,22 @@ class RunResult:
 
 
 def run_plan(plan: Plan) -> RunResult:
-    """Runs all steps of the plan and the final checks, up to the first broken promise."""
-    with quiet_logs():
+    """Runs all steps of a plan, and then the final checks."""
+    with quiet_logs(), _collected_at_fixed_steps():
         return _Run(plan).result()
+
+
+@contextmanager
+def _collected_at_fixed_steps() -> Iterator[None]:
+    """Stops automatic garbage collection, which closes files at moments that depend on Python."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+        gc.collect()
 
 
 class _Run:
@@ -79,6 +95,8 @@ class _Run:
         for index, step in enumerate(self._plan.steps):
             self._index = index
             self._coverage.step_count += 1
+            if index % _COLLECT_STEPS == _COLLECT_STEPS - 1:
+                gc.collect()
             self._guarded(partial(self._step, step))
             self._record()
         self._index = len(self._plan.steps)

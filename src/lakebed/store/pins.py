@@ -54,9 +54,9 @@ def random_id() -> str:
     return secrets.token_hex(8)
 
 
-def drawn_id(random: Random) -> str:
-    """Returns a pin id drawn from `random`, so that a simulation with the same seed repeats it."""
-    return f"{random.getrandbits(64):016x}"
+def id_source(random: Random | None) -> Callable[[], str]:
+    """Returns a function that returns new ids: drawn from `random`, so that simulations repeat."""
+    return random_id if random is None else lambda: f"{random.getrandbits(64):016x}"
 
 
 class Pins:

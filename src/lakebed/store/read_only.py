@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 from lakebed.aof.archived_log import ArchivedLog
@@ -28,7 +29,7 @@ from lakebed.seglake.config import SeglakeConfig
 from lakebed.store import version
 from lakebed.store.lake_object_store import ReadOnlyLakeObjectStore
 from lakebed.store.logs import log_names, require_log
-from lakebed.store.pins import Pins
+from lakebed.store.pins import Pins, id_source
 from lakebed.store.settings import settings_of
 from lakebed.stroma.config import GroupConfig
 
@@ -64,11 +65,12 @@ class ReadOnlyStore:
         disk: Disk | None = None,
         runner: Runner | None = None,
         connector: Connector | None = None,
+        random: Random | None = None,
     ) -> None:
         """`tier_config` configures the access to Tier 2; see `Store.open`.
 
         If a `disk` is passed, `connector` opens the metadata database on it; without a `connector`
-        there is no object store then.
+        there is no object store then. If a `random` is passed, the ids of pins are drawn from it.
         """
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
@@ -95,7 +97,13 @@ class ReadOnlyStore:
             config=tier_config,
             own_store=ReadOnlyLakeObjectStore(lambda: self.lake) if has_lake else None,
         )
-        self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
+        self.pins = Pins(
+            self.disk,
+            self.root,
+            clock=self.runner.clock,
+            is_writer=False,
+            new_id=id_source(random),
+        )
         self.damage = RecordedDamage(self.disk, self.root)
         self._logs = OpenRegistry(self._open_log, name="the logs", runner=self.runner)
         self._topics = OpenRegistry(self._open_topics, name="the topics", runner=self.runner)

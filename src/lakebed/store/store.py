@@ -68,7 +68,7 @@ from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names, require_log
 from lakebed.store.maintenance import Maintenance
 from lakebed.store.pins import FOLDER_NAME as PINS_NAME
-from lakebed.store.pins import Pins, drawn_id, random_id
+from lakebed.store.pins import Pins, id_source
 from lakebed.store.read_only import ReadOnlyStore, check_root
 from lakebed.store.settings import aof_config, settings_of
 from lakebed.store.store_state import StoreState
@@ -223,7 +223,7 @@ class Store:
                 self.root,
                 clock=runner.clock,
                 is_writer=True,
-                new_id=random_id if random is None else partial(drawn_id, random),
+                new_id=id_source(random),
             )
             open_lake = partial(self._open_lake, object_config, connector)
             self._lakes = OpenRegistry(open_lake, name="the object store", runner=runner)

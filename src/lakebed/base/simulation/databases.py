@@ -34,6 +34,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import apsw
@@ -68,6 +69,7 @@ class SimulatedDatabases:
     def __init__(self, disk: SimulatedDisk) -> None:
         self._disk = disk
         self._files: _Files | None = None
+        self._random = Random("databases")
         self._over: list[_Files] = []  # file systems of earlier lives of the disk
 
     def connect(self, path: str | os.PathLike[str]) -> apsw.Connection:
@@ -80,6 +82,8 @@ class SimulatedDatabases:
             self._files = _Files(self._disk)
         with self._files.call("connect"):
             connection = Connection(self._files, os.fspath(path))
+            # SQLite's own random numbers would differ from run to run.
+            connection.create_scalar_function("randomblob", self._random.randbytes, 1)  # type: ignore[arg-type]
         self._files.connections.add(connection)
         return connection
 
