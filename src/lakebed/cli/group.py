@@ -238,8 +238,8 @@ def reset(
         typer.Option(
             metavar="N",
             min=0,
-            help="Move to this offset of the partition given with --partition, which is required if "
-            "the topic has several partitions.",
+            help="Move to this offset of the partition given with --partition, which is required "
+            "if the topic has several partitions.",
         ),
     ] = None,
     to_time: Annotated[
