@@ -133,7 +133,7 @@ TEXT: Final[tuple[tuple[str, str], ...]] = (
     (r" A forked child can use it too, and makes its own connections\.", ""),
     (r"; a forked child makes its own connections\.", "."),
     (r"\n- A forked child has a pool of its own[^\n]*", ""),
-    (r" May be called in any thread\.", ""),
+    (r" May be called from any thread\.", ""),
     (r"\bby one thread at a time", "by one task at a time"),
     (r"belongs to one thread", "belongs to one task"),
     (r"\b([Ff])or one thread", r"\1or one task"),

@@ -80,7 +80,7 @@ def test_nothing_to_append_creates_an_empty_log(run: Run) -> None:
 def test_an_empty_line_is_an_error_with_its_number_and_earlier_lines_are_kept(run: Run) -> None:
     done = run("aof", "append", "orders", stdin=b"one\ntwo\n\nfour\n")
     assert done.error_line() == (
-        "line 3 is empty: a record has at least one byte; "
+        "line 3 is empty: a record must have at least one byte; "
         "2 records before it kept, the last is 0:96"
     )
     assert (done.exit_code, done.out) == (64, b"")

@@ -195,7 +195,7 @@ def test_a_root_that_cannot_be_used_is_one_line(lakebed: Lakebed, tmp_path: Path
     (tmp_path / "file").touch()
     for command in (["append", "orders"], ["cat", "orders"], ["dump"]):
         done = lakebed("--root", "file", "aof", *command)
-        assert done.error_line() == "file: is a file, the root must be a folder"
+        assert done.error_line() == "file: is a file; the root must be a folder"
         assert done.exit_code == 64
     if os.geteuid() != 0:  # who may everything is refused nothing
         (tmp_path / "secret").mkdir(mode=0)

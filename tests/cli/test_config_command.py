@@ -142,7 +142,7 @@ def test_a_bad_variable_is_one_line(lakebed: Lakebed, root: Path) -> None:
 def test_a_file_as_root_is_one_line(lakebed: Lakebed, tmp_path: Path, command: str) -> None:
     (tmp_path / "file").touch()
     done = lakebed("--root", "file", "config", command)
-    assert done.error_line() == "file: is a file, the root must be a folder"
+    assert done.error_line() == "file: is a file; the root must be a folder"
     assert done.exit_code == 64
     below = lakebed("--root", "file/below", "config", command)
     assert "file/below" in below.error_line()

@@ -173,7 +173,7 @@ def test_acknowledging_what_is_not_there_is_a_mistake(run: Run, root: Path) -> N
     done = run("damage", "acknowledge", "7")
     assert (done.exit_code, done.error_line()) == (
         66,
-        "there is no damage record 7; `lakebed damage list` shows all",
+        "there is no damage record 7; `lakebed damage list` shows them all",
     )
     assert run("damage", "list").lines() == ["nothing is lost"]
 

@@ -150,7 +150,7 @@ def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path, is_made: bool) ->
 def test_a_file_in_the_folders_place_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = serve(tmp_path / "file")
-    assert done.error_line() == f"{tmp_path}/file: is a file, the root must be a folder"
+    assert done.error_line() == f"{tmp_path}/file: is a file; the root must be a folder"
     assert done.exit_code == INPUT
 
 

@@ -178,7 +178,9 @@ def test_a_task_that_fails_leaves_nothing(session: SparkSession, tmp_path: Path)
     frame = session.range(0, 10, 1, 1).selectExpr(
         "cast(id as string) value", "cast(if(id = 9, 5, 0) as int) partition"
     )
-    with pytest.raises(Exception, match=r"partition 5 does not exist \(the topic has 2\)"):
+    with pytest.raises(
+        Exception, match=r"partition 5 does not exist \(the topic has 2 partitions\)"
+    ):
         save(frame, path=tmp_path, topic="t")
     assert values(tmp_path, "t") == [[], []]
     assert staged_names(tmp_path) == []
@@ -352,8 +354,14 @@ def test_messages_of_two_commits_are_refused(settings: Any, tmp_path: Path) -> N
     [
         ({}, "set the option path or endpoint"),
         ({"path": "."}, "the option topic is missing"),
-        ({"path": ".", "topic": "t", "stagingBucket": "b"}, "needs the option endpoint"),
-        ({"endpoint": "http://h:1", "topic": "t", "stagingPath": "."}, "needs the option path"),
+        (
+            {"path": ".", "topic": "t", "stagingBucket": "b"},
+            "only be used with the option endpoint",
+        ),
+        (
+            {"endpoint": "http://h:1", "topic": "t", "stagingPath": "."},
+            "only be used with the option path",
+        ),
         ({"path": ".", "topic": "t", "txnAppId": "a"}, "set both options txnAppId and txnVersion"),
         (
             {"path": ".", "topic": "t", "txnVersion": "1"},

@@ -98,7 +98,9 @@ def test_a_given_partition_counts_before_the_key() -> None:
 
 @pytest.mark.parametrize("number", [-1, 4, 1 << 40])
 def test_a_partition_that_there_is_not_is_refused(number: int) -> None:
-    with pytest.raises(InputError, match=rf"partition {number} does not exist \(the topic has 4\)"):
+    with pytest.raises(
+        InputError, match=rf"partition {number} does not exist \(the topic has 4 partitions\)"
+    ):
         encode(rows(value=[b"a", b"b"], partition=[None, number]), partition_count=4)
 
 

@@ -198,8 +198,8 @@ class Group(ReadableGroup, Protocol):
     async def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """Lists one page of dead letters, from an offset in a partition of the dead-letter topic
-        on."""
+        """Lists one page of dead letters, starting at `offset` in a partition of the dead-letter
+        topic."""
 
     async def redrive(self, *, max_messages: int = 1_000_000) -> int:
         """Sends up to `max_messages` dead letters back to their original partitions. Returns how
@@ -506,8 +506,8 @@ class Damage(ReadableDamage, Protocol):
         """Lists all damage records, acknowledged or not, oldest first."""
 
     async def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a record as acknowledged, so that it is no longer reported. Raises `NotFound` if
-        there is no such record."""
+        """Marks a damage record as acknowledged, so that `verify` no longer reports it. Raises
+        `NotFound` if there is no such record."""
 
 
 class Maintenance(Verification, Protocol):

@@ -69,7 +69,7 @@ def to_interchange(
     data, inspection = _load(disk, source, SegmentLayout.RUNTIME)
     header, footer = inspection.header, inspection.footer
     if not isinstance(header, SegmentHeader) or not isinstance(footer, SegmentFooter):
-        raise InputError(f"{os.fspath(source)}: the segment is empty, there is nothing to convert")
+        raise InputError(f"{os.fspath(source)}: the segment is empty; there is nothing to convert")
     _check_range("created_at", header.created_at, _I64_MAX)
     if not lossy:
         _refuse_losses(source, _runtime_losses(data, header, footer))
@@ -215,7 +215,7 @@ def _plan(data: memoryview, end: int, name: SegmentName, source: PathLike) -> _P
             flagged_count=plan.flagged_count + bool(record.flags),
         )
     if not plan.record_count:
-        raise InputError(f"{os.fspath(source)}: the segment is empty, there is nothing to convert")
+        raise InputError(f"{os.fspath(source)}: the segment is empty; there is nothing to convert")
     if name.segment_id > SEGMENT_INDEX_MAX:
         raise TooLarge("the segment number", size=name.segment_id, limit=SEGMENT_INDEX_MAX)
     if _power_of_two(plan.end + FOOTER_BYTES) > SEGMENT_OFFSET_MAX:

@@ -56,7 +56,8 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
         version = document["version"]
         if isinstance(version, int) and version > VERSION:
             raise UnknownVersion(
-                "the log was written by a newer version of Lakebed: use that version to open it",
+                "the log was written by a newer version of Lakebed: "
+                "use that version or a newer one",
                 path=path,
                 expected=VERSION,
                 found=version,

@@ -103,8 +103,12 @@ def _decode(
     summed = crc64nvme(bytes(data[: layout.offset_of("crc64")]))
     is_longer = len(data) > layout.size
     if value.version > version and (is_longer or summed == value.crc64):
-        raise UnknownVersion("the file was written by a newer version of Lakebed: use that version",
-                             path=path, expected=version, found=value.version)  # fmt: skip
+        raise UnknownVersion(
+            "the file was written by a newer version of Lakebed: use that version or a newer one",
+            path=path,
+            expected=version,
+            found=value.version,
+        )
     if is_longer:
         raise Corrupt("the file is too long", path=path, expected=size, found=len(data))
     if summed != value.crc64:

@@ -298,7 +298,8 @@ def refuse_newer(file: File, path: str) -> None:
     header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
     if header.magic == SEGMENT_MAGIC and header.version > SEGMENT_VERSION:
         raise UnknownVersion(
-            "the segment was written by a newer version of Lakebed: use that version to open it",
+            "the segment was written by a newer version of Lakebed: "
+            "use that version or a newer one",
             path=path,
             offset=SEGMENT_HEADER.offset_of("version"),
             expected=SEGMENT_VERSION,

@@ -38,7 +38,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that goes up and down, or, after `follow`, the result of a function at each read."""
+    """A value that goes up and down. After `follow`, each read of it calls a function instead."""
 
     __slots__ = ("_lock", "_read", "_value")
 

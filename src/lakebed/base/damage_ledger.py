@@ -1,4 +1,4 @@
-"""`damage.json`: the record of data that a store has lost, kept until a person acknowledges it.
+"""The damage ledger, `damage.json`: lists the data that a store has lost, until it is acknowledged.
 
     {"format": "lakebed damage", "version": 1, "blake3": "64 hex digits",
      "next_id": 2, "forgotten_count": 0, "records": [{"id": 1, "engine": "topics", …}]}
@@ -8,9 +8,9 @@ then repairs the file. Only the writer of a store changes `damage.json`. A loss 
 than once is recorded once. The checksum `blake3` covers `next_id`, `forgotten_count` and `records`,
 as JSON with sorted keys and without spaces.
 
-At most `RECORDS_MAX` records are kept. Then a new record replaces the oldest acknowledged one. If
-none is acknowledged, a new loss is not recorded but only counted in `forgotten_count`, which is
-reset when all records are acknowledged.
+At most `RECORDS_MAX` records are kept. When the ledger is full, a new record replaces the oldest
+acknowledged one. If none is acknowledged, a new loss is not recorded but only counted in
+`forgotten_count`, which is reset when all records are acknowledged.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class DamageRecord(Loss):
-    """A loss in the damage record, with its id and when it was found and acknowledged."""
+    """A loss in the damage ledger, with its id and when it was found and acknowledged."""
 
     id: int
     found_ms: int  # since 1970
@@ -89,10 +89,10 @@ class DamageRecord(Loss):
 
 @dataclass(frozen=True)
 class Ledger:
-    """The contents of the damage record."""
+    """The contents of the damage ledger."""
 
     next_id: int = 1
-    forgotten_count: int = 0  # losses found while the record was full
+    forgotten_count: int = 0  # losses found while the ledger was full
     records: tuple[DamageRecord, ...] = field(default=())  # oldest first
 
     @property
@@ -100,7 +100,9 @@ class Ledger:
         return tuple(record for record in self.records if record.acknowledged_ms is None)
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
-        """Returns the unacknowledged losses of messages of a partition, sorted by first offset."""
+        """Returns the damage records about lost messages of a partition that no operator has
+        acknowledged, sorted by first offset.
+        """
         records = [
             record
             for record in self.unacknowledged
@@ -111,7 +113,7 @@ class Ledger:
 
 
 def load_ledger(disk: Disk, root: PathLike) -> Ledger:
-    """Reads the damage record; a missing file counts as an empty record. Raises `Corrupt` if the
+    """Reads the damage ledger; a missing file counts as an empty ledger. Raises `Corrupt` if the
     file is damaged.
     """
     path = os.path.join(os.fspath(root), FILE_NAME)
@@ -149,23 +151,23 @@ def decode_ledger(data: bytes, *, path: str) -> Ledger:
 
 
 class RecordedDamage:
-    """The damage record of a store that is open read-only. Thread-safe."""
+    """The damage ledger of a store that is open read-only. Thread-safe."""
 
     def __init__(self, disk: Disk, root: PathLike) -> None:
         self._disk = disk
         self._root = root
 
     def list(self) -> list[DamageRecord]:
-        """Returns all records, acknowledged or not, oldest first."""
+        """Returns all damage records, acknowledged or not, oldest first."""
         return [*self.ledger().records]
 
     def ledger(self) -> Ledger:
-        """Reads the damage record. Raises `Corrupt` if the file is damaged."""
+        """Reads the damage ledger. Raises `Corrupt` if the file is damaged."""
         return load_ledger(self._disk, self._root)
 
 
 class LedgerCache:
-    """A damage record for frequent reads: the file is decoded again only if it has changed."""
+    """A damage ledger for frequent reads: the file is decoded again only if it has changed."""
 
     def __init__(self, disk: Disk, root: PathLike) -> None:
         self._disk = disk
@@ -191,12 +193,13 @@ class LedgerCache:
 
 
 class DamageLedger:
-    """The damage record of a store, as its writer uses it. Thread-safe."""
+    """The damage ledger of a store that is open for writing. Thread-safe."""
 
     def __init__(self, disk: Disk, root: PathLike, *, runner: Runner) -> None:
         """Reads the file. Raises `UnknownVersion` if a newer program wrote it.
 
-        A damaged file is copied to the quarantine and replaced with a new record.
+        A damaged file is copied to the quarantine and replaced with a new ledger, which has a
+        record of this damage.
         """
         self.root = os.fspath(root)
         self._disk = disk
@@ -220,7 +223,7 @@ class DamageLedger:
             return self._ledger
 
     def list(self) -> list[DamageRecord]:
-        """Returns all records, acknowledged or not, oldest first."""
+        """Returns all damage records, acknowledged or not, oldest first."""
         return [*self.ledger().records]
 
     def record(self, *losses: Loss) -> None:
@@ -240,8 +243,8 @@ class DamageLedger:
                 self._replace(ledger)
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a record as acknowledged: readers then skip the lost range, and `verify` no longer
-        reports it. Raises `NotFound` if there is no record with that id.
+        """Marks a damage record as acknowledged: readers then skip the lost range, and `verify` no
+        longer reports it. Raises `NotFound` if there is no record with that id.
         """
         with self._mutex:
             records = self._ledger.records

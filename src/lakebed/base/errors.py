@@ -197,8 +197,8 @@ NO_SPACE_CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def from_os_error(error: OSError, *, operation: str, path: str | os.PathLike[str]) -> LakebedError:
-    """Returns the `LakebedError` for an error of the operating system. All code uses this
-    function.
+    """Returns the `LakebedError` for an error of the operating system. Code that
+    catches an `OSError` must use this function.
     """
     code = error.errno
     where = os.fspath(path)

@@ -23,9 +23,9 @@ def event(
 
 
 class RareEvent:
-    """An event that may occur very often, so it is logged at most once per `every_ns`.
+    """An event that is logged rarely, at most once per `every_ns`, although it may occur often.
 
-    Each line has the number of occurrences that were not logged since the line before. Not
+    Each line has the number of occurrences since the previous line that were not logged. Not
     thread-safe.
     """
 
@@ -50,5 +50,7 @@ class RareEvent:
         event(self._logger, self._name, level=self._level, **facts, left_out=left_out)
 
     def reset(self) -> None:
-        """Makes the next occurrence be logged immediately. Called when the condition has ended."""
+        """Lets the next occurrence be logged, however soon it is. Called when the condition that
+        causes the event has ended.
+        """
         self._next_ns = None

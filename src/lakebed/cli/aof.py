@@ -50,14 +50,15 @@ _EXT_ID_MAX = (1 << 64) - 1
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="Append to logs, read, follow, verify and repair them, and move segments between tiers.",
+    help="Append to, read, follow, verify and repair logs, and move segments between tiers.",
 )
 
 ShowOption = Annotated[
     list[Show] | None,
     typer.Option(
         metavar="ids|times|ext-ids",
-        help="Prefix each record with this value and a tab; may be repeated.",
+        help="Print this field and a tab before each record: its id, time or ext_id; may be "
+        "repeated.",
     ),
 ]
 TimeOption = Annotated[
@@ -102,15 +103,15 @@ def append(
             min=0,
             max=_EXT_ID_MAX,
             metavar="N",
-            help="The ext_id of every record: a number of your choice.",
+            help="The ext_id of every appended record: a number of your choice, stored with it.",
         ),
     ] = 0,
 ) -> None:
-    """Append lines of standard input, one record per line, and wait until they are durable.
+    """Append lines from standard input, one record per line, and wait until they are durable.
 
-    Creates the log if there is none. Newlines are removed. At an empty line, or a line that is too
-    long for a record, the command ends with an error that names the line; the records before it are
-    kept.
+    Creates the log if it does not exist. Newlines are removed. At an empty line, or a line that is
+    too long for a record, the command ends with an error that names the line; the records before it
+    are kept.
 
     \b
     Examples:
@@ -183,7 +184,8 @@ def cat(
     archived: Annotated[
         bool,
         typer.Option(
-            "--archived", help="Print archived records: those that retention moved out of the log."
+            "--archived",
+            help="Print only archived records: those that retention moved out of the log.",
         ),
     ] = False,
 ) -> None:
@@ -241,7 +243,10 @@ def tail(
     context: typer.Context,
     log: LogName,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for new records, until interrupted.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Print new records as they become durable, until interrupted."
+        ),
     ] = False,
     count: Annotated[
         int,
@@ -342,7 +347,11 @@ def convert(
     ],
     output: Annotated[str, typer.Option(metavar="DIR", help="The folder for the converted file.")],
     lossy: Annotated[
-        bool, typer.Option("--lossy", help="Drop fields that the other layout lacks.")
+        bool,
+        typer.Option(
+            "--lossy",
+            help="Drop fields that the other layout lacks. Default: fail if there are any.",
+        ),
     ] = False,
     stream_id: Annotated[
         int | None,

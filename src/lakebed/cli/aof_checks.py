@@ -44,10 +44,13 @@ def verify(
     context: typer.Context,
     log: LogName,
     tier2: Annotated[
-        bool, typer.Option("--tier2", help="Also verify the log's objects in Tier 2.")
+        bool, typer.Option("--tier2", help="Also verify the objects of the log in Tier 2.")
     ] = False,
 ) -> None:
-    """Verify every checksum of a log: its segments, its warm files (Tier 1) and its archive.
+    """Verify every checksum of a log: its segments on the local disk, in Tiers 0 and 1.
+
+    Segments that retention moved to the folder archive/ are verified too. Objects in Tier 2 are
+    verified only with --tier2.
 
     The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes.
 
@@ -81,7 +84,8 @@ def repair(
     tier2: Annotated[
         bool,
         typer.Option(
-            "--tier2", help="Upload missing and damaged objects to Tier 2 again, from local copies."
+            "--tier2",
+            help="Repair only Tier 2: upload missing and damaged objects again, from local copies.",
         ),
     ] = False,
 ) -> None:

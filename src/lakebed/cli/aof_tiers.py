@@ -131,7 +131,8 @@ def evict(
     warm: Annotated[
         bool,
         typer.Option(
-            "--warm", help="Also remove them from Tier 1 (compressed files on the local disk)."
+            "--warm",
+            help="Remove the segments from Tier 1 (compressed files on the local disk) too.",
         ),
     ] = False,
 ) -> None:
@@ -172,7 +173,11 @@ def migrate_tier2(
         ),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Then delete the objects in the old Tier 2.")
+        bool,
+        typer.Option(
+            "--delete",
+            help="After the migration, delete the objects in the old Tier 2. Default: keep them.",
+        ),
     ] = False,
 ) -> None:
     """Copy the objects of a log to another Tier 2, verify the copies, and use the new Tier 2.

@@ -51,7 +51,8 @@ def backup(
         int | None,
         typer.Option(
             metavar="N",
-            help="After the backup, remove all but the newest N, unless the store is damaged.",
+            help="After the backup, delete all but the newest N backups, unless the store is "
+            "damaged. Default: delete none.",
         ),
     ] = None,
     endpoint: Endpoint = "",

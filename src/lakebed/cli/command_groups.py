@@ -27,7 +27,7 @@ GROUPS = (
     Group(
         "aof",
         "lakebed.cli.aof",
-        "Append to logs, read, follow, verify and repair them, and move segments between tiers.",
+        "Append to, read, follow, verify and repair logs, and move segments between tiers.",
     ),
     Group(
         "manifest",

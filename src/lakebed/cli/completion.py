@@ -68,7 +68,9 @@ SCRIPTS: Final = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
 @app.command()
 def completion(
     context: typer.Context,
-    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
+    shell: Annotated[
+        Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell to print the script for.")
+    ],
 ) -> None:
     """Print a completion script for a shell.
 

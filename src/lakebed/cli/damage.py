@@ -55,7 +55,7 @@ def acknowledge(
     record_id: Annotated[
         int,
         typer.Argument(
-            metavar="ID", help="The number of the record, as lakebed damage list shows it."
+            metavar="ID", help="The number of the loss, as lakebed damage list shows it."
         ),
     ],
 ) -> None:

@@ -36,7 +36,8 @@ def demo(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Create this folder, use it and keep it. Default: a temporary folder.",
+            help="Create this folder, use it and keep it. Default: a temporary "
+            "folder, which is deleted at the end.",
         ),
     ] = None,
     seed: Annotated[

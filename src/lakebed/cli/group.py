@@ -149,7 +149,9 @@ def leases(
     group: GroupName,
     partition: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="List leases of this partition only. Default: all."),
+        typer.Option(
+            metavar="N", min=0, help="List leases of this partition only. Default: all partitions."
+        ),
     ] = None,
     count_max: Annotated[
         int, typer.Option("--max", metavar="N", min=1, help="List at most N leases.")
@@ -183,13 +185,15 @@ def release(
     partition: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, help="Release leases of this partition only. Default: all."
+            metavar="N",
+            min=0,
+            help="Release leases of this partition only. Default: all partitions.",
         ),
     ] = None,
     offset: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, help="Release only the message at this offset of the --partition."
+            metavar="N", min=0, help="With --partition: release only the message at this offset."
         ),
     ] = None,
 ) -> None:
@@ -231,7 +235,12 @@ def reset(
     ] = False,
     to_offset: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="Move to this offset of the --partition."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Move to this offset of the partition given with --partition, which is required "
+            "if the topic has several partitions.",
+        ),
     ] = None,
     to_time: Annotated[
         str | None,
@@ -241,10 +250,13 @@ def reset(
         ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(metavar="N", help="Move in this partition only. Default: all.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Move the group in this partition only. Default: in all partitions."
+        ),
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Create the group if there is none.")
+        bool, typer.Option("--create", help="Create the group if it does not exist.")
     ] = False,
 ) -> None:
     """Move a group to another position.
@@ -296,16 +308,26 @@ def dead_letters(
     group: GroupName,
     redrive: Annotated[
         bool,
-        typer.Option("--redrive", help="Send the dead letters back to their original partitions."),
+        typer.Option(
+            "--redrive",
+            help="Send the dead letters back to their original partitions. Default: list them.",
+        ),
     ] = False,
     count_max: Annotated[
         int | None,
-        typer.Option("--max", metavar="N", min=1, help="List or redrive at most N dead letters."),
+        typer.Option(
+            "--max",
+            metavar="N",
+            min=1,
+            help="List or redrive at most N dead letters. Default: list 100000, or redrive "
+            "1000000.",
+        ),
     ] = None,
 ) -> None:
     """List or redrive the dead letters of a group: messages that were delivered too many times.
 
-    Redriving appends them to the topic again, as new messages for all its groups.
+    Redriving appends them to the topic again, as new messages for all its groups. They are then no
+    longer listed.
 
     \b
     Examples:

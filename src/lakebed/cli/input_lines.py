@@ -125,5 +125,5 @@ def _good_count(lines: list[bytes], record_bytes_max: int) -> int:
 
 def _refusal(what: str, size: int, record_bytes_max: int) -> BadLine:
     if not size:
-        return BadLine(f"{what} is empty: a record has at least one byte")
+        return BadLine(f"{what} is empty: a record must have at least one byte")
     return BadLine(f"{what} is longer than the maximum record of {record_bytes_max} bytes")

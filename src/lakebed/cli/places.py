@@ -83,7 +83,7 @@ class Root:
         except OSError as error:
             raise from_os_error(error, operation="open", path=self.path) from error
         if not self.path.is_dir():
-            raise BadName(f"{self.path}: is a file, the root must be a folder")
+            raise BadName(f"{self.path}: is a file; the root must be a folder")
         return True
 
     def require(self) -> Path:

@@ -39,7 +39,8 @@ def restore(
         bool,
         typer.Option(
             "--salvage",
-            help="Restore the undamaged files of a damaged backup, and skip the others.",
+            help="If the backup is damaged, restore its undamaged files as a store, and skip the "
+            "others. Default: fail.",
         ),
     ] = False,
     endpoint: Endpoint = "",

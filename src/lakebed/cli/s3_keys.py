@@ -54,7 +54,10 @@ def create(
     inflight_max: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="The maximum number of concurrent requests with this key."
+            min=1,
+            metavar="N",
+            help="The maximum number of concurrent requests with this key. Default: inflight_max "
+            "in section [s3].",
         ),
     ] = None,
 ) -> None:

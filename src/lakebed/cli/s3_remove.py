@@ -13,7 +13,6 @@ from lakebed.cli.progress import Progress
 from lakebed.cli.report import Text, Value, counted
 from lakebed.cli.s3_arguments import (
     Place,
-    VersionOption,
     open_bucket_to_write,
     parse_object_place,
     parse_place,
@@ -35,21 +34,32 @@ def rm(
     place: Annotated[
         str,
         typer.Argument(
-            metavar="BUCKET/KEY", help="The object to remove, or with --recursive a prefix of keys."
+            metavar="BUCKET/KEY",
+            help="The object to remove; with --recursive, the prefix of the keys to remove.",
         ),
     ],
-    version_id: VersionOption = None,
+    version_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Remove this version permanently. Default: remove the object; in a versioned "
+            "bucket, its versions are kept behind a delete marker.",
+        ),
+    ] = None,
     recursive: Annotated[
         bool,
         typer.Option(
             "--recursive",
-            help="Remove all objects whose keys begin with KEY, or all objects of the bucket.",
+            help="Remove all objects whose keys begin with KEY; without KEY, all objects of the "
+            "bucket.",
         ),
     ] = False,
     versions: Annotated[
         bool,
         typer.Option(
-            "--versions", help="With --recursive: remove all versions permanently. Requires --yes."
+            "--versions",
+            help="With --recursive: remove all versions and delete markers permanently. "
+            "Requires --yes.",
         ),
     ] = False,
     yes: YesOption = False,

@@ -50,7 +50,8 @@ HttpHost = Annotated[
     str | None,
     typer.Option(
         metavar="HOST",
-        help="The address on which to serve the HTTP API. Default: 127.0.0.1; others need TLS.",
+        help="The address on which to serve the HTTP API. Default: 127.0.0.1; other "
+        "addresses need TLS.",
     ),
 ]
 HttpNames = Annotated[
@@ -62,18 +63,23 @@ HttpNames = Annotated[
 ]
 Http = Annotated[
     bool | None,
-    typer.Option("--http/--no-http", help="Whether to serve the HTTP API on a TCP port."),
+    typer.Option(
+        "--http/--no-http", help="Whether to serve the HTTP API on a TCP port. Default: yes."
+    ),
 ]
 HttpInsecure = Annotated[
     bool | None,
     typer.Option(
         "--http-insecure/--no-http-insecure",
-        help="Whether to let other machines send access keys to the HTTP API without TLS.",
+        help="Whether to let other machines send access keys to the HTTP API without TLS. "
+        "Default: no.",
     ),
 ]
 TlsCert = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="A TLS certificate. If given, S3 and the HTTP API use TLS."),
+    typer.Option(
+        metavar="FILE", help="A TLS certificate, for S3 and the HTTP API. Default: no TLS."
+    ),
 ]
 TlsKey = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The private key of the TLS certificate.")
@@ -112,13 +118,14 @@ LogLevel = Annotated[
     typer.Option(metavar="debug|info|warning|error", help="The log level. Default: info."),
 ]
 AccessLog = Annotated[
-    bool | None, typer.Option("--access-log/--no-access-log", help="Whether to log every request.")
+    bool | None,
+    typer.Option("--access-log/--no-access-log", help="Whether to log every request. Default: no."),
 ]
 MetricsPublic = Annotated[
     bool | None,
     typer.Option(
         "--metrics-public/--no-metrics-public",
-        help="Whether /metrics can be read without an access key.",
+        help="Whether other machines can read /metrics without an access key. Default: no.",
     ),
 ]
 S3Setting = Annotated[

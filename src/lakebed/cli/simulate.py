@@ -38,36 +38,46 @@ def simulate(
     ] = 1000,
     minutes: Annotated[
         float | None,
-        typer.Option(metavar="T", min=0.0, help="Run consecutive seeds for this many minutes."),
+        typer.Option(
+            metavar="T", min=0.0, help="Run consecutive seeds until this many minutes have passed."
+        ),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Run this many consecutive seeds. Default: 1."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Run this many consecutive seeds. Default: 1; with --minutes, no limit.",
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="The number of processes that run seeds. Default: one for each core, if several "
-            "seeds are run.",
+            help="The number of processes that run seeds. Default: one per core. A single seed "
+            "runs in one process.",
         ),
     ] = None,
     replay: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Run the steps of a failing run that was saved in this file."
+            metavar="FILE", help="Run the steps that an earlier failing run saved in this file."
         ),
     ] = None,
     save: Annotated[
-        Path, typer.Option(metavar="DIR", help="Save the steps of a failing run in this folder.")
+        Path,
+        typer.Option(
+            metavar="DIR", help="The folder in which the steps of a failing run are saved."
+        ),
     ] = Path(),
     shrink: Annotated[
         bool,
         typer.Option(
             "--shrink/--no-shrink",
             metavar="",
-            help="Reduce a failing run to the steps that matter.",
+            help="Whether to reduce a failing run to the steps that matter, and save them. "
+            "Default: yes.",
         ),
     ] = True,
     trace: Annotated[

@@ -23,11 +23,15 @@ def verify(
     tier2: Annotated[
         bool,
         typer.Option(
-            "--tier2/--no-tier2", help="Whether to verify the objects of logs in Tier 2 too."
+            "--tier2/--no-tier2",
+            help="Whether to verify the objects of logs in Tier 2 too. Default: yes.",
         ),
     ] = True,
     mark: Annotated[
-        bool, typer.Option("--mark/--no-mark", help="Whether to mark damaged objects in the store.")
+        bool,
+        typer.Option(
+            "--mark/--no-mark", help="Whether to mark damaged objects in the store. Default: yes."
+        ),
     ] = True,
     master: Master = None,
     remote: Remote = None,
@@ -75,7 +79,10 @@ def tier_history(
         ),
     ] = None,
     plots: Annotated[
-        bool, typer.Option("--plots/--no-plots", help="With --output: whether to draw plots.")
+        bool,
+        typer.Option(
+            "--plots/--no-plots", help="With --output: whether to draw plots. Default: yes."
+        ),
     ] = True,
     master: Master = None,
     remote: Remote = None,

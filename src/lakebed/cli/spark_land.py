@@ -71,7 +71,7 @@ ValuesOption = Annotated[
     Values,
     typer.Option(
         metavar="raw|json",
-        help="Store values unchanged, or with a column for each field of JSON objects.",
+        help="raw: store each value unchanged. json: store JSON objects with one column per field.",
     ),
 ]
 Schema = Annotated[
@@ -94,7 +94,7 @@ PartitionBy = Annotated[
     Period,
     typer.Option(
         metavar="none|day|hour",
-        help="Partition the table by the day or hour of the message timestamps.",
+        help="Partition the table by the day or the hour of the message timestamps, or not at all.",
     ),
 ]
 DeadLetters = Annotated[
@@ -128,30 +128,38 @@ StartTime = Annotated[
     str,
     typer.Option(
         metavar="TIME",
-        help="Where the first run starts, as a time: ISO 8601, or ms since 1970.",
+        help="Start the first run at the first message at or after this time: ISO 8601, or ms "
+        "since 1970.",
     ),
 ]
 Checkpoint = Annotated[
     str,
     typer.Option(
         metavar="DIR",
-        help="The folder for the checkpoint of the Spark query. Default: one in the root.",
+        help="The folder for the checkpoint of the Spark query. Default: a folder in --root; "
+        "required if the store is given as a URL.",
     ),
 ]
 BatchSize = Annotated[
     str, typer.Option(metavar="SIZE", help="The maximum size of the messages in one commit.")
 ]
 Optimize = Annotated[
-    bool, typer.Option("--optimize", help="At the end, also compact small files of the table.")
+    bool,
+    typer.Option(
+        "--optimize",
+        help="Compact small files of a Delta table at the end of the run too, not only during it.",
+    ),
 ]
 Vacuum = Annotated[
     float | None,
     typer.Option(
-        metavar="HOURS", help="Remove files that the table has not used for HOURS (at least 168)."
+        metavar="HOURS",
+        help="Delete files that the table has not used for HOURS (at least 168) whenever small "
+        "files are compacted; see --optimize. Default: delete none.",
     ),
 ]
 CreateBucket = Annotated[
-    bool, typer.Option("--create-bucket", help="Create the bucket if there is none.")
+    bool, typer.Option("--create-bucket", help="Create the bucket if it does not exist.")
 ]
 Widen = Annotated[
     bool,
@@ -163,7 +171,9 @@ Widen = Annotated[
 ]
 RetryDeadLetters = Annotated[
     bool,
-    typer.Option("--retry-dead-letters", help="Land the dead letters again before new messages."),
+    typer.Option(
+        "--retry-dead-letters", help="Before new messages, try to land the dead letters again."
+    ),
 ]
 
 

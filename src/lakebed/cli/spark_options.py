@@ -1,5 +1,5 @@
-"""Options that the jobs of `lakebed spark run` share: which Spark to use, and where the store
-is."""
+"""Options that several jobs of `lakebed spark run` share: for Spark, for the store, for the range
+of messages to read, and for publishing."""
 
 from __future__ import annotations
 
@@ -55,47 +55,71 @@ S3Endpoint = Annotated[
 FromOffset = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="[N:]OFFSET", help="Start at this offset: of partition N, or of all partitions."
+        metavar="[N:]OFFSET",
+        help="Start at this offset of partition N, or of every partition if N is left out; "
+        "may be repeated. Default: the oldest message.",
     ),
 ]
 ToOffset = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="[N:]OFFSET", help="Stop before this offset: of partition N, or of all partitions."
+        metavar="[N:]OFFSET",
+        help="Stop before this offset of partition N, or of every partition if N is left "
+        "out; may be repeated. Default: the end when the job starts.",
     ),
 ]
 FromTime = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="Start with messages of this time: ISO 8601, or ms since 1970."
+        metavar="TIME",
+        help="Read only messages with a timestamp at or after this time: ISO 8601, or ms "
+        "since 1970.",
     ),
 ]
 ToTime = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Stop before messages of this time.")
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Read only messages with a timestamp before this time: ISO 8601, or ms since 1970.",
+    ),
 ]
 OnlyPartition = Annotated[
     list[int] | None,
     typer.Option(
-        "--partition", metavar="N", min=0, help="Read only this partition; may be repeated."
+        "--partition",
+        metavar="N",
+        min=0,
+        help="Read only this partition; may be repeated. Default: all partitions.",
     ),
 ]
 Name = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="A name for this job. A job whose name was used before publishes nothing again.",
+        help="A name that makes the job safe to repeat: a job that is run again with the same name "
+        "skips the partitions to which it has already published. Default: each run publishes all "
+        "messages.",
     ),
 ]
 KeepPartitions = Annotated[
     bool,
     typer.Option(
         "--keep-partitions",
-        help="Keep the partition number of each message. Default: by key, or round robin.",
+        help="Keep the partition number of each message. Default: choose the partition by the key, "
+        "or in turn for messages without a key.",
     ),
 ]
-Create = Annotated[bool, typer.Option("--create", help="Create the target topic if there is none.")]
+Create = Annotated[
+    bool, typer.Option("--create", help="Create the target topic if it does not exist.")
+]
 Partitions = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="With --create: the number of partitions.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="With --create: the number of partitions. Default: 1; for a replay with "
+        "--keep-partitions, as many as the source has.",
+    ),
 ]
 Compression = Annotated[
     str,
@@ -108,7 +132,8 @@ StagingBucket = Annotated[
     str | None,
     typer.Option(
         metavar="BUCKET",
-        help="With --endpoint: the bucket in which large amounts of messages are staged.",
+        help="With --endpoint: the bucket in which the messages are staged before they are "
+        "published. Without it, all messages must fit into one request.",
     ),
 ]
 

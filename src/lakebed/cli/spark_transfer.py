@@ -56,7 +56,9 @@ def replay(
     context: typer.Context,
     origin: Origin,
     topic: ToTopic,
-    log: Annotated[bool, typer.Option("--log", help="FROM is the name of a log.")] = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="Read a log: FROM is its name. Default: FROM is a topic.")
+    ] = False,
     from_offset: FromOffset = None,
     to_offset: ToOffset = None,
     from_time: FromTime = None,
@@ -74,7 +76,7 @@ def replay(
     endpoint: Endpoint = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Publish a range of messages to a topic again. In each partition, all are appended or none.
+    """Publish a range of messages again, to a topic. Each partition gets all its messages or none.
 
     Keys, values, headers and timestamps are kept. With --log, the payloads of records become
     values, and offsets are record ids, for example 3:64.
@@ -85,8 +87,8 @@ def replay(
         lakebed spark run replay orders again --create --from-time 2025-01-31T12:00:00Z
       Replay 100 messages of a partition:
         lakebed spark run replay orders orders --from-offset 2:100 --to-offset 2:200 --partition 2
-      Replay a log, once:
-        lakebed spark run replay audit events --log --name once
+      Replay a log, only once even if the command is repeated:
+        lakebed spark run replay audit events --log --name audit-1
     """
     require_spark()
     from lakebed.spark.jobs.publication import Publication
@@ -145,7 +147,12 @@ def export(
     to_time: ToTime = None,
     partition: OnlyPartition = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the files of an earlier export.")
+        bool,
+        typer.Option(
+            "--overwrite",
+            help="Delete the files of an earlier export first. Default: fail if the target "
+            "has files.",
+        ),
     ] = False,
     compression: Annotated[
         str,
@@ -223,7 +230,7 @@ def import_(
     ca_file: CaFile = None,
     s3_endpoint: S3Endpoint = None,
 ) -> None:
-    """Publish messages from Parquet files. In each partition, all are appended or none.
+    """Publish messages from Parquet files. Each partition gets all its messages or none.
 
     The columns are value and, optionally, key, timestamp, headers and partition. The files of an
     export are imported unchanged and in order.
@@ -232,7 +239,7 @@ def import_(
     Examples:
       Import an export to a new topic:
         lakebed spark run import /backup/orders orders --create --keep-partitions --partitions 3
-      Import a bucket, once:
+      Import from a bucket, only once even if the command is repeated:
         lakebed spark run import s3://backup/orders orders --name restore-1
     """
     require_spark()

@@ -28,14 +28,20 @@ if TYPE_CHECKING:
     from lakebed.keratin.message_batch import MessageBatch
 
 LEASED_AT_ONCE = 1000
-_WAIT_S = 0.25  # also how long an interrupt may wait
+_WAIT_S = 0.25  # for messages; an interrupt may be handled that much later
 
 
 BeginningOption = Annotated[
     bool, typer.Option("--from-beginning", help="Start at the oldest message.")
 ]
 OffsetOption = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Start at this offset of the --partition.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Start at this offset of the partition given with --partition, which is required "
+        "if the topic has several partitions.",
+    ),
 ]
 SinceOption = Annotated[
     str | None,
@@ -45,13 +51,18 @@ SinceOption = Annotated[
     ),
 ]
 PartitionOption = Annotated[
-    int | None, typer.Option(metavar="N", help="Read this partition only. Default: all.")
+    int | None, typer.Option(metavar="N", help="Read this partition only. Default: all partitions.")
 ]
 MaxOption = Annotated[
     int | None, typer.Option("--max", metavar="N", min=0, help="Print at most N messages.")
 ]
 FollowOption = Annotated[
-    bool, typer.Option("--follow", "-f", help="Wait for new messages, until interrupted.")
+    bool,
+    typer.Option(
+        "--follow",
+        "-f",
+        help="After the current end, print new messages as they arrive, until interrupted.",
+    ),
 ]
 GroupOption = Annotated[
     str | None,
@@ -74,7 +85,8 @@ ShowOption = Annotated[
     list[Show] | None,
     typer.Option(
         metavar="offsets|times",
-        help="Prefix each message with this value and a tab; may be repeated.",
+        help="Print this field and a tab before each message: its offset or its time; may be "
+        "repeated.",
     ),
 ]
 SkipOption = Annotated[
@@ -138,9 +150,9 @@ def consume(
     """Print messages, one per line. Works while another process writes.
 
     By default only new messages are printed, as they arrive. With --from-beginning, --offset or
-    --since, the messages from there to the current end are printed, one partition after the other,
-    and with --follow new messages after them. With --json, each line is a JSON object for one
-    message.
+    --since, the messages from there to the current end are printed, one partition after another.
+    With --follow, new messages are printed after them. With --json, each line is a JSON object for
+    one message.
 
     \b
     Examples:

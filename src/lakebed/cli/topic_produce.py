@@ -24,18 +24,25 @@ _RETRY_S = 1.0  # before checking which process has the store open now
 
 SeparatorOption = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="Split each line into a key and a value at the first TEXT."),
+    typer.Option(
+        metavar="TEXT",
+        help="Split each line into a key and a value at the first TEXT. Default: no keys.",
+    ),
 ]
 NullOption = Annotated[
     str | None,
     typer.Option(
         metavar="TEXT",
-        help="Append a message without a value, which deletes its key, where the value is TEXT.",
+        help="If the value of a line is TEXT, append a message without a value, which deletes "
+        "the key in a compacted topic.",
     ),
 ]
 PartitionOption = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Append to this partition. Default: by key, or round robin."),
+    typer.Option(
+        metavar="N",
+        help="Append to this partition. Default: choose it by the key, or in turn without a key.",
+    ),
 ]
 AckOption = Annotated[
     str | None,
@@ -60,7 +67,7 @@ def produce(
     ack: AckOption = None,
     create: CreateOption = False,
 ) -> None:
-    """Append lines of standard input, one message per line, and wait until they are acknowledged.
+    """Append lines from standard input, one message per line, and wait until they are acknowledged.
 
     Newlines are removed, and an empty line is an empty message. At a line that is too long for a
     message, or that lacks the key separator, the command ends with an error that names the line;

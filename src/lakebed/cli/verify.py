@@ -24,7 +24,8 @@ def verify(
     tier2: Annotated[
         bool,
         typer.Option(
-            "--tier2/--no-tier2", help="Whether to verify the objects of logs in Tier 2 too."
+            "--tier2/--no-tier2",
+            help="Whether to verify the objects of logs in Tier 2 too. Default: yes.",
         ),
     ] = True,
     mark: Annotated[

@@ -97,11 +97,11 @@ class Connection:
         return sockets.is_quiet(self._socket)
 
     def cut(self) -> None:
-        """Aborts a request that is in progress. May be called in any thread."""
+        """Aborts a request that is in progress. May be called from any thread."""
         sockets.cut(self._socket)
 
     def stop_sending(self) -> None:
-        """Signals to the server that the caller no longer waits. May be called in any thread.
+        """Signals to the server that the caller no longer waits. May be called from any thread.
 
         The response can still be read.
         """

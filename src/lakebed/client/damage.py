@@ -24,6 +24,6 @@ class RemoteDamage:
         return [*self.ledger().records]
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a record as acknowledged, so that it is no longer reported. Raises `NotFound` if
-        there is no such record."""
+        """Marks a damage record as acknowledged, so that `verify` no longer reports it. Raises
+        `NotFound` if there is no such record."""
         return self._caller.call(wire.ACKNOWLEDGE_DAMAGE, {"damage": record_id}).record

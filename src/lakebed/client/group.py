@@ -240,8 +240,8 @@ class RemoteGroup:
     def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """Lists one page of dead letters, from an offset in a partition of the dead-letter topic
-        on."""
+        """Lists one page of dead letters, starting at `offset` in a partition of the dead-letter
+        topic."""
         query = wire.DeadLettersQuery(max_messages=max_messages, partition=partition, offset=offset)
         return self._caller.call(wire.DEAD_LETTERS, self._names, query=query)
 

@@ -164,7 +164,7 @@ class _PackedBytes:
 
 
 class SegmentBytes:
-    """A `ByteSource` of a segment. It follows the segment when that moves to another tier."""
+    """A `ByteSource` of a segment. It keeps working when the segment moves to another tier."""
 
     def __init__(self, log: RemoteLog, info: SegmentInfo, runner: Runner) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Long-running work in a remote store: the remote form of `lakebed.store.maintenance.Maintenance`.
+"""Runs long-running work in a remote store, like `lakebed.store.maintenance` in an open one.
 
 Each method starts a job in the remote process and waits until it ends. If the method is
 interrupted, it cancels the job.
@@ -31,7 +31,7 @@ Report = TypeVar("Report")
 
 
 class RemoteMaintenance:
-    """Long-running work in a remote store. Thread-safe."""
+    """Runs long-running work, such as a verification, in a remote store. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

@@ -39,7 +39,7 @@ def is_quiet(sock: Socket) -> bool:
 
 
 def cut(sock: Socket) -> None:
-    """Aborts a request that is in progress. May be called in any thread."""
+    """Aborts a request that is in progress. May be called from any thread."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 

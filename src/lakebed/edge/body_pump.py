@@ -47,7 +47,7 @@ class BodySink(Protocol[Result]):
     def write(self, data: Sent, /) -> None: ...
 
     def change(self) -> Change[Result]:
-        """Returns the change to commit; called once the whole body was written."""
+        """Returns the change to commit; called once the whole body has been written."""
         ...
 
     def give_up(self) -> None:

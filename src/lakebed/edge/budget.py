@@ -117,7 +117,7 @@ class Budget:
             del self._keys[access_key]
 
     async def _place(self, caller: Caller, held_bytes: int) -> Share:
-        """Waits until another request of the same access key ends, then admits this one.
+        """Waits until another request with the same access key ends, then admits this request.
 
         Raises `Busy` after the longest wait.
         """
@@ -139,8 +139,8 @@ class Budget:
         if share is None:
             count = of_key.count
             raise Busy(
-                f"the server is running {count} requests of this access key, its maximum; "
-                "retry later"
+                f"the server is running {count} requests of this access key, "
+                "the maximum for one key; retry later"
             )
         return share
 

@@ -90,7 +90,7 @@ def first_of(
     random: Random,
     wait_s: float,
 ) -> Served | Opened:
-    """Tries `find_served` and `open_here` in turn; returns the first result.
+    """Tries `find_served` and `open_here` in turn until one succeeds, and returns its result.
 
     Raises `Locked` if neither succeeds within `wait_s` seconds.
     """

@@ -126,8 +126,8 @@ class LocalServer:
     def _remove_file(self) -> None:
         """Removes the socket file if this server created it.
 
-        The file is recognised by its identity, which no other file can have while the socket is
-        open.
+        The file is recognised by its identity (device and inode), which no other file can
+        have while the socket is open.
         """
         with self._mutex:
             is_ours = not self._is_over and local_socket.identity_of(self.path) == self._file

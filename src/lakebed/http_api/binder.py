@@ -1,9 +1,10 @@
-"""Makes handlers for operations that name a target class and method.
+"""Makes the handlers of operations that call one method of the store, such as `Topic.describe`.
 
-A handler finds the object, calls its method and encodes the result. An open object is found in the
-loop's thread; opening one, calling the method and encoding the result happen in another thread. A
-method that returns a change of the object store only prepares that change, so it is called in the
-loop's thread, and no thread waits for the commit.
+The definition of such an operation names the class and the method in `target`. Its handler finds
+the object that the request is for, calls the method and encodes the result. An object that is
+already open is found in the event loop's thread. Opening an object, calling the method and encoding
+the result happen in another thread. A method that returns a change of the object store only
+prepares the change, so it is called in the event loop's thread, and no thread waits for the commit.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from lakebed.store.bucket import Bucket
 
 
 class Owner(NamedTuple):
-    """A class whose methods are the targets of operations.
+    """A class whose methods are called by operations.
 
-    `find` finds an object of the class. `names` are the parts of the path that identify the object.
-    `changes` are the methods that return a change of the object store.
+    `find` returns the object of this class that a request is for. `names` are the parameters in the
+    URL path that identify the object. `changes` are the names of the methods that return a change
+    of the object store instead of executing it.
     """
 
     find: Callable[[Service, Call], Awaitable[object]]
@@ -117,7 +119,11 @@ OWNERS: Final[Mapping[str, Owner]] = {
 
 
 def bound(operation: Operation[Any]) -> Handler:
-    """Returns a handler for an operation that names its target."""
+    """Returns the handler of an operation, which calls the method that `operation.target` names.
+
+    The arguments of the method are the path parameters that do not identify the object, the query
+    parameters and the fields of the request body.
+    """
     owner_name, _, method = operation.target.partition(".")
     owner = OWNERS[owner_name]
 

@@ -170,7 +170,9 @@ class Jobs:
     def _find(self, work_id: str) -> Job:
         job = self._jobs.get(work_id)
         if job is None:
-            raise NotFound(f"there is no job {work_id[:40]!r}; it may have ended long ago")
+            raise NotFound(
+                f"there is no job {work_id[:40]!r}; it may have ended long ago and been forgotten"
+            )
         return job
 
     def _forget_old(self) -> None:

@@ -29,7 +29,7 @@ def payloads_of(data: bytes) -> list[bytes]:
         lines.pop()
     for index, line in enumerate(lines):
         if not line:
-            raise InputError(f"line {index + 1} is empty: a record has at least one byte")
+            raise InputError(f"line {index + 1} is empty: a record must have at least one byte")
     return lines
 
 

@@ -155,7 +155,7 @@ async def _read_append(call: Call) -> logs.AppendRecords:
     if raw is None:
         if call.request.raw_query:
             raise Refused(
-                "query parameters cannot be combined with a document; set its fields instead"
+                "query parameters cannot be combined with a JSON body; set its fields instead"
             )
         return await call.document(logs.AppendRecords)
     query: logs.AppendQuery = call.query
@@ -174,7 +174,7 @@ def _check(document: logs.AppendRecords, *, segment_bytes: int) -> None:
     count = len(document.payloads)
     for index, payload in enumerate(document.payloads):
         if not payload:
-            raise InputError(f"record {index} is empty: a record has at least one byte")
+            raise InputError(f"record {index} is empty: a record must have at least one byte")
         if not fits_empty_segment(len(payload), segment_bytes):
             limit = payload_bytes_max(segment_bytes)
             raise TooLarge(f"the payload of record {index}", size=len(payload), limit=limit)

@@ -176,7 +176,7 @@ def refuse_sections(wanted: int, found: int) -> NoReturn:
 def refuse_distance(index: int, timestamp_ms: int, first_timestamp_ms: int) -> NoReturn:
     raise InputError(
         f"timestamps_ms[{index}] is {timestamp_ms}, too far from first_timestamp_ms, "
-        f"{first_timestamp_ms}"
+        f"{first_timestamp_ms}: the difference does not fit into 64 bits"
     )
 
 

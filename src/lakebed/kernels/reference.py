@@ -82,9 +82,10 @@ def aof_encode(
 ) -> AofEncoded:
     """Encodes the longest prefix of `payloads` whose AOF2 records fit in `capacity` bytes.
 
-    The result has `len(offsets)` of the payloads. All payloads are checked first: an empty one
-    raises `InputError`, one whose length exceeds 32 bits `TooLarge`. `crc64` is the crc64-nvme of
-    the segment's records so far; the result has the value including the new records.
+    The number of encoded payloads is the length of `offsets` in the result. All payloads are
+    checked first: an empty one raises `InputError`, one whose length exceeds 32 bits `TooLarge`.
+    `crc64` is the crc64-nvme of the segment's records so far; the result has the value including
+    the new records.
     """
     views = _payload_views(payloads)
     for index, view in enumerate(views):

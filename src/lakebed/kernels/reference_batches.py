@@ -115,8 +115,8 @@ def record_batch_decode(
 def record_batch_slices(
     buffer: ReadableBuffer, positions: Column, lengths: Column
 ) -> list[bytes | None]:
-    """Returns the bytes of each slice of `buffer`, or `None` where the length is -1. The columns
-    are those of keys or values from `record_batch_decode`.
+    """Returns the bytes of each slice of `buffer`, or `None` where the length is -1. `positions`
+    and `lengths` are the columns of the keys or values from `record_batch_decode`.
     """
     view = byte_view(buffer, "buffer")
     starts = arguments.column(positions, "positions", code="I")

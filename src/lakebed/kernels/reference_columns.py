@@ -40,7 +40,7 @@ _FIXED_BYTES = KERATIN_RECORD.size + KERATIN_TRAILER.size
 
 
 class _Header(NamedTuple):
-    """Where the name and value of one header are, in the order of the result's columns."""
+    """The positions of the name and value of one header, in the order of the result's columns."""
 
     name_position: int
     name_length: int
@@ -91,11 +91,12 @@ def keratin_fields(
     payload_lengths: ReadableBuffer,
     flags: ReadableBuffer,
 ) -> KeratinFields:
-    """Returns where the keys, values and headers of records are. The columns come from a scan.
+    """Returns where the keys, values and headers of records are.
 
-    The records must not contain record batches. A record with the tombstone flag has a null value,
-    one without a key has a null key. Stops before the first record with an invalid headers block.
-    It is not checked whether header names are valid text.
+    The arguments after `buffer` are columns of a `KeratinScan`. The records must not contain record
+    batches. A record with the tombstone flag has a null value, one without a key has a null key.
+    Stops before the first record with an invalid headers block. It is not checked whether header
+    names are valid text.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")
@@ -132,8 +133,8 @@ def record_batch_headers(
     lengths: ReadableBuffer,
     counts: ReadableBuffer,
 ) -> HeaderPlaces:
-    """Returns where the headers of messages are. The columns, or slices of them, come from
-    `record_batch_decode`.
+    """Returns where the headers of messages are. The arguments after `buffer` are columns that
+    `record_batch_decode` returned, or slices of them.
 
     Stops before the first message whose headers do not fill its section exactly. It is not checked
     whether header names are valid text.

@@ -40,11 +40,12 @@ def keratin_producers(
     header_lengths: ReadableBuffer,
     payload_lengths: ReadableBuffer,
 ) -> KeratinProducers:
-    """Returns the producers of scanned records, as runs of messages. The columns come from a scan.
+    """Returns the producers of scanned records, as runs of messages.
 
-    A run is a sequence of adjacent records of one producer whose sequence numbers and offsets are
-    consecutive. A record with an invalid headers block or record batch counts as having no
-    producer. The checksum inside a batch is not verified, because the record's checksum covers it.
+    The arguments after `buffer` are columns of a `KeratinScan`. A run is a sequence of adjacent
+    records of one producer whose sequence numbers and offsets are consecutive. A record with an
+    invalid headers block or record batch counts as having no producer. The checksum inside a batch
+    is not verified, because the record's checksum covers it.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")

@@ -132,7 +132,7 @@ def _short_views(slices: Slices, plural: str, what: str) -> list[memoryview | No
 
 
 def _checked(views: list[memoryview | None], what: str) -> list[memoryview | None]:
-    """Raises `TooLarge` if a slice is longer than an i32 allows. Unsigned lengths can be."""
+    """Returns the views unchanged. Raises `TooLarge` if one is longer than an i32 allows."""
     for index, view in enumerate(views):
         if view is not None and len(view) > I32_MAX:
             arguments.refuse_large(f"{what} {index}", len(view), I32_MAX)

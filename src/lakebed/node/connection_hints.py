@@ -76,7 +76,7 @@ def exports(environment: dict[str, str]) -> list[str]:
 
 
 def snippets(http_url: str | None) -> dict[str, str]:
-    """Returns the commands for each client, by its name. They need the variables of
+    """Returns example commands by the name of the client. They need the variables of
     `environment_of`.
     """
     commands = {"aws": _AWS, "boto3": _BOTO3, "rclone": _RCLONE, "spark": _SPARK}

@@ -1,4 +1,4 @@
-"""Renders the metrics of a node: of all engines, the requests of both endpoints, and the process.
+"""Renders the metrics of all engines, of the requests to both endpoints, and of the process.
 
 The output is in the Prometheus text format 0.0.4, or in OpenMetrics 1.0.0 for clients that accept
 it. Exported histograms have a few fixed buckets. A value is counted as the upper bound of the finer

@@ -2,7 +2,7 @@
 
 Computing the totals reads all metadata, which takes seconds with millions of objects. So a separate
 thread computes them at most once a minute, and then pauses for at least a hundred times as long as
-that took. Scrapes in between get the last totals.
+the computation took. Scrapes in between get the last totals.
 """
 
 from __future__ import annotations

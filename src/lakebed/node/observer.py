@@ -58,7 +58,8 @@ class RequestSnapshot(NamedTuple):
 class Observer:
     """Counts the requests of one endpoint.
 
-    `wrapped` wraps the handler of the server, which must call `done` at the end of each request.
+    `wrapped` wraps the handler of the server. The server must call `done` at the end of each
+    request.
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -187,6 +188,6 @@ def _is_plain(bucket: str) -> bool:
 
 
 async def _within(request_id: str, result: Response | Awaitable[Response]) -> Response:
-    """Awaits the response. Log lines of the current task get the id of the request."""
+    """Awaits the response and returns it. Log lines of this task get the id of the request."""
     CURRENT.set(request_id)
     return result if isinstance(result, Response) else await result

@@ -1,8 +1,9 @@
 """The pages that a node serves besides the HTTP API: `/healthz`, `/readyz` and `/metrics`.
 
-    /healthz  200 while the process responds; checks nothing /readyz   200 if the node can accept
-    reads and writes, otherwise 503 with one problem per line /metrics  for local clients and
-    clients with an access key, or for all if `metrics_public` is set
+- `/healthz`: 200 while the process responds; it checks nothing;
+- `/readyz`: 200 if the node can accept reads and writes, otherwise 503 with one problem per line;
+- `/metrics`: the metrics, for clients on this machine and clients with an access key, or for all
+  clients if `metrics_public` is set.
 
 `/healthz` responds to requests from any origin; the other pages check the origin (`OriginCheck`). A
 request that came through a proxy does not count as local, even if the proxy runs on this machine.
@@ -54,7 +55,9 @@ class Pages:
         facts: Callable[[], NodeFacts],
         is_public: bool,
     ) -> None:
-        """`facts` returns the current state of the node. `is_public` makes the metrics public."""
+        """`facts` returns the current state of the node. `is_public` means that clients need no
+        access key for the metrics.
+        """
         self._store = store
         self._guard = guard
         self._site = site

@@ -372,7 +372,8 @@ class LakeCheck:
         if not self._is_placed(chunk):
             path = segment_path(self._lake.paths.segments, chunk.segment_id)
             raise Damaged(
-                "the chunk lies outside the segment's size in the metadata",
+                "the chunk lies beyond the end of the segment, according to the "
+                "segment's size in the metadata",
                 path=path,
                 offset=chunk.offset,
             )

@@ -297,7 +297,7 @@ def close_store(context: Context) -> None:
 
 
 def check_descriptors(context: Context) -> None:
-    """Checks that the closed store has no open files."""
+    """Checks that the store, after it was closed, has left no files open."""
     opened = context.machine.world.disk.open_paths
     left = sorted(path for path, count in opened.items() if count > 0 and "/meta.db" not in path)
     if not context.is_troubled:

@@ -195,7 +195,7 @@ def _check_file(disk: Disk, path: str, kinds: tuple[Kind | Document, ...]) -> No
         if version is not None:
             raise UnknownVersion(
                 f"the {kind.what} was written by a newer version of Lakebed: "
-                "use that version to open it",
+                "use that version or a newer one",
                 path=path,
                 expected=f"at most {kind.version}",
                 found=version,

@@ -580,7 +580,7 @@ class Group:
         if not 0 <= partition < self.partition_count:
             raise InputError(
                 f"{self.topic.name}: there is no partition {partition} (the topic has "
-                f"{self.partition_count})"
+                f"{self.partition_count} partitions)"
             )
 
 

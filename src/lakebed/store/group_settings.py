@@ -1,10 +1,11 @@
-"""Stores the settings that a consumer group does not take from the store, one file per group.
+"""Stores the settings of consumer groups that differ from the store's, in one file per group.
 
     {"format": "lakebed group", "version": 1, "config": {"lease_ms": 5000}}
 
-`config` has only the group's own settings, as in `topic.json`: those that the caller named, or, if
-the caller passed a complete configuration, those that differ from the store's. For all other
-settings, and for a group without such a file, the store's settings apply when the group is opened.
+`config` has only the group's own settings: those that the caller named, or, if the caller passed a
+complete configuration, those that differ from the store's. Every setting that is not in the file
+has the store's current value each time the group is opened. A group without own settings has no
+file.
 
 The file is in the same folder as the group's files of partition 0. It is written after those exist
 and removed before them, so a later group of the same name never inherits it.
@@ -39,7 +40,7 @@ class GroupSettings:
         self._defaults = defaults
 
     def config(self, topic: str, group: str) -> GroupConfig:
-        """Returns the settings of a group: its own, and the store's for all others."""
+        """Returns all settings of a group. Those that it does not set have the store's values."""
         path = self._path(topic, group)
         try:
             data = read_file(self._disk, path, size_max=MIB)
@@ -50,10 +51,10 @@ class GroupSettings:
     def keep(
         self, topic: str, group: str, config: GroupConfig, *, named: Collection[str] | None = None
     ) -> None:
-        """Stores a group's own settings; durable when it returns. The group's files must exist.
+        """Stores a group's own settings durably. The group's other files must already exist.
 
-        `named` are the names of the settings to store; None means those that differ from the
-        store's.
+        `named` are the names of the settings to store; None means those whose values differ from
+        the store's. If there are none, the file is removed.
         """
         path = self._path(topic, group)
         if named is None:
@@ -88,7 +89,7 @@ def _decode(data: bytes, path: str) -> dict[str, Value]:
         if isinstance(version, int) and version > VERSION:
             raise UnknownVersion(
                 "the settings of the group were written by a newer version of Lakebed: "
-                "use that version to open it",
+                "use that version or a newer one",
                 path=path,
                 expected=VERSION,
                 found=version,

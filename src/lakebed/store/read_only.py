@@ -311,4 +311,4 @@ class ReadOnlyStore:
 def check_root(disk: Disk, root: str) -> None:
     """Raises `BadName` if the root exists and is not a folder."""
     if disk.exists(root) and not disk.is_folder(root):
-        raise BadName(f"{root}: is a file, the root must be a folder")
+        raise BadName(f"{root}: is a file; the root must be a folder")

@@ -78,7 +78,7 @@ class ReadOnlyTopic:
         if not 0 <= number < self.partition_count:
             raise NotFound(
                 f"{self.name}: there is no partition {number} (the topic has "
-                f"{self.partition_count})"
+                f"{self.partition_count} partitions)"
             )
         return self._partitions.get(number)
 

@@ -99,7 +99,7 @@ def decode(data: bytes, *, path: PathLike) -> StoreVersion:
     version = _number(document, "version", path)
     if version > VERSION:
         raise UnknownVersion(
-            "the store was written by a newer version of Lakebed: use that version to open it",
+            "the store was written by a newer version of Lakebed: use that version or a newer one",
             path=path,
             expected=f"at most {VERSION}",
             found=version,

@@ -25,6 +25,6 @@ class AsyncDamage:
         return [*(await self.ledger()).records]
 
     async def acknowledge(self, record_id: int) -> DamageRecord:
-        """Marks a record as acknowledged, so that it is no longer reported. Raises `NotFound` if
-        there is no such record."""
+        """Marks a damage record as acknowledged, so that `verify` no longer reports it. Raises
+        `NotFound` if there is no such record."""
         return (await self._caller.call(wire.ACKNOWLEDGE_DAMAGE, {"damage": record_id})).record

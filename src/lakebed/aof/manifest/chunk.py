@@ -109,7 +109,8 @@ def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
         )
     if header.version > CHUNK_VERSION:
         raise UnknownVersion(
-            "the manifest chunk was written by a newer version of Lakebed: use that version",
+            "the manifest chunk was written by a newer version of Lakebed: "
+            "use that version or a newer one",
             expected=CHUNK_VERSION,
             found=header.version,
         )

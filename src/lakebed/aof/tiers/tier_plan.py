@@ -52,7 +52,7 @@ def next_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) ->
 
 
 def eviction_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) -> int | None:
-    """Returns the nanoseconds until the next retry of a failed eviction, or None."""
+    """Returns the nanoseconds until the next retry of a failed eviction, or None if none failed."""
     delays = [
         circumstances.retry_at_ns.get(state.segment_id, 0) - circumstances.now_ns
         for state in states

@@ -161,8 +161,8 @@ class Barrier(Generic[Item, Result]):
     def step(self) -> int | None:
         """Commits due items if there is no leader. Returns the ns until the next call, or None.
 
-        None means that `step` is called again only after `wake`. While callers lead commits, it
-        asks to be called again, so that they need not wake it.
+        None means that `step` is called again only after `wake`. While callers lead
+        commits, the result is never None, so that they need not wake the runner.
         """
         while True:
             with self._mutex:
@@ -384,9 +384,9 @@ class Barrier(Generic[Item, Result]):
                 self._on_room()
 
     def _call_sink(self, items: Sequence[Item], size: int) -> Sequence[Result | LakebedError]:
-        """Runs and times one commit.
+        """Calls the sink for one commit, and measures the time.
 
-        After a `DiskError` the sink is replaced or all later items are refused.
+        After a `DiskError` the sink is replaced; if it cannot be, all later items are refused.
         """
         started_ns = self._clock.monotonic_ns()
         try:

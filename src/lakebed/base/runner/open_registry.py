@@ -90,7 +90,7 @@ class OpenRegistry(Generic[Key, Thing]):
         return [self.get(key) for key in all_keys]
 
     def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
-        """Waits until `get` need not wait for another thread, for one of the keys.
+        """Waits until `get` can be called for one of the keys without waiting for another thread.
 
         Returns the first key whose object is open, otherwise a key whose object no thread is
         opening, so that the caller can open it. Returns None on time-out.

@@ -48,8 +48,8 @@ class Task(Protocol):
         """
 
     def stop(self) -> None:
-        """Ends the task. The step does not run after this returns, and must not call it itself.
-        Idempotent.
+        """Ends the task. The step does not run after this method returns. The step itself must not
+        call this method. Idempotent.
         """
 
 
@@ -69,8 +69,8 @@ class Runner(Protocol):
     def event(self) -> Event: ...
 
     def spawn(self, name: str, step: Step) -> Task:
-        """Starts a task that calls `step` now, and again after the time that it returns. After it
-        raises, it is not called again.
+        """Starts a task that calls `step` now, and again after the delay that `step` returns. If
+        `step` raises, it is not called again.
         """
 
     def compute(self, work: Callable[[], object]) -> Computation:

@@ -37,8 +37,8 @@ class StepDriver(Generic[Thing]):
         self._task.wake()
 
     def remove(self, thing: Thing) -> None:
-        """Removes the object. Its step does not run after this returns, and must not call it
-        itself.
+        """Removes the object. Its step does not run after this method returns. The step itself
+        must not call this method.
         """
         while True:
             with self._mutex:

@@ -18,8 +18,9 @@ between two crashes.
 - Another simulated thread may run before a statement, never inside it. If a lock is held, SQLite
   reports BUSY immediately, whatever the time-out, because no thread could release the lock while
   SQLite waits.
-- A connection belongs to one life of the disk. The call during which a crash happens raises it, and
-  so does every later use of the connection. What SQLite does while it unwinds changes no file.
+- A connection belongs to one life of the disk. The call during which a crash happens raises
+  `SimulatedCrash`, and so does every later use of the connection. What SQLite does while it
+  unwinds changes no file.
 
 Temporary tables are in real temporary files, which a simulated crash does not affect.
 """
@@ -141,7 +142,7 @@ class Connection(apsw.Connection):
 
 
 class Cursor(apsw.Cursor):
-    """Executes statements; other simulated threads may run before each. Connections also use it."""
+    """Executes statements; other simulated threads may run before each. Used by connections too."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         assert isinstance(connection, Connection)

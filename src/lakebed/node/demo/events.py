@@ -110,7 +110,7 @@ class Production(NamedTuple):
 
 
 def produce(context: DemoContext, producing: Production) -> None:
-    """Produces the number of events that the scale sets, in batches."""
+    """Produces the number of events that `context.scale` sets, in batches."""
     ledger, total = producing.ledger, context.scale.events
     context.watcher.begin("produce", total=total, unit="events")
     began_ns = context.now_ns()

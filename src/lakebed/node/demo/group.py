@@ -1,4 +1,4 @@
-"""A consumer group leases messages and acks them; one is returned and delivered again."""
+"""Consumes messages with a group: acks all but one, which is nacked and delivered again."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ Place = tuple[int, int]  # partition and offset
 
 
 class SettledMessages(NamedTuple):
-    """The messages that the group has settled, and the one that it returned."""
+    """The messages that the demo's consumer acked, and the one that it first nacked."""
 
-    places: frozenset[Place]
-    given_back: Place
-    came_again: int  # how many times the returned message was delivered again
-    repeated: int  # settled messages that were delivered again: must be 0
+    places: frozenset[Place]  # of the acked messages
+    given_back: Place  # of the nacked message
+    came_again: int  # how many times the nacked message was delivered again
+    repeated: int  # how many times an acked message was delivered again: must be 0
 
 
 def settle(
     context: DemoContext, topic: RemoteTopic | StoreTopic, *, event_count: int
 ) -> SettledMessages:
-    """Leases and acks at least as many messages as the scale sets. The topic has `event_count`."""
+    """Leases and acks at least `context.scale.settled` messages, or all if the topic has fewer.
+
+    `event_count` is the number of messages in the topic.
+    """
     context.watcher.begin("consume", total=context.scale.settled, unit="messages")
     began_ns = context.now_ns()
     group = topic.group(GROUP)
@@ -56,7 +59,7 @@ def settle(
 def lease_again(
     context: DemoContext, topic: RemoteTopic | StoreTopic, settled: SettledMessages
 ) -> None:
-    """Leases messages after the restart, and checks that no settled message is delivered again."""
+    """Leases messages after the restart, and checks that no acked message is delivered again."""
     done = _next(topic.group(GROUP), settled)
     context.check("settled messages delivered again", expected=0, found=done.repeated)
 

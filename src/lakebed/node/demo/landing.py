@@ -130,7 +130,10 @@ def land_and_query(context: DemoContext, lake: Lake, ledger: Ledger) -> None:
 
 
 def land_the_rest(context: DemoContext, lake: Lake, ledger: Ledger, *, landed_count: int) -> None:
-    """Writes the events that were produced since, and checks that the table has each event once."""
+    """Writes the events that are not in the table yet, and checks that it has each event once.
+
+    `landed_count` is the number of events that the table already has.
+    """
     rows = lake.land(context, when=AFTER)
     context.check(
         "rows landed after the restart", expected=ledger.event_count - landed_count, found=rows

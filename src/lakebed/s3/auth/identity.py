@@ -22,7 +22,7 @@ class PayloadKind(Enum):
 
 
 class Payload(NamedTuple):
-    """What a request announced about its body, covered by the request's signature."""
+    """What a request announced about its body. The signature covers this announcement."""
 
     kind: PayloadKind
     sha256: str = ""  # in hex, if the kind is SIGNED

@@ -1,4 +1,4 @@
-"""GetObjectTagging: `GET /bucket/key?tagging`. Lakebed does not support tags."""
+"""GetObjectTagging: `GET /bucket/key?tagging`. Objects in Lakebed never have tags."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from lakebed.s3.xml_text import document
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectTagging(OnVersion):
-    """A request for the tags of an object. Lakebed does not support tags."""
+    """A request for the tags of an object. The response is always an empty tag set."""
 
 
 def get_object_tagging(
     service: Service, operation: GetObjectTagging, _request: Request, _identity: Identity
 ) -> Response:
-    """Returns an empty tag set if the object exists, because SDKs read tags before large copies."""
+    """Returns an empty tag set, not an error, because SDKs read the tags before large copies.
+
+    Raises an error if the object does not exist.
+    """
     info = service.lake.objects.head(
         operation.bucket, operation.key, version_id=operation.version_id
     )

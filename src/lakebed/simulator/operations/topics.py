@@ -73,7 +73,7 @@ def open_topic(context: Context, name: str) -> tuple[StoreTopic, TopicModel]:
 
 
 def learn(context: Context, topic: StoreTopic) -> TopicModel:
-    """Returns the model of an existing topic, and creates it if the topic's creation was in
+    """Returns the model of an existing topic. Creates the model if the topic's creation was in
     doubt.
     """
     model = context.model.topics.get(topic.name)

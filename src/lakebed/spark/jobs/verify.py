@@ -1,5 +1,5 @@
-"""The job `verify`: checks every checksum of a store in many tasks. Its report is that of
-`verify_store`.
+"""The job `verify`: checks every checksum of a store in many tasks. Its report is the
+same as that of `verify_store`.
 
     report = verify(spark, Backend(path=root))
 

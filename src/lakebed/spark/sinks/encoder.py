@@ -191,7 +191,7 @@ class Encoder:
             if len(wrong):
                 raise InputError(
                     f"{self._target.topic}: partition {int(wrong[0])} does not exist "
-                    f"(the topic has {count})"
+                    f"(the topic has {count} partitions)"
                 )
             numbers = np.where(is_requested, requested, numbers)
         return numbers.astype(np.uint16 if count <= 1 << 16 else np.int64)

@@ -98,12 +98,14 @@ def settings_of(values: Mapping[str, Any], *, is_streaming: bool) -> SinkSetting
     staging_path, staging_bucket = options.text("stagingPath"), options.text("stagingBucket")
     if backend.path:
         if staging_bucket:
-            raise BadConfig(f"{NAME}: the option stagingBucket needs the option endpoint, not path")
+            raise BadConfig(
+                f"{NAME}: the option stagingBucket can only be used with the option endpoint"
+            )
         staging_path = os.path.abspath(staging_path or os.path.join(backend.path, STAGING_FOLDER))
     elif staging_path:
         raise BadConfig(
-            f"{NAME}: the option stagingPath needs the option path, because an endpoint cannot "
-            "read its clients' files; set stagingBucket instead"
+            f"{NAME}: the option stagingPath can only be used with the option path, because an "
+            "endpoint cannot read the files of its clients; with an endpoint, set stagingBucket"
         )
     application, version = options.text("txnAppId"), options.number("txnVersion")
     if is_streaming and version is not None:

@@ -293,7 +293,7 @@ def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:
     if not disk.exists(root):
         return
     if not disk.is_folder(root):
-        raise BadName(f"{root}: is a file, the root must be a folder")
+        raise BadName(f"{root}: is a file; the root must be a folder")
     names = set(disk.names(root))
     if version.FILE_NAME not in names and version.RESTORING_NAME in names:
         snapshot_id = _begun(disk, root)
