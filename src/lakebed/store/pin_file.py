@@ -61,7 +61,7 @@ class Pin:
     log: str | None = None
     topic: str | None = None
     partition: int | None = None
-    renewed_ms: int | None = None
+    renewed_ms: int | None = None  # since 1970; None until it is renewed
 
     def is_in_effect(self, now_ms: int) -> bool:
         """Whether the pin protects its range at `now_ms`.
