@@ -84,7 +84,7 @@ def test_bytes_are_held_until_they_are_released() -> None:
     budget = budget_of(body_bytes_max=64 * KIB)
     share = admitted(budget, EXEMPT, held_bytes=1)
     share.take(64 * KIB - 1)
-    with pytest.raises(Busy, match="no memory for a body of 1B"):
+    with pytest.raises(Busy, match="no memory for 1B more of a request body"):
         share.take(1)
     with pytest.raises(Busy):
         budget.try_admit(EXEMPT, held_bytes=1)
@@ -205,7 +205,7 @@ def test_one_that_waited_is_refused_if_there_is_no_room_for_its_body() -> None:
         admitted(budget, EXEMPT, held_bytes=8)
         first.release()
         await settle()
-        with pytest.raises(Busy, match="no memory for a body of 6B"):
+        with pytest.raises(Busy, match="no memory for 6B more of a request body"):
             waiting[0].result()
         waiting[1].result().release()
         assert (budget.requests, budget.body_bytes) == (1, 8)

@@ -119,7 +119,7 @@ async def _gathered(body: RequestBody, place: BodyPlace) -> AsyncIterator[Sequen
 
 
 class BodyPlaces:
-    """Limits the large bodies received at the same time, and the total size of the small ones.
+    """Limits the number of large bodies received at the same time, and the bytes of small ones.
 
     Use it only in the event loop's thread.
     """
@@ -127,9 +127,11 @@ class BodyPlaces:
     def __init__(
         self, *, large_max: int, small_bytes_max: int = SMALL_BYTES_MAX, wait_s: float = WAIT_S
     ) -> None:
-        """`large_max` is how many large bodies may be received at the same time.
+        """`large_max` is the number of slots: how many large bodies are received at the same time.
 
-        `wait_s` is how long a large body waits for a free slot.
+        While the small bodies have more than `small_bytes_max` bytes in total, a body of any size
+        needs a slot. A body waits up to `wait_s` seconds for a slot; after that `TooManyBodies` is
+        raised.
         """
         self._large_max = large_max
         self._small_bytes_max = small_bytes_max
@@ -139,7 +141,7 @@ class BodyPlaces:
 
     @contextlib.contextmanager
     def body(self) -> Iterator[BodyPlace]:
-        """Yields the `BodyPlace` of one body, and releases what it holds at the end."""
+        """Yields the `BodyPlace` of one body; releases its bytes or its slot at the end."""
         place = BodyPlace(self)
         try:
             yield place
@@ -170,7 +172,7 @@ class BodyPlaces:
 class BodyPlace:
     """The share of `BodyPlaces` that one body holds.
 
-    A small body holds a number of bytes; a large one holds a slot instead.
+    A body holds the number of its bytes, or, once it needs a slot, that slot instead.
     """
 
     __slots__ = ("_places", "is_taken", "small_bytes")
@@ -181,5 +183,8 @@ class BodyPlace:
         self.small_bytes = 0
 
     async def take(self, size: int) -> None:
-        """Counts `size` more bytes. Raises `TooManyBodies` if no slot becomes free in time."""
+        """Counts `size` more bytes of the body; waits for a slot if the body now needs one.
+
+        Raises `TooManyBodies` if no slot becomes free in time.
+        """
         await self._places.take(self, size)

@@ -89,7 +89,8 @@ class Budget:
     async def admit(self, caller: Caller, *, held_bytes: int = 0) -> Share:
         """Admits a request; waits if its access key is at its limit.
 
-        Raises `Busy` if that takes too long, and whenever `try_admit` does.
+        Raises `Busy` if the wait takes too long, or if the server is at its limit of requests or of
+        memory.
         """
         share = self.try_admit(caller, held_bytes=held_bytes)
         return share or await self._place(caller, held_bytes)
@@ -99,12 +100,15 @@ class Budget:
         limit = self._body_bytes_max
         if self.body_bytes + size > limit:
             raise Busy(
-                f"no memory for a body of {format_bytes(size)}: request bodies use "
+                f"no memory for {format_bytes(size)} more of a request body: request bodies use "
                 f"{format_bytes(self.body_bytes)} of {format_bytes(limit)}; retry later"
             )
 
     def leave(self, access_key: str | None, held_bytes: int) -> None:
-        """Returns what a released share held to the budget, and admits waiting requests."""
+        """Ends a request: frees its place and its memory, and admits waiting requests.
+
+        `access_key` is None if the caller is exempt from the limit per key.
+        """
         self.requests -= 1
         self.body_bytes -= held_bytes
         if access_key is None:
@@ -119,7 +123,7 @@ class Budget:
     async def _place(self, caller: Caller, held_bytes: int) -> Share:
         """Waits until another request with the same access key ends, then admits this request.
 
-        Raises `Busy` after the longest wait.
+        Raises `Busy` if the request is not admitted within the time limit.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(loop.create_future(), caller, held_bytes)
@@ -140,12 +144,12 @@ class Budget:
             count = of_key.count
             raise Busy(
                 f"the server is running {count} requests of this access key, "
-                "the maximum for one key; retry later"
+                "the maximum for this key; retry later"
             )
         return share
 
     def _pass_on(self, of_key: _KeyRequests) -> None:
-        """Admits waiting requests, oldest first, up to the access key's limit.
+        """Admits the waiting requests of one access key, oldest first, up to the key's limit.
 
         Admits none if the limit was lowered below the number of running requests.
         """
@@ -171,7 +175,7 @@ class Share:
     __slots__ = ("_access_key", "_budget", "_held_bytes", "_is_released", "is_short")
 
     def __init__(self, budget: Budget, access_key: str | None, held_bytes: int) -> None:
-        """`access_key` is None if the caller is exempt."""
+        """`access_key` is None if the caller is exempt from the limit per key."""
         self._budget = budget
         self._access_key = access_key
         self._held_bytes = held_bytes
@@ -193,7 +197,7 @@ class Share:
         self._held_bytes += size
 
     def release(self) -> None:
-        """Returns the request's part to the budget. Idempotent."""
+        """Gives the request's part of the budget back. Idempotent."""
         if not self._is_released:
             self._is_released = True
             self._budget.leave(self._access_key, self._held_bytes)

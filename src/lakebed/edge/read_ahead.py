@@ -1,7 +1,7 @@
 """Sends a response body piece by piece: while one piece is sent, a thread reads the next one.
 
-So two pieces of a response are in memory. If reading the first piece fails, the client gets an
-error response. If a later piece fails, the connection is closed, because the headers, with the
+So at most two pieces of a response are in memory. If reading the first piece fails, the client gets
+an error response. If a later piece fails, the connection is closed, because the headers, with the
 length of the body, were already sent.
 """
 

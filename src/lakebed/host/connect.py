@@ -106,8 +106,8 @@ def first_of(
             delay_ns = backoff.next_ns()
             if runner.clock.monotonic_ns() + delay_ns > until_ns:
                 raise Locked(
-                    f"{error}; that process does not serve the store's socket: it has only logs "
-                    "open, or is still opening or closing the store; try again, or stop that "
-                    "process"
+                    f"{error}; that process does not serve the store's socket: it opened "
+                    "only logs (`AofManager`), or is still opening or closing the store; try "
+                    "again, or stop that process"
                 ) from None
         runner.sleep_ns(delay_ns)

@@ -123,17 +123,20 @@ def _partitions_to_commit(
             partition = topic.partition(operator.index(key))
         except TypeError:
             raise InputError(
-                f"partition {str(key)[:40]!r}: must be a partition number, an integer"
+                f"batches: the key {str(key)[:40]!r} must be a partition number, an integer"
             ) from None
         is_single_batch = isinstance(staged, bytes | bytearray | memoryview | str)
         if is_single_batch or not isinstance(staged, Sequence):
             raise InputError(
-                f"partition {partition.number}: must be a sequence of staged batches, "
+                f"batches[{partition.number}]: must be a sequence of staged batches, "
                 f"not {type(staged).__name__}"
             )
         to_commit.append((partition, tuple(staged)))
     if sum(len(staged) for _, staged in to_commit) > STAGED_COUNT_MAX:
-        raise InputError(f"a commit can have at most {STAGED_COUNT_MAX} batches")
+        raise InputError(
+            f"batches: a commit can have at most {STAGED_COUNT_MAX} staged batches in all "
+            "partitions together; use several commits, each with a larger version"
+        )
     return sorted(to_commit, key=lambda pair: pair[0].number)
 
 

@@ -66,7 +66,7 @@ class Checks:
     def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Read and check all objects, or those of a bucket whose keys begin with `prefix`.
+        """Read and check all objects, or the objects of `bucket` whose keys begin with `prefix`.
 
         Calls `progress` with the bytes read so far, and with 0 as the total, which is not known.
         """

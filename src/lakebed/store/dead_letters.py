@@ -2,10 +2,10 @@
 
 The topic `<topic>.dead-letters` has the dead letters of all groups of a topic. A dead letter is the
 unchanged message with additional headers that record where it came from; it can be sent back to its
-original topic. A message is written to the dead-letter topic before it is settled, so it is never
-lost; if the process ends in between, it is written twice. The message limits of the two topics do
-not apply to dead letters, neither when they are written nor when they are sent back: a message that
-was accepted once is not refused later.
+original topic. A message is written to the dead-letter topic before the group marks it as settled
+(never to be delivered again), so it is never lost; if the process ends in between, it is written
+twice. The message limits of the two topics do not apply to dead letters, neither when they are
+written nor when they are sent back: a message that was accepted once is not refused later.
 
 Deleting a topic also deletes its dead letters. Each letter has the id of its original topic, so a
 new topic of the same name never gets letters that an old one left.
@@ -112,7 +112,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """A page of dead letters, at most `LETTER_BYTES_MAX` large, and where the next page begins."""
+    """A page of dead letters, up to `LETTER_BYTES_MAX` bytes, and where the next page begins."""
 
     letters: list[DeadLetter]
     next_partition: int | None = None
@@ -153,7 +153,8 @@ def dead_letter_topic(topic: str) -> str:
         check_topic_name(name)
     except BadName:
         raise BadName(
-            f"topic {topic[:60]}…: the name is too long to append {SUFFIX!r} for its dead letters"
+            f"topic {topic[:60]}…: the name is too long to append {SUFFIX!r} for its dead letters; "
+            "use a topic with a shorter name"
         ) from None
     return name
 
@@ -173,7 +174,10 @@ def settings_for(config: TopicConfig) -> dict[str, object]:
 
 
 def are_letters_of(topic: str, partitions: Iterable[Partition | ReadOnlyPartition]) -> bool:
-    """Whether the first readable message of every partition is a dead letter of this topic."""
+    """Whether the first readable message of every partition is a dead letter of this topic.
+
+    Partitions without messages are ignored.
+    """
     for partition in partitions:
         batch = next(partition.read_batches(batch_bytes_max=1, skip_damage=True), None)
         origin = None if batch is None else origin_of(next(iter(batch)))

@@ -2,7 +2,7 @@
 
 A log or a partition whose sync failed refuses writes until it is opened again. A group whose sync
 failed continues with new files as soon as the disk allows it. Background work (sealing, retention,
-compaction) is retried until it succeeds; meanwhile writes are accepted as long as there is room.
+compaction) is retried until it succeeds; until then writes are accepted as long as there is room.
 Logs, topics and groups that are not open are not checked.
 """
 

@@ -47,7 +47,10 @@ class Kind(NamedTuple):
     version: int  # the newest version that this program supports
 
     def newer(self, data: bytes) -> int | None:
-        """Returns the version of a file of this format if it is not supported yet, else None."""
+        """Returns the version in a file's first bytes if it is newer than supported, else None.
+
+        Also returns None if the bytes are too few, or are of another format.
+        """
         if len(data) < self.layout.size:
             return None
         header = self.layout.unpack(data)

@@ -196,8 +196,8 @@ class Group:
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` whenever more messages may be available to lease.
 
-        Returns a function that removes the callback. `callback` is called from any thread, with no
-        lock held. It is not called when a message becomes available because a delay or a lease
+        Returns a function that removes the callback. `callback` may be called from any thread, with
+        no lock held. It is not called when a message becomes available because a delay or a lease
         ended: see `due_ns`.
         """
         return self._listeners.add(callback)
@@ -215,17 +215,19 @@ class Group:
         self.ack_all([message])
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
-        """Settle many messages, with one sync for those of a partition that were leased together.
+        """Settle many messages: they are never delivered again.
 
-        Raises `StaleLease` if a message is no longer held; then none of the messages that were
+        Messages of a partition that were leased together are settled with one sync, all or none.
+        Raises `StaleLease` if the lease of a message has ended; then neither this message nor those
         leased together with it are settled.
         """
         self.ack_held(held_of(messages))
 
     def ack_held(self, held: Sequence[Held]) -> None:
-        """Settle leased messages, given by partition and offsets.
+        """Settle leased messages, given by partition and offsets: they are never delivered again.
 
-        The leases are settled one after another; each is settled or refused as a whole.
+        The leases are settled one after another. Raises `StaleLease` at the first lease that has
+        ended; none of its messages are settled then.
         """
         for lease, part in self._held_parts(held):
             part.ack(lease.ranges, epoch=lease.epoch)
@@ -267,7 +269,7 @@ class Group:
         ]
 
     def lag(self) -> dict[int, int]:
-        """Return how many messages are not settled yet, by partition."""
+        """Return how many messages are neither acked nor dead-lettered yet, by partition."""
         return {number: part.lag() for number, part in enumerate(self.parts)}
 
     def describe(self) -> dict[int, GroupPartition]:
@@ -279,8 +281,9 @@ class Group:
     ) -> list[HeldRange]:
         """Return the ranges of messages that are leased now, at most `max_leases`.
 
-        Each has its deadline and its delivery count. The ranges are ordered by partition and
-        offset, and are those of `partition`, or of all partitions, from `offset` on in each.
+        Each range has its deadline and its delivery count. The ranges are ordered by partition and
+        offset. By default those of all partitions are returned. In each partition, the ranges
+        begin at `offset`.
         """
         held: list[HeldRange] = []
         for part in self._chosen(partition):
@@ -296,12 +299,12 @@ class Group:
         if offset is None:
             return sum(part.release() for part in self._chosen(partition))
         if partition is None:
-            raise InputError("release: an offset also needs a partition: pass both, or no offset")
+            raise InputError("release: `offset` also needs `partition`: pass both, or no `offset`")
         (part,) = self._chosen(partition)
         return part.release(start=offset, end=offset + 1)
 
     def reset(self, *, partition: int | None = None) -> None:
-        """Deliver all messages again, from the beginning of the log: no message stays settled.
+        """Deliver all messages again, from the oldest one on, even those that were acked.
 
         All leases end. Without `partition` this applies to all partitions.
         """
@@ -316,15 +319,16 @@ class Group:
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Settle every message before a position, and deliver all messages from it on again.
+        """Move the group to a position: messages before it count as acked, later ones do not.
 
-        The position is either an offset of one partition, or, in every partition, the first message
-        at or after `timestamp_ms`, or the end.
+        The messages from the position on are delivered again. The position is `offset` in one
+        partition; or, in every partition, the first message at or after `timestamp_ms`; or, with
+        `to_end`, the end of every partition.
         """
         if [offset is not None, timestamp_ms is not None, to_end].count(True) != 1:
-            raise InputError("seek: give exactly one of offset, timestamp_ms and to_end")
+            raise InputError("seek: pass exactly one of `offset`, `timestamp_ms` and `to_end`")
         if (offset is None) != (partition is None):
-            raise InputError("seek: give an offset and its partition together, or neither")
+            raise InputError("seek: pass `offset` and `partition` together, or neither")
         if offset is not None and partition is not None:
             self._check(partition)
             self._parts.get(partition).group.seek(offset)
@@ -439,7 +443,7 @@ class Group:
     def _lease_dead_letters(self, part: _Part) -> Grant:
         """Leases the messages to move to the dead-letter topic.
 
-        The lease is long enough for a slow disk: if it expired, they would be moved twice.
+        The lease is long enough for a slow disk: if it expired, the messages would be moved twice.
         """
         return part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE, lease_ms=_DEAD_LETTERS_LEASE_MS)
 
@@ -484,7 +488,10 @@ class Group:
     # Leasing.
 
     def _lease_once(self, allowance: Allowance, lease_ms: int | None) -> list[LeasedMessage]:
-        """Leases messages from one partition after another; each call starts with the next one."""
+        """Leases messages from one partition after another, until the limits are reached.
+
+        Each call starts with the partition after the one that the previous call started with.
+        """
         self._turn = (self._turn + 1) % self.partition_count
         leased: list[LeasedMessage] = []
         failures: list[tuple[int, LakebedError]] = []
@@ -510,7 +517,7 @@ class Group:
     def _lease_from(
         self, number: int, allowance: Allowance, lease_ms: int | None
     ) -> list[LeasedMessage]:
-        """Leases messages from one partition, and settles offsets whose messages do not exist."""
+        """Leases messages from one partition, and acks offsets whose messages no longer exist."""
         part = self._parts.get(number)
         while True:
             spans, size = _fitting(part, allowance)
@@ -529,8 +536,8 @@ class Group:
         """Yields the numbers of all partitions: open ones first, then the others as they open.
 
         Open partitions are in order, beginning with `first`. While the caller's list `messages` is
-        empty, this waits for the others to open; after that only until `OPENING_NS` after the group
-        was opened.
+        empty, this waits for closed partitions to open, without a limit. Once the list has
+        messages, this waits only until `OPENING_NS` after the group was opened.
         """
         left = [(first + step) % self.partition_count for step in range(self.partition_count)]
         clock = self._runner.clock
@@ -600,8 +607,9 @@ def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int
 def _read(part: _Part, grant: Grant) -> ReadLease:
     """Reads the messages of a lease.
 
-    If the disk fails after some messages were read, returns these and gives back the others. After
-    any other error, gives back all of them and raises the error.
+    If the disk fails after some messages were read, returns these and gives back the unread ones.
+    If none was read, or after any other error, gives back all messages of the lease and raises the
+    error.
     """
     messages: list[LeasedMessage] = []
     gone: list[tuple[int, int]] = []
@@ -618,9 +626,10 @@ def _read(part: _Part, grant: Grant) -> ReadLease:
 
 
 def _split(grant: Grant, offset: int) -> tuple[Grant, Grant]:
-    """Splits a lease at an offset: returns the ranges up to it, and the remaining ranges.
+    """Splits a lease at an offset: returns the ranges before it, and the ranges from it on.
 
-    The ranges keep the order that they have in the lease.
+    The ranges keep the order that they have in the lease, which need not be the order of their
+    offsets. A range that has messages on both sides of `offset` is cut in two.
     """
     index = next(i for i, span in enumerate(grant.leased) if span.start < offset <= span.end)
     span = grant.leased[index]

@@ -102,5 +102,8 @@ def _decode(data: bytes, path: str) -> dict[str, Value]:
             "the settings of the group are damaged: set them again to replace the file", path=path
         ) from None
     except BadConfig as error:
-        raise Corrupt(f"the settings of the group are damaged: {error}", path=path) from None
+        raise Corrupt(
+            f"the settings of the group are damaged: {error}; set them again to replace the file",
+            path=path,
+        ) from None
     return {name: getattr(loaded, name) for name in config}

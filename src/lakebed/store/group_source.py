@@ -1,8 +1,8 @@
 """Supplies a consumer group (Stroma) with the messages of a partition (Keratin).
 
-Messages that are damaged in the log cannot be delivered: the group settles, logs and counts them.
-If the device cannot read messages, they may still be whole: the error is raised, and nothing is
-settled.
+Messages that are damaged in the log cannot be delivered: the group settles them (marks them as
+never to be delivered), logs them and counts them. If the device cannot read messages, they may
+still be whole: the error is raised, and nothing is settled.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class GroupSource:
 
 
 def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
-    """Returns a callback that logs and counts messages that a group settles because of damage.
+    """Returns a callback that logs and counts damaged messages, which a group never delivers.
 
     If the device could not read the messages, the callback raises that `DiskError` instead.
     """
@@ -113,7 +113,7 @@ def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
 
 
 def _missing(start: int, end: int) -> Iterator[Fact]:
-    """Yields one fact that marks `[start, end)` as having no message; nothing if it is empty.
+    """Yields one fact: `[start, end)` has no messages. Yields nothing if the range is empty.
 
     The messages were compacted away, are lost, or are internal to the log.
     """

@@ -1,9 +1,10 @@
 """Verifies consumer groups: the checksums of their snapshots and deltas, and their settings.
 
-Nothing is changed and no lock is taken. During the check another process may fold a group's delta
-into a snapshot, or may have written only half of an event. So a file that looks damaged or torn is
-read again, and reported only if it still does. No file records how long a delta must be: bytes
-after its last good event are reported as torn, whether they are an unfinished write or damage.
+Nothing is changed and no lock is taken. During the check another process may merge a group's delta
+into a new snapshot, or may have written only half of an event. So a file that looks damaged or torn
+is read again, and reported only if it looks so again. No file records how long a delta must be:
+bytes after its last good event are reported as torn, whether they are an unfinished write or
+damage.
 
 `plan_groups` lists the groups to check, `check_group` checks one group in one partition, and
 `join_groups` makes one report of all results.
@@ -130,7 +131,8 @@ def check_group(
 def join_groups(plan: GroupsPlan, findings: Sequence[GroupFinding]) -> GroupsReport:
     """Combines the findings into one report.
 
-    `findings` must be in the order of the plan. Groups that were removed meanwhile have none.
+    `findings` must be in the order of the plan. A group that was removed since the plan was made
+    has no finding.
     """
     return GroupsReport(
         groups=len({(finding.name.topic, finding.name.group) for finding in findings}),

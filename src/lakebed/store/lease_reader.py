@@ -69,7 +69,7 @@ def batches_between(
 ) -> Iterator[MessageBatch]:
     """Yields the messages of `[start, end)` that still exist.
 
-    Messages that retention removes meanwhile are skipped.
+    Messages that retention removes during the read are skipped.
     """
     start = max(start, partition.start_offset())
     while start < end:

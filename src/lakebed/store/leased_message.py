@@ -57,8 +57,8 @@ Ranges = Sequence[tuple[_Offset, _Offset]]
 class Held(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages of one partition that were leased together, given by their offsets.
 
-    `epoch` and `incarnation` are those of the lease. The incarnation changes when the topic or
-    group is deleted and created again.
+    `epoch` identifies the lease. `incarnation` identifies the topic and the group: it changes when
+    one of them is deleted and created again.
     """
 
     partition: int

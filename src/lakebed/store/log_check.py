@@ -166,9 +166,10 @@ class LogCheck:
         return finding if finding.is_reported else None
 
     def _moved(self, segment_id: int, piece: LogPiece) -> LogFinding | None:
-        """Checks a segment that moved to Tier 1 or Tier 2: in Tier 1 if it is there.
+        """Checks a copy of a segment that is no longer in Tier 0: in Tier 1, else in Tier 2.
 
-        Returns None if the segment was removed, or is in Tier 0.
+        Unless `piece.tier2` is set, a copy in Tier 2 is not read, and the finding is marked as
+        unread. Returns None if the segment was removed, or is in Tier 0.
         """
         state = recorded_states(self._disk, self._paths).get(segment_id)
         if state is None or not state.is_held or state.residency & Residency.TIER0:

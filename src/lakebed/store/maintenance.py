@@ -93,7 +93,7 @@ class Maintenance:
         return self._moves(log, progress).hydrate(segments)
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Upload the objects that are missing or damaged in Tier 2 again, if possible."""
+        """Upload missing and damaged objects of a log's Tier 2 again, from local copies."""
         return self._moves(log, progress).repair()
 
     def migrate_tier2(
@@ -150,7 +150,7 @@ class Maintenance:
     def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Read and check all objects, or those of a bucket whose keys begin with `prefix`.
+        """Read and check all objects, or the objects of `bucket` whose keys begin with `prefix`.
 
         Calls `progress` with the bytes read so far, and with 0 as the total, which is not known.
         """
@@ -168,7 +168,7 @@ class Maintenance:
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Read versions of objects again; mark the damaged ones, clear the marks of the others."""
+        """Read object versions again: mark the damaged ones, clear the marks of the whole ones."""
         from lakebed.store.damage_marks import mark_damaged
 
         return mark_damaged(self._store.lake, versions, progress=progress)

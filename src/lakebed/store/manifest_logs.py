@@ -1,8 +1,8 @@
 """Finds the manifest log of a log, by the log's name or by its stream id.
 
 `log.json` has the stream id, which is the name of the manifest log's folder. If `log.json` is lost
-or damaged and there is only one such folder, that folder is used, as the writer does: a tool that
-searches for damage must not stop at a damaged `log.json`.
+or damaged and there is only one such folder, that folder is used. The writer does the same. A tool
+that searches for damage must not stop at a damaged `log.json`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _find(disk: Disk, root: PathLike, text: str) -> ManifestLog:
 
 
 def _all(disk: Disk, root: PathLike) -> list[ManifestLog]:
-    """Returns the manifest logs of all logs; skips logs whose stream cannot be determined."""
+    """Returns the manifest logs of all logs; skips logs whose stream id is not known."""
     manifest_logs: list[ManifestLog] = []
     for name in log_names(disk, root):
         try:
@@ -133,18 +133,21 @@ def _only_stream(disk: Disk, paths: LogPaths) -> str:
         case []:
             raise NotFound(
                 f"log {paths.name} has no manifest log: it was not opened for writing since the "
-                "upgrade to a version with manifest logs"
+                "upgrade to a version with manifest logs; open it for writing to create one"
             )
         case streams:
             names = ", ".join(streams)
-            raise Corrupt(f"the file is missing, and there are several manifest logs: {names}",
-                          path=paths.identity)  # fmt: skip
+            raise Corrupt(
+                f"the file is missing or damaged, and there are several manifest logs: {names}; "
+                "only this file records which of them is in use: restore this file from a backup",
+                path=paths.identity,
+            )
 
 
 def stream_folders(disk: ReadableDisk, paths: LogPaths) -> list[str]:
-    """Returns the names of a log's folders that are named like a manifest log.
+    """Returns the names of the folders in which a log's manifest log may be: valid stream ids.
 
-    There is one, unless others were copied there.
+    A log has one such folder, unless others were copied there; none if it has no manifest log.
     """
     if not disk.is_folder(paths.manifest):
         return []

@@ -31,7 +31,7 @@ class Beginning(NamedTuple):
 
 
 class RecordedHistory(NamedTuple):
-    """The state of a segment in the oldest snapshot, whose earlier records were removed."""
+    """The state of a segment in the oldest snapshot; the records before it were removed."""
 
     position: Position
     snapshot_id: int
@@ -42,7 +42,7 @@ Step = Entry | RecordedHistory
 
 
 def parse_position(text: str) -> Position:
-    """Parses a position in a manifest log, written as `chunk:offset`."""
+    """Parses a position in a manifest log, written as `chunk:byte`."""
     parts = text.split(":")
     if len(parts) != 2 or not all(
         part.isascii() and part.isdigit() and len(part) <= _DIGITS_MAX for part in parts

@@ -145,9 +145,10 @@ def survey_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
 def entries(
     reader: ManifestReader, *, start: Position | None = None, chunk_index: int | None = None
 ) -> Iterator[Entry]:
-    """Yields the good records and damaged places in order: of all chunks, or of one.
+    """Yields the good records and the damaged places of a manifest log, in order.
 
-    With `start` it begins at that position.
+    `start` is the position to begin at; `chunk_index` is the last chunk, and without `start` also
+    the first. By default all chunks are read.
     """
     first = start.chunk_index if start is not None else chunk_index or 0
     for surveyed in survey_chunks(reader, first=first):

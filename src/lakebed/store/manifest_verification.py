@@ -3,9 +3,10 @@
 The checks are:
 - The numbers of chunks and of records have no gaps, all chunks but the last are sealed, and times
   do not decrease.
-- Each snapshot equals the fold of the records before it.
-- Everything that a replay needs exists: no chunk after the newest good snapshot is missing, and
-  the two newest sealed chunks and the snapshot of the last marker exist.
+- Each snapshot equals the state that results from the records before it.
+- Everything that a replay needs exists: all chunks after the newest good snapshot, the two newest
+  sealed chunks, and the snapshot that the last marker names (a marker is the record that a snapshot
+  was written).
 - The state agrees with the segments on disk, apart from lag (see `manifest_segments`).
 
 Nothing is changed and no lock is taken. Snapshots are read first, then the chunks, then the
@@ -205,7 +206,7 @@ class _Verification:
         self._folding.end_chunk(end, is_whole=not facts.problem)
 
     def _check_place(self, marker: SnapshotMarker, at: Position, path: str) -> None:
-        """Checks that a marker has its snapshot's position, and comes after that position."""
+        """Checks that a marker names its snapshot's position, and is not before that position."""
         named = Position(marker.chunk_index, marker.chunk_offset)
         for snapshot in (facts.snapshot for facts in self._snapshots):
             is_meant = snapshot is not None and snapshot.snapshot_id == marker.snapshot_id
@@ -230,7 +231,7 @@ class _Verification:
             report.add(folder, f"there are fewer than {_SEALED_KEPT} sealed chunks")
 
     def _check_marker(self) -> None:
-        """Checks that the snapshot of the last marker, or a newer snapshot, exists."""
+        """Checks that the snapshot that the last marker names, or a newer one, exists."""
         if self._marker is not None:
             last_id = self._marker.snapshot_id
             if not any(snapshot_id >= last_id for snapshot_id in self._reader.snapshot_ids()):

@@ -18,7 +18,10 @@ from lakebed.keratin.view import PartitionSegment
 
 
 class _CountedRange(NamedTuple):
-    """The first offset of each batch of a segment, and the messages from there to its end."""
+    """The first offset of each batch of a segment, and a count of messages for each batch.
+
+    The count includes all messages from the beginning of the batch to the end of the segment.
+    """
 
     firsts: list[int]
     counts: list[int]
@@ -36,8 +39,8 @@ class MessageCounts:
     def count(self, start: int, end: int) -> int:
         """Returns how many messages are in `[start, end)`.
 
-        `end` must be a recent high watermark. Sealed segments that cannot be read count with all
-        their offsets.
+        `end` must be a recent high watermark. A sealed segment that cannot be read is counted as if
+        each of its offsets had a message.
         """
         if not self._is_compacted or start >= end:
             return max(0, end - start)

@@ -49,8 +49,10 @@ class OffsetRange(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pin:
-    """Protects segments `[start, end)` of a log, or messages `[start, end)` of a partition, from
-    retention until `expires_ms`."""
+    """Protects segments of a log, or messages of a partition, from retention until `expires_ms`.
+
+    The range is `[start, end)`: segment ids or offsets.
+    """
 
     pin_id: str
     start: int
@@ -66,8 +68,9 @@ class Pin:
     def is_in_effect(self, now_ms: int) -> bool:
         """Whether the pin protects its range at `now_ms`.
 
-        A pin that lasts longer than any pin can is damaged, and is not in effect. The clock may
-        have been set back since, so the duration counts from when the pin was created or renewed.
+        A pin that lasts longer than `DURATION_MS_MAX` is damaged, and is not in effect. The
+        duration counts from `now_ms`, or from when the pin was created or renewed if that is later,
+        because the clock was set back.
         """
         given_ms = self.created_ms if self.renewed_ms is None else self.renewed_ms
         lasts_ms = self.expires_ms - max(given_ms, now_ms)
@@ -121,11 +124,17 @@ def check_pin(pin: Pin) -> None:
     """Raises `InputError` unless every field is within its limits."""
     if pin.log is not None and pin.topic is None and pin.partition is None:
         if not 0 <= pin.start < pin.end <= SEGMENT_INDEX_MAX + 1:
-            raise InputError(f"a pin needs a valid segment range, not [{pin.start}, {pin.end})")
+            raise InputError(
+                "a pin needs a range of segment ids [start, end) with 0 <= start < end <= "
+                f"{SEGMENT_INDEX_MAX + 1}, not [{pin.start}, {pin.end})"
+            )
         check_log_name(pin.log)
     elif pin.log is None and pin.topic is not None and pin.partition is not None:
         if not 0 <= pin.start < pin.end <= OFFSET_MAX:
-            raise InputError(f"a pin needs a valid offset range, not [{pin.start}, {pin.end})")
+            raise InputError(
+                "a pin needs a range of offsets [start, end) with 0 <= start < end <= "
+                f"{OFFSET_MAX}, not [{pin.start}, {pin.end})"
+            )
         check_topic_name(pin.topic)
         check_partition(pin.partition)
     else:

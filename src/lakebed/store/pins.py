@@ -172,7 +172,7 @@ class Pins:
         now_ms = self._now_ms()
         pin = self._load(pin_id)
         if pin is None or pin.expires_ms <= now_ms:
-            raise NotFound(f"pin {pin_id} was released or has expired")
+            raise NotFound(f"pin {pin_id} was released or has expired; create a new pin")
         renewed = replace(pin, expires_ms=now_ms + duration_ms, renewed_ms=now_ms)
         self._write(renewed)
         return renewed

@@ -197,7 +197,10 @@ class ReadOnlyStore:
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """Return the oldest dead letters of a group that were not sent back, up to a maximum."""
+        """Return the dead letters of a group that were not sent back yet, by default all.
+
+        With `max_messages` only that many are returned: partition by partition, oldest first.
+        """
         from lakebed.store.topic_dead_letters import dead_letters_of
 
         return list(islice(dead_letters_of(self, topic, group), max_messages))

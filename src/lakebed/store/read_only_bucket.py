@@ -23,7 +23,7 @@ class _Buckets(Protocol):
 
 
 class ReadableLake(Protocol):
-    """The part of an open object store that reading needs; the store may also be read-only."""
+    """The methods of an object store that reading needs, open for writing or read-only."""
 
     @property
     def buckets(self) -> _Buckets: ...
@@ -88,7 +88,7 @@ class ReadOnlyBucket:
     ) -> Page[ListedVersion]:
         """Return one page of all versions and delete markers, and common prefixes.
 
-        `key_marker` and `version_id_marker` are those that the page before it returned.
+        `key_marker` and `version_id_marker` are those that the previous page returned.
         """
         return self._readable.objects.list_versions(
             self.name,

@@ -49,7 +49,10 @@ class ReadOnlyTopic:
         group_config: GroupConfig,
         topic_config: TopicConfig | None = None,
     ) -> None:
-        """`group_config` and `topic_config` have the settings that are not the topic's own."""
+        """`topic_config` and `group_config` are the store's settings of topics and groups.
+
+        They apply where the topic or the group has no setting of its own.
+        """
         self.paths = TopicPaths(root, name)
         self.name = name
         self.identity: TopicIdentity = require_topic(disk, self.paths)
@@ -150,7 +153,10 @@ class ReadOnlyTopics:
         config: TopicConfig,
         group_config: GroupConfig,
     ) -> None:
-        """`config` and `group_config` have the settings that are not a topic's or group's own."""
+        """`config` and `group_config` are the store's settings of topics and groups.
+
+        They apply where a topic or a group has no setting of its own.
+        """
         self._root = root
         self._disk = disk
         self._runner = runner
@@ -177,7 +183,11 @@ class ReadOnlyTopics:
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Return where to stop in each range so that event time advances evenly in all ranges."""
+        """Return where to stop in each range so that event time advances evenly in all ranges.
+
+        `max_messages` and `max_bytes` limit all ranges together; None means no limit. At least one
+        message is included, even if it is larger than `max_bytes`.
+        """
         partition_ranges = [
             PartitionRange(self.open(item.topic).partition(item.partition), item.start, item.end)
             for item in ranges

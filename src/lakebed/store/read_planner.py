@@ -165,7 +165,8 @@ def _narrowed(
 ) -> tuple[int, int]:
     """Narrows a range to the `position_start` and `position_end` of the read.
 
-    If the source is cut only at split points, it is narrowed to the split points around them.
+    If the source can be cut only at split points, the range begins at the last split point up to
+    `position_start`, and ends at the first split point from `position_end` on.
     """
     first, stop = read.position_start, read.position_end
     # Larger record ids are shown as signed numbers, which cannot be compared with these positions.
@@ -237,7 +238,7 @@ class TopicSource:
     ) -> None:
         """`index_of` returns split points inside a segment; by default there are none.
 
-        A topic is split between these by assuming that its bytes are spread evenly.
+        Between two split points, the bytes of the topic are assumed to be spread evenly.
         """
         self.name = topic.name
         self.identity = topic.topic_id
@@ -300,7 +301,10 @@ def log_identity(stream_id: int | None) -> str:
 
 
 def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
-    """Returns the split points in a segment's index; an empty list if it is missing or damaged."""
+    """Returns the split points in a segment's index.
+
+    The list is empty if the index is missing or damaged.
+    """
     try:
         entries = load_index(disk, index_path(info.path), base_offset=info.base_offset)
     except LakebedError:

@@ -30,7 +30,7 @@ States = dict[int, SegmentState]
 
 
 def replayed(reader: ManifestReader) -> ReplayResult:
-    """Replays the manifest log; retries if the writer removed a chunk meanwhile."""
+    """Replays the manifest log; repeats that if the writer removed a chunk during the replay."""
     for _ in range(_LOOKS_MAX - 1):
         with suppress(NotFound):
             return replay(reader)
@@ -63,9 +63,9 @@ def recorded_states(disk: Disk, paths: LogPaths) -> States:
 
 
 def _stream(disk: Disk, paths: LogPaths) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of the log's stream, from `log.json`, and problems.
+    """Returns the name of the manifest log's folder, from `log.json`, and problems.
 
-    If `log.json` is missing and the log has only one stream, returns that stream and a problem.
+    If `log.json` is missing and there is only one such folder, returns that folder and a problem.
     """
     try:
         return load_identity(disk, paths).stream, ()

@@ -30,7 +30,10 @@ class Outline(NamedTuple):
 
 
 def outline_of(report: SegmentReport) -> Outline | None:
-    """Returns a segment's outline; None if it was not read, or it is an interchange segment."""
+    """Returns a segment's outline; None if the segment was not read.
+
+    Also returns None for an interchange segment, whose header has no record count.
+    """
     inspection = report.inspection
     if inspection is None:
         return None

@@ -53,9 +53,9 @@ Staged = Buffer | StagedFile | StagedObject
 class CommittedPartition:
     """The result of a batch commit in one partition.
 
-    The commit has `count` messages from `base_offset` on; other messages can be among them if it
-    was interrupted. If the version is older than the application's last one, both are unknown:
-    `base_offset` is None and `count` is 0.
+    The commit has `count` messages from `base_offset` on. If the commit was interrupted, other
+    messages can be between them. If the version is older than the application's last one, both are
+    unknown: `base_offset` is None and `count` is 0.
     """
 
     partition: int

@@ -381,9 +381,9 @@ class Store:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copy the Tier 2 objects of a log that is not open to another Tier 2, and use that.
+        """Copy a log's Tier 2 objects to another Tier 2, and use that from then on.
 
-        See `AofManager.migrate_tier2`.
+        Raises `Busy` if the log is open. See `AofManager.migrate_tier2`.
         """
         return self._manager.migrate_tier2(name, address, delete=delete, progress=progress)
 
@@ -412,7 +412,10 @@ class Store:
     def dead_letters(
         self, topic: str, group: str, *, max_messages: int | None = None
     ) -> list[DeadLetter]:
-        """Return the oldest dead letters of a group that were not sent back, up to a maximum."""
+        """Return the dead letters of a group that were not sent back yet, by default all.
+
+        With `max_messages` only that many are returned: partition by partition, oldest first.
+        """
         with self._read_only() as reading:
             return reading.dead_letters(topic, group, max_messages=max_messages)
 

@@ -47,8 +47,8 @@ def choose(
 ) -> Choice:
     """Chooses the segments to move: those in `segment_ids`, or all sealed ones if that is None.
 
-    `why_not` returns the reason not to move a segment, or None to move it. Raises its error if a
-    segment in `segment_ids` cannot be moved.
+    `why_not` returns the reason not to move a segment, or None to move it. If a segment in
+    `segment_ids` cannot be moved, the error in that reason is raised.
     """
     if segment_ids is None:
         candidates = [place for place in places if place.is_in_log]

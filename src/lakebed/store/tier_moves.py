@@ -150,7 +150,10 @@ class TierMoves:
             self._progress(count, len(places))
 
     def _with_retries(self, move: Callable[[], Result]) -> Result:
-        """Runs a move; retries it for up to a minute while something else moves the segment."""
+        """Runs a move; retries it for up to a minute while other work moves the segment.
+
+        After that the move's `Busy` is raised.
+        """
         clock = self._store.runner.clock
         deadline_ns = clock.monotonic_ns() + _BUSY_NS_MAX
         while True:

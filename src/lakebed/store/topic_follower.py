@@ -58,8 +58,8 @@ class TopicFollower:
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
         """Wait for the next messages and return them; None after `timeout` seconds without any.
 
-        Raises `OffsetOutOfRange` if retention removed messages that were not read yet, and `Closed`
-        if a partition was closed.
+        By default there is no time limit. Raises `OffsetOutOfRange` if retention removed messages
+        that were not read yet, and `Closed` if a partition was closed.
         """
         while True:
             followed = self._take()

@@ -1,6 +1,6 @@
 """Reads the state of a consumer group from its files, even while another process writes it.
 
-The writer occasionally folds a group's delta into a new snapshot, so a snapshot and a delta that
+The writer occasionally merges a group's delta into a new snapshot, so a snapshot and a delta that
 are read one after the other may not belong together. That is not damage: the files are read again.
 Whether a lease or a delay has ended is judged by this process's wall clock, which may differ from
 the writer's.
@@ -50,7 +50,7 @@ class ReadOnlyGroup:
         config: GroupConfig,
         is_compacted: bool,
     ) -> None:
-        """`config` has how many times a message is delivered before it becomes a dead letter."""
+        """`config` has the number of deliveries after which a message becomes a dead letter."""
         self.name = name
         self.topic = topic.topic
         self._root = topic.root
@@ -62,7 +62,7 @@ class ReadOnlyGroup:
         self._config = replace(config, per_key_order=False)
 
     def lag(self) -> dict[int, int]:
-        """Return how many messages are not settled yet, by partition."""
+        """Return how many messages are neither acked nor dead-lettered yet, by partition."""
         return {number: described.lag for number, described in self.describe().items()}
 
     def describe(self) -> dict[int, GroupPartition]:

@@ -114,7 +114,7 @@ def findings_of(number: int, verification: PartitionVerification) -> PartitionFi
 
 
 def join_topic(partitions: Sequence[PartitionFindings]) -> TopicReport:
-    """Combines the findings of all partitions into one report. They must be ordered by number."""
+    """Combines the findings of all partitions, which must be in order, into one report."""
     segments = [segment for partition in partitions for segment in partition.segments]
     return TopicReport(
         partitions=len(partitions),

@@ -143,7 +143,10 @@ def verify_topic(
 
 
 def with_recorded(report: TopicReport, ledger: Ledger, topic: str) -> TopicReport:
-    """Returns the report of a topic with its recorded, unacknowledged losses added as problems."""
+    """Returns the report of a topic with the topic's recorded losses added as problems.
+
+    Losses that an operator has acknowledged (`lakebed damage acknowledge`) are left out.
+    """
     recorded = tuple(
         TopicProblem(
             partition=record.partition or 0,

@@ -268,8 +268,9 @@ class StoreTopics:
     def before_opening(self, name: str) -> Iterator[Callable[[], StoreTopic]]:
         """Reserves a topic that is not open; yields a function that opens it.
 
-        Other callers that open the topic meanwhile wait. Raises `Busy` if the topic is open. But if
-        one of its partitions cannot be opened, it is closed, so that it can be repaired.
+        Until the end, other callers that open the topic wait. Raises `Busy` if the topic is open,
+        unless one of its partitions cannot be opened: then the topic is closed, so that the caller
+        can repair it.
         """
         with self._alone(name):
             if self._topics.opened_topic(name) is not None:
@@ -309,7 +310,10 @@ class StoreTopics:
                 return self._create(name, partitions=count, settings=settings)
             actual = topic.partition_count
             if partitions not in (None, actual):
-                raise InputError(f"the topic {name} has {actual} partitions, not {partitions}")
+                raise InputError(
+                    f"the topic {name} has {actual} partitions, not {partitions}; "
+                    f"use {actual}, or leave the number of partitions out"
+                )
             return _with_groups(topic)
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
@@ -328,7 +332,11 @@ class StoreTopics:
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Return where to stop in each range so that event time advances evenly in all ranges."""
+        """Return where to stop in each range so that event time advances evenly in all ranges.
+
+        `max_messages` and `max_bytes` limit all ranges together; None means no limit. At least one
+        message is included, even if it is larger than `max_bytes`.
+        """
         opened = [
             self.open_to_read(item.topic, partition=item.partition).partition(item.partition)
             for item in ranges

@@ -24,7 +24,8 @@ class Upload:
     def put(self, number: int, source: Source) -> PartInfo:
         """Store a part, or replace the part that has this number.
 
-        All parts but the last must have at least 5 MiB.
+        `complete` raises `PartTooSmall` if a part other than the last is smaller than the minimum
+        (`part_bytes_min`, by default 5 MiB).
         """
         info = self.info
         return self._uploads.put_part(info.bucket, info.key, info.upload_id, number, source)

@@ -211,7 +211,7 @@ class Verification:
         """Loads the durable end; returns None if its file is missing or damaged.
 
         A file that looks damaged is read several times, because a writer overwrites it in place.
-        That it is damaged is no problem, because it is only a hint.
+        A damaged file is not reported as a problem, because the durable end is only a hint.
         """
         path = self._paths.durable_end
         for _ in range(_READ_ATTEMPTS):

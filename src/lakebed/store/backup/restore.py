@@ -215,9 +215,9 @@ class _Restore:
             after = manifests[-1][0]
 
     def _manifests(self, database: str, after: str) -> list[tuple[str, bytes]]:
-        """Returns the next manifests after the version id `after`; none if there are no more.
+        """Returns the next manifests after the version id `after`.
 
-        Also returns none if the metadata is damaged.
+        The list is empty if there are no more, or if the metadata is damaged.
         """
         from lakebed.seglake.meta.connection import connect_read_only
         from lakebed.seglake.meta.copies import written_manifests

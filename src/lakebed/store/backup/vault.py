@@ -76,7 +76,7 @@ class Vault:
         lock: Callable[[], AbstractContextManager[None]] = nullcontext,
         is_empty: Callable[[], bool] | None = None,
     ) -> None:
-        """`is_empty` returns whether the folder or bucket has no other files.
+        """`is_empty` returns whether a new vault can be created: whether there are no other files.
 
         `lock` returns a context in which only this process may write.
         """
@@ -114,8 +114,8 @@ class Vault:
 
         `store_created_ms` is the store's creation time, which identifies it; 0 if the store has
         none. If the vault has recorded 0, `is_ours` is called, which compares the store with the
-        newest backup. Raises `InputError` if the vault has the backups of another store, or other
-        files.
+        newest backup. Raises `InputError` if the vault has the backups of another store, or has
+        files that are not backups.
         """
         try:
             marker = self.marker()
