@@ -152,11 +152,12 @@ class Group:
     ) -> list[LeasedMessage]:
         """Lease up to `max_messages` messages for `lease_ms` milliseconds, and return them.
 
-        Returns an empty list if no message is available; with `wait_s` the call waits up to that
-        many seconds for a first message. `max_bytes` limits the total size of keys, values and
-        headers as encoded in the log; the first message is returned even if it is larger. If a
-        partition fails, the messages of other partitions are returned and the failure is logged;
-        it is raised only if no partition has messages.
+        By default `lease_ms` is the group's setting. Returns an empty list if no message is
+        available; with `wait_s` the call waits up to that many seconds for a first message.
+        `max_bytes` limits the total size of keys, values and headers as encoded in the log; the
+        first message is returned even if it is larger. If a partition fails, the messages of other
+        partitions are returned and the failure is logged; it is raised only if no partition has
+        messages.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: must be from 0 to {WAIT_S_MAX}")
@@ -257,7 +258,10 @@ class Group:
         self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extend the lease to `lease_ms` from now; return the message with its new deadline."""
+        """Extend the lease to `lease_ms` from now; return the message with its new deadline.
+
+        By default `lease_ms` is the group's setting.
+        """
         (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
@@ -382,10 +386,11 @@ class Group:
                     yield number, DeadLetter.of(origin, message)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
-        """Send dead letters back to the partitions they came from; return how many were sent.
+        """Send up to `max_messages` dead letters back to their topic; return how many were sent.
 
-        They become new messages there, which all groups of the topic receive. A letter may be sent
-        twice if the process ends during the call, or if another letter cannot be sent.
+        Each goes to the partition that it came from. They become new messages there, which all
+        groups of the topic receive. A letter may be sent twice if the process ends during the call,
+        or if another letter cannot be sent.
         """
         try:
             redrive_group = self._redrive_group()

@@ -111,7 +111,7 @@ def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
 
 
 class LogCheck:
-    """Checks pieces of one log. Once Tier 2 has failed, it is not called again."""
+    """Checks pieces of one log. Once a call to Tier 2 has failed, Tier 2 is not called again."""
 
     def __init__(self, store: ReadOnlyStore, name: str) -> None:
         self._disk = store.disk

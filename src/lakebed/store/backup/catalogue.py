@@ -119,9 +119,11 @@ def decode_snapshot(data: bytes, *, path: str) -> Snapshot:
         raise Corrupt("the file is not the catalogue of a backup", path=path)
     if head.version != VERSION:
         raise UnknownVersion(
-            "the backup has an unsupported version", path=path, expected=VERSION,
+            "the backup has an unsupported version: use the version of Lakebed that took it",
+            path=path,
+            expected=VERSION,
             found=head.version,
-        )  # fmt: skip
+        )
     if blake3(body).hex() != head.blake3:
         raise Corrupt("the checksum of the catalogue does not match", path=path)
     try:

@@ -100,9 +100,12 @@ class Vault:
                 raise ValueError
             if head.version != VERSION:
                 raise UnknownVersion(
-                    "the backups have an unsupported version", path=path, expected=VERSION,
+                    "the backups have an unsupported version: use the version of Lakebed that took "
+                    "them",
+                    path=path,
+                    expected=VERSION,
                     found=head.version,
-                )  # fmt: skip
+                )
             return msgspec.json.decode(data, type=Marker)
         except Missing:
             raise NotFound(f"{self.address}: there is no backup") from None
