@@ -315,7 +315,8 @@ def note_crash(context: Context, crash: Crash) -> None:
     context.may_have_gaps = context.may_have_gaps or crash is Crash.POWER
     now_ns = context.machine.now_ns
     is_lost = crash is Crash.POWER or context.is_troubled
-    limit_ns = 1 << 62 if context.is_troubled else UNSYNCED_NS
+    is_slow = bool(context.machine.world.disk.faults.slow_ns)
+    limit_ns = 1 << 62 if context.is_troubled or is_slow else UNSYNCED_NS
     for log in context.model.logs.values():
         log.in_flight = 0
     for topic in context.model.topics.values():
