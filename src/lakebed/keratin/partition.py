@@ -283,7 +283,10 @@ class Partition:
         return bool(self.change(lambda writer: writer.roll()))
 
     def truncate_before(self, before: int) -> int:
-        """Removes all messages before offset `before`; returns the number of segments removed."""
+        """Removes all messages before offset `before`; returns the number of segments removed.
+
+        An offset after the high watermark counts as the high watermark.
+        """
         if before < 0:
             raise InputError(f"{self.name}: offset {before}: must be 0 or more")
         offset = min(before, self.high_watermark())
@@ -315,7 +318,7 @@ class Partition:
             _log.error("%s", self.problems[-1])
 
     def record_loss(self, *losses: Loss) -> None:
-        """Records the losses durably in the damage ledger, if the partition has a ledger."""
+        """Records `losses` durably in the damage ledger; does nothing if there is no ledger."""
         if self._damage is not None:
             self._damage.record(*losses)
 
@@ -431,7 +434,7 @@ class Partition:
         return self._writer.producer_count
 
     def forget_producers(self) -> int:
-        """Forgets producers that wrote nothing for `producer_ms`; returns how many there were."""
+        """Forgets producers that wrote nothing for `producer_ms`; returns how many it forgot."""
         return cast("int", self.change(lambda writer: writer.forget_producers()))
 
     def checkpoint_if_due(self) -> None:

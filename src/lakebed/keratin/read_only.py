@@ -109,7 +109,10 @@ class ReadOnlyPartition:
         return self._listing().high_watermark
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Waits, by polling, until the high watermark is greater than `offset`."""
+        """Waits, by polling, until the high watermark is greater than `offset`.
+
+        Returns False after `timeout` seconds.
+        """
         return poll_until(self._runner, lambda: self.high_watermark() > offset, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:

@@ -103,10 +103,10 @@ class PartitionReader:
     ) -> Iterator[MessageBatch]:
         """Yields the durable messages with offsets in `[start, end)` in batches, in order.
 
-        By default, `start` is the partition's start and `end` its current high watermark. `end` is
-        never after the high watermark. Raises `OffsetOutOfRange` like `scan_from`, and `Corrupt` at
-        damage. With `skip_damage`, calls `on_skipped` for each damaged range instead of raising
-        `Corrupt`.
+        By default, `start` is the partition's start and `end` its current high watermark. An `end`
+        after the high watermark counts as the high watermark. Raises `OffsetOutOfRange` like
+        `scan_from`, and `Corrupt` at damage. With `skip_damage`, skips each damaged range instead
+        of raising `Corrupt`, and calls `on_skipped` with it if given.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         bounds = self._bounds(start, end)
@@ -165,7 +165,10 @@ class PartitionReader:
         return end
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Waits until the high watermark is greater than `offset`; see `PartitionView`."""
+        """Waits until the high watermark is greater than `offset`.
+
+        Returns False after `timeout` seconds. Raises `Closed` if the partition is closed.
+        """
         return self._view.wait_beyond(offset, timeout)
 
     def close(self) -> None:

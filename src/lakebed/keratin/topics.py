@@ -127,8 +127,8 @@ class Topics:
     def open(self, name: str) -> Topic:
         """Opens a topic, or returns it if it is open; raises `NotFound` if it does not exist.
 
-        If the topic has one partition, it is open when this returns. Several partitions are opened
-        in the background: see `Topic`.
+        If the topic has one partition, that partition is open when this returns. Several partitions
+        are opened in the background: see `Topic`.
         """
         with self._mutex:
             topic = self._open.get(name)
