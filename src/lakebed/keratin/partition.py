@@ -350,7 +350,10 @@ class Partition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given."""
+        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given.
+
+        See `PartitionReader.scan_from`.
+        """
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(
@@ -382,7 +385,10 @@ class Partition:
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns the records from `offset` on as raw bytes, as they are stored in the log."""
+        """Returns the records from `offset` on as raw bytes, as they are stored in the log.
+
+        Returns at most `max_bytes`, but at least one record if there is one.
+        """
         return self._reader.fetch(offset, max_bytes)
 
     def get(self, offset: int) -> Message:

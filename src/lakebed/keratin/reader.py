@@ -77,8 +77,8 @@ class PartitionReader:
         """Yields the durable messages from `offset` on, in order.
 
         Stops after `max_messages`, or before the keys and values together exceed `max_bytes`; the
-        first message is always returned. Raises `OffsetOutOfRange` immediately if the offset is
-        before the partition's start or after its high watermark.
+        first message is returned even if it is larger. Raises `OffsetOutOfRange` immediately if the
+        offset is before the partition's start or after its high watermark.
         """
         window_bytes = self._window_bytes
         if max_bytes is not None:
@@ -267,7 +267,10 @@ def _limited(
 
 
 def _first_at(run: Run, path: str, timestamp_ms: int, *, start: int, end: int) -> int | None:
-    """Returns the offset of the first message at or after `timestamp_ms`, or None."""
+    """Returns the offset of the first message in `run` with a timestamp of `timestamp_ms` or later.
+
+    Only offsets in `[start, end)` count. Returns None if there is no such message.
+    """
     if max(run.timestamps_ms) < timestamp_ms:
         return None
     for batch in batches_of(run, start=start, end=end, path=path, policy=_STRICT):
