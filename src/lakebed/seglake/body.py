@@ -74,7 +74,7 @@ def small_body(
     `size_max`.
     """
     if size_max and len(data) > size_max:
-        raise TooLarge(what, size=len(data), limit=size_max)
+        raise TooLarge(f"{what}: the size in bytes", size=len(data), limit=size_max)
     data = bytes(data)
     digests = BodyDigests.of(data, algorithms)
     digests.check(expected)
@@ -137,7 +137,9 @@ class BodyWriter:
         view = memoryview(data).cast("B")
         self._size += len(view)
         if self._size_max and self._size > self._size_max:
-            raise TooLarge(self._what, size=self._size, limit=self._size_max)
+            raise TooLarge(
+                f"{self._what}: the size in bytes", size=self._size, limit=self._size_max
+            )
         if self._size <= INLINE_BYTES_MAX:
             self._held += view
             return

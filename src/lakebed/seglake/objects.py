@@ -243,7 +243,7 @@ class Objects(ReadableObjects):
             algorithms=wanted_algorithms(algorithm, expected),
             expected=expected,
             size_max=self._config.max_object_size,
-            what=key,
+            what=f"{bucket}/{shown(key)}",
         )
 
         def plan(chunks: tuple[Chunk, ...]) -> PlannedPut:
@@ -310,7 +310,7 @@ class Objects(ReadableObjects):
         `what` names the body in errors.
         """
         if size_max and size is not None and size > size_max:
-            raise TooLarge(what, size=size, limit=size_max)
+            raise TooLarge(f"{what}: the size in bytes", size=size, limit=size_max)
         return BodyWriter(
             self._segments,
             self._buffers,
