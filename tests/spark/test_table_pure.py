@@ -303,7 +303,7 @@ class TestSchemas:
 
     @pytest.mark.parametrize("kind", [VariantType(), DayTimeIntervalType(), NullType()], ids=str)
     def test_what_delta_has_no_type_for_is_refused(self, kind: DataType) -> None:
-        with pytest.raises(SchemaMismatch, match=r"s\.b\[\] is .*, which Delta does not support"):
+        with pytest.raises(SchemaMismatch, match=r"'s\.b\[\]' is .*, which Delta does not support"):
             as_table_schema(StructType().add("s", StructType().add("b", ArrayType(kind))))
 
     def test_names_that_differ_in_case_alone_are_refused(self) -> None:

@@ -207,7 +207,7 @@ def _check_type(data_type: DataType, path: str) -> None:
     for kind, leaf_path in _leaves(data_type, path):
         if not isinstance(kind, _SIMPLE):
             raise SchemaMismatch(
-                f"the column {leaf_path} is of type {kind.simpleString()}, "
+                f"the column {leaf_path!r} is of type {kind.simpleString()}, "
                 "which Delta does not support"
             )
 
