@@ -141,7 +141,7 @@ class Options:
         """Returns the option's value in seconds, or `default` if the option is missing.
 
         The value is a number of seconds, or a duration with a unit as in `10min`. Raises
-        `BadConfig` if it is neither, or is greater than `maximum`.
+        `BadConfig` if it is neither, or is not between 0 and `maximum`.
         """
         text = self.text(name)
         if text is None:

@@ -71,7 +71,7 @@ class Edge:
     def named(self, feed: Feed, lane: Lane) -> int | None:
         """Returns the position that the options give for a partition or log.
 
-        Returns None if they give no position, but earliest, latest or a time.
+        Returns None if they give earliest, latest or a time instead of a position.
         """
         position = self.by_lane.get(lane, self.default)
         return None if position in _ENDS else feed.parse(position)

@@ -113,7 +113,8 @@ def evolved(
     problems = comparison.problems
     if comparison.added and not may_add:
         problems.append(
-            f"the table lacks {', '.join(comparison.added)} (set mergeSchema to add it)"
+            f"these columns are not in the table: {', '.join(comparison.added)} (set mergeSchema "
+            "to add them)"
         )
     if problems:
         raise SchemaMismatch(
