@@ -111,7 +111,10 @@ class BodyWriter:
         size_max: int,
         what: str,
     ) -> None:
-        """`size_max` 0 means no limit; `what` names the body in error messages."""
+        """`size_max` is the limit above which `write` raises `TooLarge`; 0 means no limit.
+
+        `what` names the body in error messages.
+        """
         self._segments = segments
         self._runner = runner
         self._digests = BodyDigests(algorithms)
@@ -305,7 +308,7 @@ class _PartialChunk:
         self.size = self._digested = 0
 
     def close(self) -> None:
-        """Returns the buffers to their pool; neither may be in use. Idempotent."""
+        """Gives both buffers back to their pool; neither may be in use. Idempotent."""
         for buffer in (self._data, self._other):
             if buffer:
                 self._buffers.give_back(buffer)
