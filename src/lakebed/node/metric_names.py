@@ -38,7 +38,7 @@ _HELP: Final[Mapping[str, str]] = {
     "aof_spare_bytes": "Bytes of spare segments prepared for a log.",
     "aof_spare_filled_bytes": "Bytes of spare segments that are already zero-filled.",
     "aof_recovery_duration_seconds": "How long the recovery of a log took when it was opened.",
-    "aof_tier0_admissions_refused": "Segments evicted because Tier 0 was full.",
+    "aof_tier0_admissions_refused": "Times that Tier 0 had no room for a new segment of a log.",
     "aof_tier0_activation_queue_depth": "Segments waiting to be hydrated into Tier 0.",
     "aof_tier1_hydration_latency_seconds": "How long the hydration of a segment took.",
     "aof_tier_job_failures": "Moves between tiers that failed.",

@@ -290,8 +290,8 @@ def _logs(settings: Settings) -> Iterator[NodeLogs]:
 
 
 def _connections_max(limit: int) -> int:
-    """Returns the maximum number of connections to both ports together. Descriptors for the local
-    socket are reserved.
+    """Returns how many connections both ports together may have: `limit`, or fewer if the file
+    descriptors would not suffice for these and the connections to the local socket.
     """
     share = descriptors.connection_share()
     return max(1, min(limit, share - local_connections_max()))
@@ -328,7 +328,7 @@ def _check_credentials(store: Store, given: Credentials | None, config: NodeConf
 def _cannot_listen(error: OSError, host: str, port: int) -> LakebedError:
     place = f"cannot listen on {host}:{port}"
     if error.errno == errno.EADDRINUSE:
-        return PortTaken(f"{place}: another program listens there")
+        return PortTaken(f"{place}: another program listens there; stop it, or use another port")
     is_system = error.errno is not None and error.errno > 0
     why = os.strerror(error.errno or 0) if is_system else error.strerror or str(error)
     return InputError(f"{place}: {why}")

@@ -61,7 +61,7 @@ class GroupPartitionModel:
     def delivered(
         self, offset: int, *, epoch: int, until_ns: int, delivery_count: int, now_ns: int
     ) -> None:
-        """Records that a lease call returned the message, and checks that it was allowed to."""
+        """Records that a lease call returned the message, and checks that it could be leased."""
         where = f"{self.name}: offset {offset}"
         what = f"{where} was delivered again after it was settled"
         require(offset not in self.settled, Promise.HOLDER, what)
@@ -134,7 +134,7 @@ class GroupPartitionModel:
         self.doubt(list(self.leases))
 
     def restored(self, leases: list[ModelLease]) -> None:
-        """Records that the call was refused, so the leases that `doubt` moved are valid again."""
+        """Records that a call was refused, so the leases that `doubt` put in doubt are valid."""
         for lease in leases:
             held = self.maybe_leases.pop(lease.offset, None)
             if held is not None and lease.offset not in self.leases:
@@ -186,7 +186,10 @@ class GroupPartitionModel:
             self.deliveries[offset] = (max(0, least - 1), most)
 
     def uncount(self, offsets: list[int], *, is_durable: bool) -> None:
-        """Records that the messages were given back, which lowers their delivery counts by one."""
+        """Records that the messages were given back, which lowers their delivery counts by one.
+
+        Unless `is_durable`, a crash may undo this, so the earlier counts remain possible.
+        """
         for offset in offsets:
             least, most = self.deliveries.get(offset, (0, 0))
             self.deliveries[offset] = (max(0, least - 1), max(0, most - is_durable))
