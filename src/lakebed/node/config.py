@@ -53,8 +53,9 @@ class NodeConfig:
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
     """The port of the HTTP API; 0 picks a free one."""
     http_names: str = ""
-    """Additional host names, separated by commas, that requests without TLS may have in the Host
-    header, such as the name of a proxy; `*` allows any. Requests with unknown names are refused.
+    """Other names under which clients reach the HTTP API, such as that of a proxy, separated by
+    commas. Without TLS, a request with an unknown name in its Host header is refused; `*` allows
+    any name.
     """
     http_insecure: bool = False
     """Whether other machines may send access keys to the HTTP API without TLS."""
