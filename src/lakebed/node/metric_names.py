@@ -33,7 +33,7 @@ _HELP: Final[Mapping[str, str]] = {
     "aof_segments_retired_bytes": "Bytes of log segments removed by retention.",
     "aof_append_latency_seconds": "How long an append to a log took.",
     "aof_flush_latency_seconds": "How long a flush of a log took.",
-    "aof_admission_latency_seconds": "How long an append waited for admission.",
+    "aof_admission_latency_seconds": "How long an append that may wait took to be accepted.",
     "aof_segment_bytes": "Bytes of a segment of a log when it was sealed.",
     "aof_spare_bytes": "Bytes of spare segments prepared for a log.",
     "aof_spare_filled_bytes": "Bytes of spare segments that are already zero-filled.",

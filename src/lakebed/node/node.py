@@ -3,8 +3,9 @@
 It starts in this order: settings, logs, store, listeners, the first access key if the store has
 none, the ready message. It stops in reverse order. So a start that fails never creates a key
 without showing it. SIGTERM and SIGINT stop the node: it refuses new requests, finishes running
-ones, and after a time limit cuts off the others. A second signal cuts them off immediately. SIGHUP
-reloads the certificates and the log settings; invalid settings are logged and ignored.
+ones, and cuts off those that still run after a time limit. A second signal cuts off all requests
+immediately. SIGHUP reloads the certificates and the log settings; invalid settings are logged and
+ignored.
 """
 
 from __future__ import annotations

@@ -109,7 +109,8 @@ class GroupPartitionModel:
     def is_stale(self, lease: ModelLease, *, is_ack: bool) -> bool:
         """Returns whether the message is certainly leased to another client or settled.
 
-        Acking a message twice is allowed, because the first response may have been lost.
+        With `is_ack`, a settled message does not count: a message may be acked twice, because the
+        first response may have been lost.
         """
         held = self.leases.get(lease.offset)
         if lease.offset in self.maybe_leases or lease.offset in self.maybe_settled:
@@ -119,7 +120,7 @@ class GroupPartitionModel:
         return is_settled or (is_other and not (is_ack and self.may_be_buried(lease.offset)))
 
     def may_be_buried(self, offset: int) -> bool:
-        """Returns whether the message may have become a dead letter, which counts as settled."""
+        """Returns whether the message may be a dead letter. Dead letters count as settled."""
         count = max(self.deliveries.get(offset, (0, 0))) + self.lost_lease_count
         return 0 < self.delivery_count_max <= count
 
@@ -156,8 +157,8 @@ class GroupPartitionModel:
             self.settled_ns[offset] = now_ns
 
     def maybe_acked(self, offsets: list[int]) -> list[int]:
-        """Records that an ack is in progress. Returns the offsets that were not settled or in
-        doubt.
+        """Records that an ack is in progress. Returns the offsets that were neither settled nor in
+        doubt before.
         """
         fresh = [at for at in offsets if at not in self.settled and at not in self.maybe_settled]
         self.maybe_settled.update(fresh)
