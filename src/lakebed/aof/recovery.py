@@ -146,6 +146,10 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         was_used = confirmed.offset > RECORDS_START
         used_up_to = confirmed.segment_id + was_used
         result.next_segment_id = max(result.next_segment_id, used_up_to)
+    if names:
+        # A writer that was killed may not have synced the names of its last segments, which records
+        # are appended to from now on.
+        disk.sync_folder(paths.segments)
     return result
 
 

@@ -53,7 +53,6 @@ def _open_groups(context: Context) -> Answer:
             if key[1] not in topic.groups():
                 groups.forget(context, key)
                 continue
-        model.maybe_deleted = False
         if key[0] not in context.model.topics:
             continue
         topic, topic_model = topics.open_topic(context, key[0])
@@ -137,6 +136,7 @@ def check_rest(context: Context) -> None:
     for name in sorted(context.model.logs):
         _looked(context, partial(tiers.read_archive, context, name))
     _check_leftovers(context)
+    upkeep.check_verification(context)
     _check_damage(context)
 
 

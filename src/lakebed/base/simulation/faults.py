@@ -40,6 +40,7 @@ class Faults:
     )  # operation → errno with which it always fails
     unreadable: set[str] = field(default_factory=set)  # files whose reads fail with EIO
     slow_ns: dict[str, int] = field(default_factory=dict)  # operation → how long it takes
+    fired_count: int = 0  # operations that failed
     _planned: dict[tuple[str, int], Fault] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
@@ -70,6 +71,12 @@ class Faults:
     def due(self, operation: str, path: str = "") -> Fault | None:
         """Counts an operation, and returns the fault that is planned for it, or None."""
         self._counts[operation] += 1
+        fault = self._due(operation, path)
+        if fault is not None:
+            self.fired_count += 1
+        return fault
+
+    def _due(self, operation: str, path: str) -> Fault | None:
         if operation == "pread" and path in self.unreadable:
             return Fault(errno.EIO, AfterFailedSync.KEPT)
         if operation in self.lasting:
