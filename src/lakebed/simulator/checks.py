@@ -71,7 +71,7 @@ def _looked(context: Context, look: Callable[[], Answer]) -> str:
 
 
 def note_opening(context: Context) -> None:
-    """Updates the model of all leases just before the store is opened."""
+    """Records in the model of every group that the store is about to be opened."""
     is_vague = context.parts.pop("leases_vague", False)
     for group in context.model.groups.values():
         for part in group.partitions:
@@ -103,7 +103,7 @@ def pin_oldest(context: Context) -> list[str]:
 
 
 def release(context: Context, pin_ids: list[str]) -> None:
-    """Releases pins, and waits until retention has looked at the log again."""
+    """Releases pins, and waits until retention has run again."""
     for pin_id in pin_ids:
         context.store.pins.release(pin_id)
     context.machine.world.runner.sleep_ns(RELEASED_NS)

@@ -276,7 +276,7 @@ def poke(context: Context, path: str) -> None:
 
 
 def _poke_buckets(context: Context) -> None:
-    """Checks that a store without its metadata does not pass for one that has no objects."""
+    """Checks that a store whose metadata is missing does not report its buckets as empty."""
     for name, bucket in sorted(context.model.buckets.items()):
         has_objects = any(None not in model.current() for model in bucket.keys.values())
         if bucket.maybe_gone or not has_objects:

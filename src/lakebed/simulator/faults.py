@@ -171,7 +171,7 @@ def _heal(context: Context, _step: Step) -> Answer:
 def _trouble(context: Context, name: str, *, passes: bool = False) -> None:
     """Records that the disk has a fault, which may make calls fail.
 
-    With `passes`, everything works again after the fault without being reopened.
+    With `passes`, the store works again when the fault ends; otherwise it must be reopened first.
     """
     context.is_poisoned = context.is_poisoned or not passes
     context.is_troubled = context.has_ever_troubled = True

@@ -17,7 +17,7 @@ _CHANGES = frozenset({"create", "pwrite", "truncate", "mkdir", "rmdir", "rename"
 
 
 class AfterFailedSync(Enum):
-    """What reads of a file return after a sync of it failed. The device may have other bytes."""
+    """Which bytes a file has for readers after a sync of the file failed."""
 
     KEPT = "the pages stay readable but count as clean, so the next sync succeeds without them"
     REVERTED = "the pages are read back from the device"
@@ -52,7 +52,10 @@ class Faults:
         code: int = errno.EIO,
         after: AfterFailedSync = AfterFailedSync.KEPT,
     ) -> None:
-        """Makes the nth operation of that kind from now (1 is the next one) fail with `code`."""
+        """Makes the nth operation of that kind from now (1 is the next one) fail with `code`.
+
+        If the operation is a sync, `after` decides what the file contains for later reads.
+        """
         self._planned[operation, self._counts[operation] + nth] = Fault(code, after)
 
     @property
