@@ -134,13 +134,6 @@ class GroupPartitionModel:
     def doubt_all(self) -> None:
         self.doubt(list(self.leases))
 
-    def restored(self, leases: list[ModelLease]) -> None:
-        """Records that a call was refused, so the leases that `doubt` put in doubt are valid."""
-        for lease in leases:
-            held = self.maybe_leases.pop(lease.offset, None)
-            if held is not None and lease.offset not in self.leases:
-                self.leases[lease.offset] = held
-
     def acked(self, leases: list[ModelLease], now_ns: int, *, is_certain: bool = True) -> None:
         """Records that the messages were acked.
 
