@@ -68,7 +68,7 @@ def test_what_is_released_is_delivered_again_and_its_holder_is_refused() -> None
             settle(stale)
     assert group.release(partition=0) == 3
     assert group.release() == 1, "that of the other partition"
-    with pytest.raises(InputError, match="also needs a partition"):
+    with pytest.raises(InputError, match="also needs `partition`"):
         group.release(offset=1)
     world.restart(Crash.POWER)
     group = opened(world).topic("orders").group("billing")

@@ -79,7 +79,9 @@ def test_no_truncation_and_no_flipped_bit_is_taken_for_one() -> None:
 def test_a_newer_version_is_refused_by_its_number() -> None:
     newer = GOLDEN.read_bytes().replace(b'"version":1', b'"version":2')
     with pytest.raises(
-        UnknownVersion, match=r"v: the backup has an unsupported version, expected 1, found 2"
+        UnknownVersion,
+        match=r"v: the backup has an unsupported version: use the version of Lakebed that took it, "
+        r"expected 1, found 2",
     ):
         decode_snapshot(newer, path="v")
     with pytest.raises(UnknownVersion):
