@@ -136,7 +136,9 @@ def evict(
         ),
     ] = False,
 ) -> None:
-    """Remove segments from Tier 0, the local disk, if they are in Tier 2. They stay readable.
+    """Remove segments from Tier 0 (uncompressed local files) if they are in Tier 2.
+
+    They stay readable. With --warm they are removed from Tier 1 (compressed local files) too.
 
     \b
     Examples:
@@ -149,7 +151,7 @@ def evict(
 
 
 def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Copy segments back to Tier 0, the local disk.
+    """Copy segments from Tier 1 or 2 back to Tier 0 (uncompressed local files).
 
     \b
     Examples:

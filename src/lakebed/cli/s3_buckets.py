@@ -71,6 +71,8 @@ def create(
 ) -> None:
     """Create a bucket. Has no effect if the bucket exists with the same versioning.
 
+    If the bucket exists with another versioning, the command fails.
+
     \b
     Examples:
       Create a bucket:
