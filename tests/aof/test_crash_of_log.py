@@ -216,3 +216,22 @@ def test_a_failed_sync_acknowledges_nothing_and_what_was_acknowledged_stays(
         check_agreement(twin, log)
         manager.close()
         life.check(world)
+
+
+class AppendAfterACrash(Life):
+    """After a crash at any step, a record that is then flushed survives a power cut."""
+
+    record_count = 8
+
+    def check(self, world: World) -> None:
+        _, log = open_log(world)
+        record_id = log.append_record(b"after the crash")
+        log.flush(record_id)
+        world.restart(Crash.POWER, survivors=0)
+        manager, log = open_log(world)
+        assert log.get(record_id).payload == b"after the crash"
+        manager.close()
+
+
+def test_a_record_flushed_after_a_crash_at_any_step_survives_a_power_cut() -> None:
+    assert sweep(AppendAfterACrash, seeds=[1, 2], survivors=[0]) > 100

@@ -159,7 +159,7 @@ def test_what_cannot_work_is_told_in_one_line(tmp_path: Path) -> None:
             f"cannot listen on 127.0.0.1:{port}: another program listens there": serve(
                 root, "--http-port", port
             ),
-            "without TLS access keys would be sent in clear": serve(
+            "without TLS, access keys would be sent in clear text": serve(
                 root,
                 "--http-port",
                 "0",

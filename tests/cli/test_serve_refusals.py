@@ -73,7 +73,8 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path, option: str) -> None:
         port = str(other.getsockname()[1])
         done = serve(tmp_path / "root", option, port)
     assert done.error_line() == (
-        f"cannot listen on 127.0.0.1:{port}: another program listens there"
+        f"cannot listen on 127.0.0.1:{port}: another program listens there; "
+        "stop it, or use another port"
     )
     assert done.exit_code == RETRY
 
@@ -90,7 +91,10 @@ def test_an_address_that_is_not_ours_is_told(tmp_path: Path, host: str, why: str
 
 def test_both_on_one_port_is_told(tmp_path: Path) -> None:
     done = serve(tmp_path / "root", "--s3-port", "9999", "--http-port", "9999")
-    assert done.error_line() == "--http-port 9999: the S3 endpoint uses this port (--s3-port)"
+    assert (
+        done.error_line()
+        == "--http-port 9999: the S3 endpoint uses this port (--s3-port): set different ports"
+    )
     assert done.exit_code == CONFIG
 
 

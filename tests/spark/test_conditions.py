@@ -81,6 +81,7 @@ def test_filters_of_queries_are_refused_with_what_to_do_instead() -> None:
 def test_a_condition_on_a_column_that_is_not_read_is_refused() -> None:
     found = conditions_of(options(filters='[["word", "!=", "x"]]'), lambda: SCHEMA)
     with pytest.raises(
-        BadConfig, match="a condition on the column word, which the option columns leaves out"
+        BadConfig,
+        match="a condition on the column 'word', which is not read: add it to the option columns",
     ):
         check_columns("lakebed.topic", found, ["number"])

@@ -83,7 +83,7 @@ def rows_of(
         ({"topics": ()}, "name at least one topic or log"),
         ({"logs": ("a",), "table": "lake/t", "topics": ("t",)}, "different columns"),
         ({"topics": ("a",), "logs": ("a",)}, "have the same name"),
-        ({"schema": "a INT"}, "only be set if values is json"),
+        ({"schema": "a INT"}, "only be set if the setting 'values' is json"),
         ({"table": "lake"}, "bucket/prefix"),
         ({"dead_letters": "lake/x"}, "the table for dead letters must contain it too"),
         ({"dead_letters": "lake/{name}"}, "must not be the same as lake/events"),
@@ -317,7 +317,7 @@ def test_every_type_that_a_schema_can_name() -> None:
 
 
 def test_types_that_json_has_not_are_refused() -> None:
-    with pytest.raises(InputError, match="keys of a map"):
+    with pytest.raises(InputError, match="a map whose keys are not strings"):
         check_decodable(StructType([StructField("m", MapType(LongType(), LongType()))]))
 
 

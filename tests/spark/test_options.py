@@ -102,7 +102,7 @@ def test_a_path_is_of_the_drivers_folder() -> None:
 
 
 def test_keys_go_with_an_endpoint_alone_and_together() -> None:
-    with pytest.raises(BadConfig, match="needs the option endpoint, not path"):
+    with pytest.raises(BadConfig, match="can only be used with endpoint, not with path"):
         backend_of(options(path="/data", accessKey="a"))
     with pytest.raises(BadConfig, match="set both options accessKey and secretKey"):
         backend_of(options(endpoint="http://h:1", accessKey="a"))

@@ -113,7 +113,7 @@ def test_options_that_do_not_go_together_are_refused(
     for options, problem in (
         ({}, "set the option path or s3Endpoint"),
         ({"path": tmp_path, "s3Endpoint": url}, "only one of"),
-        ({"path": tmp_path, "accessKey": "a"}, "needs the option s3Endpoint, not path"),
+        ({"path": tmp_path, "accessKey": "a"}, "can only be used with s3Endpoint, not with path"),
         ({"s3Endpoint": "127.0.0.1:9000"}, "a URL"),
         ({"s3Endpoint": f"{url}/x"}, "a URL"),
         ({"s3Endpoint": url, "accessKey": "a"}, "set both options accessKey and secretKey"),

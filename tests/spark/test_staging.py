@@ -269,5 +269,5 @@ def test_too_much_for_a_message_is_told_with_what_to_do(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"format": "other"}', b"\xff"])
 def test_what_is_no_decision_is_corrupt(data: bytes) -> None:
-    with pytest.raises(Corrupt, match="not the record of which staged batches to commit"):
+    with pytest.raises(Corrupt, match="not a valid list of the staged batches to commit"):
         module.decode_decision(data, path="p")

@@ -251,7 +251,7 @@ def test_a_column_that_cannot_be_null_is_obeyed(place: TableLocation) -> None:
     )
     append(place, batch(1), SCHEMA)
     nulls = pa.record_batch({"n": pa.array([None], pa.int64()), "p": ["x"]})
-    with pytest.raises(InputError, match="n cannot be null"):
+    with pytest.raises(InputError, match="the column 'n' cannot be null"):
         append(place, nulls, SCHEMA)
 
 

@@ -149,7 +149,9 @@ def test_removed_rows_end_a_stream_unless_it_is_told_what_to_do(
     follow(spark, source, sink, tmp_path / "c")
     delta(source).delete("id = 0")  # rewrites the file
     save(spark.range(4, 6, 1, 1), source)
-    with pytest.raises(PySparkException, match="changed rows, which a stream cannot return"):
+    with pytest.raises(
+        PySparkException, match="changed rows, but a stream can only return new rows"
+    ):
         follow(spark, source, sink, tmp_path / "c")
     assert follow(spark, source, sink, tmp_path / "c", skipChangeCommits=True) == [2]
     assert ids(sink) == list(range(6))

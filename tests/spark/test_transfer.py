@@ -133,7 +133,7 @@ def test_partitions_can_be_kept_only_if_they_are_there(backend: Backend, tmp_pat
     make_topic(tmp_path / "root", "t")
     nobody: SparkSession = None  # type: ignore[assignment]
     to = Publication(backend=backend, topic="t", keeps_partitions=True)
-    with pytest.raises(InputError, match="no column partition"):
+    with pytest.raises(InputError, match="no column 'partition'"):
         import_topic(nobody, FilesLocation(folder=str(tmp_path / "one.parquet")), to)
     fill_special(tmp_path / "root", "orders", partitions=1, count=1)
     with pytest.raises(InputError, match="compression of an export must be one of"):

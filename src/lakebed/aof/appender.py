@@ -181,8 +181,9 @@ class Appender:
     def _stamp(self) -> int:
         """Returns the current time as the timestamp of the next records.
 
-        If the clock was set back slightly since the last append, returns the last timestamp
-        instead. The caller must hold the log's mutex.
+        If the clock was set back since the last append by at most `SET_BACK_NS_MAX`, returns the
+        last timestamp instead, so that timestamps do not fall. The caller must hold the log's
+        mutex.
         """
         state, now_ns = self._state, self._clock.wall_ns()
         if not now_ns < state.last_timestamp <= now_ns + SET_BACK_NS_MAX:

@@ -34,9 +34,10 @@ class ChangeWaiter:
         return self._notifier.next_change()
 
     def wait(self, kind: BackpressureKind, next_change: Event, deadline_ns: int | None) -> bool:
-        """Waits until `next_change` is set, or for kind flush until a flush ends.
+        """Waits until `next_change` is set; for kind flush, until the queued records are flushed.
 
-        Returns False if the deadline passes first.
+        If flushes are failing, waits for `next_change` whatever the kind. Returns False if the
+        deadline has passed; otherwise the caller must check its condition again.
         """
         seconds = None
         if deadline_ns is not None:

@@ -32,7 +32,7 @@ class DurabilityCursor:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the file is up to date, as far as the last call of `step` or `write` showed.
+        """Whether the file was up to date after the last call of `step` or `write`.
 
         If True, `step` must be called again after the log grows.
         """

@@ -1,8 +1,8 @@
 """Makes a log's appended bytes durable, and handles flushes that fail.
 
-Chunks are queued in the order of their ids. When the disk is full, the flush is retried with
-growing delays, and appends are refused until it succeeds. After a failed sync, the log accepts no
-writes until it is opened again.
+Chunks of records are queued in the order of the records' ids. When the disk is full, the flush is
+retried with growing delays, and appends are refused until it succeeds. After a failed sync, the log
+accepts no writes until it is opened again.
 """
 
 from __future__ import annotations
@@ -137,7 +137,10 @@ class Flusher:
         return self._barrier.step()
 
     def close(self) -> None:
-        """Flushes the queued chunks and closes the files. If this fails, they stay consistent."""
+        """Flushes the queued chunks and closes the files.
+
+        Chunks that cannot be written are lost; the files stay consistent.
+        """
         self._barrier.close()
         if self._state.error is not None:
             with contextlib.suppress(LakebedError):
@@ -149,7 +152,7 @@ class Flusher:
     def _empty_chunk(self) -> Chunk:
         """Returns a chunk without bytes.
 
-        Committing it makes the sink write the chunks that it could not write before.
+        Committing it makes `SegmentSink` write the chunks that earlier commits could not write.
         """
         with self._state.mutex:
             return Chunk(self._state.chain.active, 0, b"", None, 0)

@@ -97,7 +97,10 @@ class SparseIndexHeader(NamedTuple):
 
 
 class SparseIndexEntry(NamedTuple):
-    """An entry of a segment's `.idx` file: where a record begins, and how old those before are."""
+    """An entry of a segment's `.idx` file, for one of the segment's records.
+
+    `timestamp_before` is the largest timestamp of the records before that record.
+    """
 
     offset: u64  # file offset in the segment
     timestamp_before: u64  # the largest timestamp before that offset, ns
@@ -132,7 +135,7 @@ def record_bytes(payload_bytes: int) -> int:
 
 
 def records_end_max(segment_bytes: int) -> int:
-    """Returns the offset in a segment file of that length where records end at the latest."""
+    """Returns the offset that no record may extend beyond in a segment file of that length."""
     return segment_bytes - FOOTER_BYTES
 
 

@@ -6,7 +6,7 @@
 The file is written when the log is created, before its first segment. The stream id is random, and
 is part of the name of the manifest log's folder and of the keys of the log's objects. `tier2` is
 the address of the log's Tier 2; later changes of the configuration do not change it. `tier2_before`
-is present only while a migration has left objects at that previous address.
+is the previous address; it is present only while a migration has left objects there.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
 def find_identity(disk: Disk, paths: LogPaths, *, tier2: str) -> LogIdentity:
     """Reads `log.json`; if the file is missing, takes the stream id from the manifest log's folder.
 
-    Raises `NotFound` if the file is missing and there is not exactly one such folder. `tier2` is
-    used as the log's address then.
+    The address of the log's Tier 2 is then `tier2`. Raises `NotFound` if the file is missing and
+    there is not exactly one such folder.
     """
     try:
         return load_identity(disk, paths)

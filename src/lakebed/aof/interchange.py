@@ -76,7 +76,7 @@ INTERCHANGE_VERSION = 2
 
 
 class InterchangeRecord(NamedTuple):
-    """A record to encode, or a decoded record, whose payload is a view of the file's bytes."""
+    """A record to encode or a decoded one; a decoded payload is a view of the file's bytes."""
 
     payload: Buffer
     logical_offset: int

@@ -9,7 +9,7 @@ each good record (16 bytes per record). This is for tools, imports and compacted
 slow compared with reading a runtime segment.
 
 A record's time is stored in milliseconds and returned in nanoseconds. Records have no ext_id of
-their own and are returned with the segment's. Their flags are not returned.
+their own and are returned with the segment's ext_id. Their flags are not returned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lists the segments of a log by reading its folder, without changing anything.
 
-Spares, temporary files, index files and the sealed pointer are left out. Files with any other name
-that is not a segment's are counted.
+Spares, temporary files, index files and the sealed pointer are left out. All other files
+whose names are not segment names are left out too, and counted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _is_other(name: str, paths: LogPaths) -> bool:
 
 
 def _segment_info(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
-    """Describes a segment from its file, or returns None if the file was removed meanwhile."""
+    """Describes a segment from its file, or returns None if the file no longer exists."""
     info = SegmentInfo(*name, path=paths.segment(name), is_sealed=False, end=None)
     try:
         with disk.open(info.path) as file:

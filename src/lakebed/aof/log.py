@@ -86,8 +86,8 @@ class Aof:
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
         """`end_steps` waits until no background step of this log is running. `on_closed` is called
-        when the log will write nothing more. `on_lost` records lost segments that are found when
-        the log is opened."""
+        when the log will write nothing more. `on_lost` is called with descriptions of the
+        losses, such as missing segments, that are found when the log is opened."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )
@@ -229,7 +229,8 @@ class Aof:
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
         """Seals the active segment and returns it once its footer is durable.
 
-        Returns None if the active segment has no records, so that there is nothing to seal.
+        Returns None if the active segment has no records, so that there is nothing to seal. Raises
+        `WouldBlock` of kind rollover if the footer is not durable after `timeout` seconds.
         """
         return self._sealer.seal_current(timeout)
 
@@ -238,9 +239,10 @@ class Aof:
         return self._state.coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
-        """Raises the caller's watermark; a value below the current one is ignored.
+        """Sets the log's watermark, a number that the caller defines and that only rises.
 
-        The watermark is stored when a segment is sealed, and restored when the log is opened.
+        A value below the current watermark is ignored. The watermark is stored when a segment is
+        sealed, and restored when the log is opened.
         """
         if not 0 <= watermark < 1 << 64:
             raise InputError(f"the watermark is {watermark}; it must be from 0 to 2**64 - 1")
@@ -476,7 +478,7 @@ class Aof:
         """Flushes everything, wakes all waiters and closes the files. Idempotent.
 
         Waits until no background work uses the files, so the log can be opened again afterwards.
-        If appended records could not be made durable, raises the reason after closing the files.
+        If appended records could not be made durable, raises the error after closing the files.
         """
         state = self._state
         with state.mutex:

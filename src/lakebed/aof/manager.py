@@ -67,9 +67,9 @@ class AofManager:
         random: Random | None = None,
     ) -> None:
         """`is_pinned(log, segment_id)` returns whether retention must keep a segment.
-        `object_store` replaces the Tier 2 of every address; `own_store` is the root's own object
-        store, see `tiers.services`. `on_lost(log, problems)` records the losses that are found when
-        a log is opened."""
+        `object_store`, if given, is the Tier 2 of all logs, whatever their address; `own_store` is
+        the root's own object store, see `tiers.services`. `on_lost(log, problems)` is called to
+        record the losses that are found when a log is opened."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -111,7 +111,7 @@ class AofManager:
 
     @property
     def tier_counters(self) -> Counters:
-        """The counters of the work that the tiers of all logs share."""
+        """The counters that the tiers of all logs share, such as `tier2_retries`."""
         return self._services.counters
 
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
@@ -151,8 +151,9 @@ class AofManager:
         """Moves the Tier 2 of a log that is not open to another address; see `tiers.migration`.
 
         The default for `address` is the address of Tier 2 for new logs. With `delete`, the objects
-        at the old address are deleted after the move, or by a later call with the same address. An
-        interrupted migration continues when this is called again.
+        at the old address are deleted after the move; without it they stay, and a later call with
+        the same address and `delete` deletes them. An interrupted migration continues when this is
+        called again.
         """
         paths = LogPaths(self.root, name)
         with self._mutex:
@@ -321,7 +322,7 @@ class AofManager:
             steps.add(log)
 
     def _wake_all(self) -> None:
-        """Schedules maintenance of all logs, so that idle logs return their share of the budget."""
+        """Schedules maintenance of all logs, so that idle logs delete their spare segment files."""
         with self._mutex:
             logs = list(self._logs.values())
         for log in logs:

@@ -79,7 +79,7 @@ class ManifestRecorder:
     # Recording.
 
     def opened(self, segment: Segment) -> None:
-        """Records that the segment gets its first record; does nothing if that was recorded."""
+        """Records that the segment gets its first record, unless that is already recorded."""
         if not segment.is_announced:
             payload = SegmentOpened(segment.name.base_offset, self._epoch)
             self._append(payload, segment.name.segment_id, segment.name.base_offset)
@@ -112,7 +112,7 @@ class ManifestRecorder:
             self._append(LocalEvicted(state.compressed_bytes), info.segment_id, end)
 
     def record(self, payload: Payload, info: SegmentInfo) -> None:
-        """Records any other change of a sealed segment, as `payload` describes it."""
+        """Records a change of a sealed segment; `payload` describes the change."""
         self._append(payload, info.segment_id, info.base_offset)
 
     def commit(self) -> None:
@@ -356,7 +356,7 @@ class ManifestRecorder:
     def _record_count_after(self, newest: SegmentInfo, cold: ColdSegments) -> int:
         """Returns the number of records in the log up to the end of its newest segment.
 
-        That segment may be only in Tier 2; if Tier 2 cannot be reached, raises its error.
+        That segment may be only in Tier 2; raises a `Tier2Error` if it cannot be read from there.
         """
         try:
             return cold.record_count_after(newest)
@@ -365,7 +365,10 @@ class ManifestRecorder:
             raise type(error)(f"{self._state.name}: {why}: {error}") from error
 
     def _correct(self, journal: Journal, cold: ColdSegments) -> None:
-        """Corrects the manifest log to match the warm files on disk, and deletes unlisted ones."""
+        """Corrects the manifest log to match the warm files on disk.
+
+        Deletes the warm files of segments that are not recorded as in Tier 1.
+        """
         if self._context.disk.is_folder(self._context.paths.warm):
             remove_temporaries(self._context.disk, self._context.paths.warm)
         warm = cold.warm_names()

@@ -167,7 +167,7 @@ class ReadOnlyLog:
         """Does nothing: retention runs in the writer's process and does not know this reader."""
 
     def on_used(self, info: SegmentInfo) -> None:
-        """Does nothing: only the writer's own readers affect tiering."""
+        """Does nothing: only reads in the writer's process affect tiering."""
 
     def describe(self) -> LogDescription:
         """Returns a summary of the log. Its watermark is that of the last sealed segment."""

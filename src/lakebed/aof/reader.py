@@ -109,10 +109,10 @@ class LogReader:
 
         By default, yields all records from the oldest to the current durable end. An `end` after
         the durable end is replaced by the durable end. `start` and `end` must be record ids, or
-        positions at the start or end of a segment. Raises `NotFound` if no record begins at
-        `start`, immediately or with the first batch, and if `end` is inside a record, when the read
-        gets there. Raises `Corrupt` at damaged bytes; with `skip_damage`, skips them and calls
-        `on_skipped` for each skipped range.
+        positions at the start or end of a segment. If no record begins at `start`, raises
+        `NotFound` in this call or at the first batch. If `end` is inside a record, raises
+        `NotFound` when the read reaches that record. Raises `Corrupt` at damaged bytes; with
+        `skip_damage`, skips them and calls `on_skipped` for each skipped range.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         spans = self._plan(start, end, policy)
@@ -250,7 +250,7 @@ class LogReader:
         return batch
 
     def _shortened(self, span: Span, timestamp_ns: int) -> Span:
-        """Returns the span without the leading records that are older by the sparse index."""
+        """Returns the span without leading records that the sparse index shows to be older."""
         info = span.info
         entries = load_index(self._view.disk, info.path, segment_id=info.segment_id)
         start = start_for_timestamp(entries, timestamp_ns)

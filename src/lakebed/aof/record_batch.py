@@ -25,10 +25,11 @@ class RecordBatch:
     valid after files are closed.
 
     - `offsets` (u64): where the record's header begins in `buffer`;
-    - `lengths` (u32): the payload's length in bytes; it begins `header_bytes` after the offset;
+    - `lengths` (u32): the payload's length in bytes; the payload begins `header_bytes` after the
+      record's offset;
     - `timestamps` (u64), `ext_ids` (u64);
-    - `ids` (u64): the segment offset in the record's id. None if it is the item of `offsets` plus
-      `buffer_offset`, which is the offset of `buffer` in the file.
+    - `ids` (u64): the segment offset in the record's id. The whole column is None if that is always
+      the item of `offsets` plus `buffer_offset`, the offset of `buffer` in the file.
     """
 
     __slots__ = (

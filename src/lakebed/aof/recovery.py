@@ -146,13 +146,17 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         was_used = confirmed.offset > RECORDS_START
         used_up_to = confirmed.segment_id + was_used
         result.next_segment_id = max(result.next_segment_id, used_up_to)
+    if names:
+        # A writer that was killed may not have synced the names of its last segments, which records
+        # are appended to from now on.
+        disk.sync_folder(paths.segments)
     return result
 
 
 def _record_count_after(disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered) -> int:
     """Returns the number of records in the log up to the end of a sealed segment.
 
-    If the segment is too damaged, returns 0 and adds a problem to `result`.
+    If the segment is too damaged to find the number, returns 0 and adds a problem to `result`.
     """
     path = paths.segment(name)
     try:
@@ -461,7 +465,10 @@ def _tail_around_damage(file: File, region_end: int, content_end: int) -> Tail:
 
 
 def _last_byte(file: File, start: int, end: int) -> int:
-    """Returns the offset after the last non-zero byte of `[start, end)`, or `start` without one."""
+    """Returns the offset after the last non-zero byte of `[start, end)`.
+
+    Returns `start` if all bytes are zero.
+    """
     for window_end in range(end, start, -WINDOW_BYTES):
         window_start = max(start, window_end - WINDOW_BYTES)
         data = file.pread(window_start, window_end - window_start)

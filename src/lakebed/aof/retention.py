@@ -63,8 +63,8 @@ def next_look_ns(
 ) -> int | None:
     """Returns the nanoseconds until `segments`, which remain in the log, must be checked again.
 
-    Returns None if they need no check until another segment is sealed. A segment that already
-    exceeds a limit is still there because a reader or a pin needs it.
+    Returns None if they need no check until another segment is sealed. Returns
+    `HELD_LOOK_NS` if a limit is exceeded: a reader or a pin then still needs a segment.
     """
     if expired(segments, config=config, now_ns=now_ns, is_needed=lambda _: False):
         return HELD_LOOK_NS

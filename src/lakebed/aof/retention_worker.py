@@ -98,7 +98,10 @@ class RetentionWorker:
         return [info for info in expired_infos if not unready or info.segment_id < unready[0]]
 
     def _may_leave(self, info: SegmentInfo) -> bool:
-        """Returns whether the segment may still be removed: its tier may have changed since."""
+        """Returns whether the segment may be removed: if it is to be archived, whether it is ready.
+
+        This repeats the check of `_ready`, because the segment may have changed its tier since.
+        """
         return not self._config.archive or (
             self.archiver is not None and self.archiver.is_ready(info)
         )

@@ -70,7 +70,8 @@ def runtime_facts(view: memoryview, name: SegmentName | None) -> SegmentFacts:
 def _runtime_header(view: memoryview) -> SegmentHeader | None:
     """Returns the header, or None if it is all zero or the file is too short.
 
-    Raises `UnknownVersion` if the magic is right and the version is not.
+    A header with a wrong magic is returned too. Raises `UnknownVersion` if the magic is right but
+    the version is not supported.
     """
     if len(view) < SEGMENT_HEADER.size or not any(view[: SEGMENT_HEADER.size]):
         return None
@@ -86,9 +87,10 @@ def _runtime_header(view: memoryview) -> SegmentHeader | None:
 
 
 def runtime_footer(view: memoryview) -> tuple[SegmentFooter | None, str | None]:
-    """Returns the footer and None, or None and what is wrong with the footer.
+    """Returns `(footer, None)`, or `(None, problem)` if the footer is damaged.
 
-    Returns None twice if the footer's bytes are all zero.
+    Returns `(None, None)` if the footer's bytes are all zero, because the segment is not sealed.
+    Raises `UnknownVersion` if the footer has an unsupported version.
     """
     try:
         return decode_footer(view[records_end_max(len(view)) :]), None

@@ -73,8 +73,8 @@ class Sealer:
     def _hand_over(self, deadline_ns: int | None) -> int | None:
         """Waits until the log can roll over to a new segment, and rolls over.
 
-        Returns the number of the segment that was active; None, without a rollover, if that has no
-        records.
+        Returns the number of the segment that was active. If the active segment has no records,
+        does not roll over and returns None.
         """
         state = self._state
         while True:

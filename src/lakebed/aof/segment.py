@@ -160,7 +160,7 @@ class Segment:
         return RecordIds(base, batch.offsets)
 
     def note_written(self, batch: AofBatch) -> None:
-        """Extends the segment's checksum by a batch that was written after the previous one."""
+        """Adds a batch to the segment's checksum; must be called in the order of the batches."""
         self.crc64 = crc64_combine(self.crc64, batch.crc64, batch.size)
 
     def footer(self, *, sealed_at: int, coordinator_watermark: int) -> bytes:

@@ -53,7 +53,10 @@ def inspect_segment(
 
 
 def _layout(view: memoryview) -> SegmentLayout:
-    """Returns the layout that the magic shows; if that is damaged, the footer or first record."""
+    """Returns the layout that the magic shows or, if it is damaged, the footer or first record.
+
+    Returns `EMPTY` if all bytes are zero, and `UNKNOWN` if nothing shows the layout.
+    """
     if len(view) >= SEGMENT_HEADER.size and SEGMENT_HEADER.unpack(view).magic == SEGMENT_MAGIC:
         return SegmentLayout.RUNTIME
     is_long = len(view) >= INTERCHANGE_HEADER.size
@@ -114,9 +117,10 @@ def _judge(
 
 
 def _shapeless(view: memoryview, layout: SegmentLayout) -> Damage | None:
-    """Returns a `Damage` that covers the whole file if its layout is not recognised.
+    """Returns a `Damage` that covers the whole file if no segment can be recognised in it.
 
-    The same holds for a file that is too short for a header. Otherwise returns None.
+    That is the case if its layout is unknown or if it is too short for a header. Otherwise returns
+    None.
     """
     if layout is SegmentLayout.UNKNOWN:
         return Damage(0, len(view), "not a segment: neither the magic nor a record is recognised")

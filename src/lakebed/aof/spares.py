@@ -3,7 +3,7 @@
 A spare is named `*.seg.spare` until it becomes a segment, and its length is durable before that, so
 a file named `*.seg` always has its full length. A sync of zero-filled space costs about half as
 much as a sync of space that the file system must still allocate. Spares are filled in steps by the
-maintenance task, so appends do not wait for it.
+maintenance task, so appends do not wait for this.
 
 Invariants:
 
@@ -82,7 +82,8 @@ class Spares:
     def prepare(self, *, count_max: int, is_busy: bool) -> bool:
         """Creates one spare if there are fewer than `count_max` and the budget has room.
 
-        Returns whether it created one.
+        `is_busy` means that the log is written at a high rate; other logs get no spare while the
+        budget is too small for those that are. Returns whether a spare was created.
         """
         with self._filling_mutex:
             if self._is_closed or self.count >= count_max:

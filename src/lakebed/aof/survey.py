@@ -72,7 +72,10 @@ class Walker(Protocol):
 
 
 def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
-    """Returns the good and damaged ranges of `data[start:end]`; a record should begin there."""
+    """Returns the good and damaged ranges of `data[start:end]`.
+
+    A record should begin at `start`; if not, the range from there to the next record is damaged.
+    """
     ranges: list[GoodRange] = []
     damages: list[Damage] = []
     used_end = end_of_bytes(data, start, end)

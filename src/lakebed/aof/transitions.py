@@ -52,7 +52,10 @@ class Transitions:
 
     @property
     def is_asking_useful(self) -> bool:
-        """Whether a call of `roll` now would fail but request a rollover from the tiers."""
+        """Whether calling `roll` now would request a rollover, which the tiers must acknowledge.
+
+        That call raises `WouldBlock`; a call after the acknowledgement succeeds.
+        """
         if self.tiering is None or not self._state.chain.may_roll:
             return False
         return self.tiering.admission.may_admit()

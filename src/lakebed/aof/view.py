@@ -63,7 +63,7 @@ class LogView(Protocol):
 
     @property
     def cold(self) -> ColdSegments | None:
-        """Gives access to the segments that are not in Tier 0; None if the log has no such ones."""
+        """Gives access to the segments that are not in Tier 0; None if no such segment is known."""
 
     def on_used(self, info: SegmentInfo) -> None:
         """Readers call this for each read of a segment, so that tiering knows which are in use."""

@@ -24,7 +24,10 @@ from lakebed.base.files import Disk, File
 
 
 class SegmentSink:
-    """The sink of one log's commit barrier, which calls it from one thread at a time."""
+    """Writes and syncs the chunks that one log's commit barrier passes to it.
+
+    The barrier calls it from one thread at a time.
+    """
 
     def __init__(
         self,

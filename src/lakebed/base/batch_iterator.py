@@ -46,7 +46,7 @@ class BatchIterator(Iterator[Item], Generic[Item, Taken, Position]):
     @abstractmethod
     def wait_for_batch(self, timeout: float | None) -> Taken | None:
         """Returns the next batch, with at least one item, or None on time-out. Raises `Closed`
-        once closed.
+        if the iterator or its source was closed.
         """
 
     @property

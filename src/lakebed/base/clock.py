@@ -117,9 +117,9 @@ def _after(moment: HybridTime) -> HybridTime:
 def believable(moments: Sequence[int], *, now: int) -> list[int]:
     """Corrects timestamps that lie after `now`, because a clock ran ahead.
 
-    `moments` are the timestamps of events in the order the events happened. Each one that is after
-    `now` is replaced with the next in the list that is not, or with `now` if there is none. Other
-    timestamps are not changed.
+    `moments` are the timestamps of events in the order the events happened. A timestamp after
+    `now` is replaced with the next timestamp in the list that is not after `now`, or with `now` if
+    no such timestamp follows. Timestamps up to `now` are not changed.
     """
     latest, result = now, []
     for moment in reversed(moments):

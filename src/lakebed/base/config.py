@@ -169,7 +169,9 @@ def is_secret(name: str) -> bool:
 
 
 def unit_of(name: str) -> str | None:
-    """Returns `bytes`, `ns`, `us`, `ms` or `s` if the field's name ends in that unit."""
+    """Returns the unit at the end of a field's name, before `_max` or `_min`: `bytes`, `ns`, `us`,
+    `ms` or `s`. Returns None if the name has no unit.
+    """
     words = name.split("_")
     if words[-1] in ("max", "min"):
         words.pop()

@@ -162,7 +162,9 @@ class RecordedDamage:
         return [*self.ledger().records]
 
     def ledger(self) -> Ledger:
-        """Reads the damage ledger. Raises `Corrupt` if the file is damaged."""
+        """Reads the damage ledger; a missing file counts as an empty ledger. Raises `Corrupt` if
+        the file is damaged.
+        """
         return load_ledger(self._disk, self._root)
 
 

@@ -50,7 +50,7 @@ class RareEvent:
         event(self._logger, self._name, level=self._level, **facts, left_out=left_out)
 
     def reset(self) -> None:
-        """Lets the next occurrence be logged, however soon it is. Called when the condition that
-        causes the event has ended.
+        """Lets the next occurrence be logged, however soon it is. Call this when the condition
+        that causes the event has ended.
         """
         self._next_ns = None

@@ -44,8 +44,8 @@ class Backlog(Protocol):
 
     @property
     def weight(self) -> int:
-        """The size of the backlog, at least 1. Among items of equal age, larger backlogs get
-        more.
+        """The size of the backlog, at least 1. Where items of several backlogs are equally old,
+        more are taken from a larger backlog.
         """
 
     def chunks(self) -> Iterator[Chunk]: ...

@@ -43,22 +43,23 @@ class Outlet(Protocol):
         """Returns a duplicate of the socket, or None if the connection uses TLS."""
 
     async def wait(self, ready: asyncio.Future[None]) -> None:
-        """Waits until `ready` is done or the client is gone."""
+        """Waits until `ready` is done. Raises `ClientGone` if the client is gone before that."""
 
     def note_sent(self, count: int) -> None:
         """Counts bytes that were sent with `sendfile`, bypassing the transport."""
 
 
 class ShortBody(Exception):
-    """The response body is shorter or longer than the handler announced: a bug in the handler."""
+    """Raised if a body does not have the announced length, shorter or longer: a handler's bug."""
 
 
 async def send_pieces(
     outlet: Outlet, pieces: AsyncIterable[Piece], *, length: int | None, is_chunked: bool
 ) -> int:
-    """Sends a response body and returns its size.
+    """Sends a response body and returns its size in bytes.
 
-    Raises `ClientGone`, `ShortBody`, or any error that iterating over `pieces` raises.
+    Raises `ShortBody` if the body does not have `length` bytes; None means any length. Also raises
+    `ClientGone`, and any error that iterating over `pieces` raises.
     """
     sent = 0
     async for piece in pieces:

@@ -1,7 +1,8 @@
 """Decodes request bodies with `Transfer-Encoding: chunked`.
 
 The decoder is strict: sizes are hexadecimal digits only, and lines end in CR LF. Chunk extensions
-and trailers are checked for control bytes, counted against a limit, and then discarded.
+and trailers are checked for control bytes and then discarded; if they are too large, the body is
+malformed.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no handler is running: the connection waits for a request to be complete."""
+        """Whether the connection waits for a request to arrive, and no handler is running."""
         return self._phase is IDLE or self._phase is HEAD
 
     # Called by the transport.
@@ -162,7 +162,8 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Called by the transport when the client has stopped sending.
 
-        Returns whether to keep the connection open for a response, which TLS does not allow.
+        Returns True to keep the connection open until pending responses are sent, and False to
+        close it. Always returns False with TLS, which does not allow half-open connections.
         """
         self._got_eof = True
         self._lose_client()
@@ -451,7 +452,10 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def drain(self) -> None:
-        """Prepares for the server's shutdown: closes if idle, else hurries the current request."""
+        """Prepares for the server's shutdown: closes the connection if no request has begun.
+
+        If a handler is running, asks it to finish soon (`Request.hurry`).
+        """
         if self._phase is IDLE and not self._pending:
             self.close()
         elif self._request is not None:

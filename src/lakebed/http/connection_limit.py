@@ -28,7 +28,8 @@ class ConnectionLimit:
         """Counts a new connection and returns how many more connections the limit allows.
 
         A negative result means that the limit is exceeded and the caller must refuse the
-        connection. `is_known` exempts it from being closed to make room.
+        connection. If `is_known` is true, the new connection is never closed to make room for
+        others.
         """
         room = self.count_max - len(self._connections) - 1
         if room < 0 and self._close_stranger():
@@ -39,7 +40,10 @@ class ConnectionLimit:
         return room
 
     def mark_authenticated(self, connection: Connection) -> None:
-        """Exempts a connection that sent an authenticated request from closing to make room."""
+        """Records that the connection sent an authenticated request.
+
+        From then on it is never closed to make room for new connections.
+        """
         self._strangers.pop(connection, None)
 
     def forget(self, connection: Connection | Handshake) -> None:

@@ -59,7 +59,10 @@ class HeadReader:
         self._names: dict[bytes, str] = {}  # names seen before, and their lower-case form
 
     def read(self, data: bytes) -> Head:
-        """Parses a complete head, up to and including the empty line; raises `Refused`."""
+        """Parses a complete head, up to and including the empty line.
+
+        Raises `Refused` if the head is invalid or too large.
+        """
         line_end = data.find(b"\r\n")
         parts = data[:line_end].split(b" ")
         if len(parts) != 3:
@@ -204,9 +207,10 @@ def _expects_continue(version: str, expectation: str) -> bool:
 
 
 def _path_of(method: bytes, target: bytes, headers: dict[str, str]) -> bytes:
-    """Returns the path and query of a request target that is a URL, or `*` for OPTIONS.
+    """Returns the path and query of a request target that is a URL; `/` if it has no path.
 
-    Raises `Refused` if the host in the URL differs from the `Host` header.
+    The target `*` is returned unchanged if the method is OPTIONS. Raises `Refused` for any other
+    target that is not a URL, or if the host in the URL differs from the `Host` header.
     """
     if target == b"*" and method == b"OPTIONS":
         return target

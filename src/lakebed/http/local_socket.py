@@ -1,8 +1,8 @@
 """Creates Unix sockets in the file system, and connects to them.
 
-An existing socket file is replaced, so the caller must know that no server is listening on it. Any
-other file at the path is left alone. The file's permissions are the only access control, and are
-set before a client can connect.
+An existing socket file is replaced, so the caller must make sure that no server is listening on it.
+Any other kind of file at the path is kept, and `bind` raises an error. The permissions of the
+socket file are the only access control, and are set before a client can connect.
 
 The address of a Unix socket is at most 108 bytes. A longer path is reached through the descriptor
 of its folder, as `/proc/self/fd/<descriptor>/<name>`. Child programs do not inherit the sockets.
@@ -70,7 +70,7 @@ def connect(path: PathLike, *, timeout_s: float | None = None) -> socket.socket:
 
 
 def identity_of(path: PathLike) -> tuple[int, int] | None:
-    """Returns the file's device and inode numbers, or None if it cannot be read.
+    """Returns the device and inode numbers of the file, or None if there is no accessible file.
 
     A server compares them to recognise its own socket file.
     """
@@ -83,7 +83,7 @@ def identity_of(path: PathLike) -> tuple[int, int] | None:
 
 @contextmanager
 def _address(path: str) -> Iterator[tuple[str, int, str]]:
-    """Yields the socket address, the descriptor of the socket's folder, and its name in there.
+    """Yields the socket's address, the descriptor of its folder, and its file name.
 
     The address is the path, or goes through the descriptor if the path is too long.
     """

@@ -20,7 +20,7 @@ class Refused(InputError):
 
 
 class Refusal(NamedTuple):
-    """What the response to a refused request reports. The connection closes after it."""
+    """A request that the server refuses: the status and reason that its response reports."""
 
     status: int
     reason: str
@@ -31,7 +31,10 @@ class Refusal(NamedTuple):
 
 
 def plain_text(refusal: Refusal) -> Response:
-    """Returns a refusal as a plain-text response, which is the default of a server."""
+    """Returns a plain-text response that reports the refusal.
+
+    It is the default of a server's `on_refusal`.
+    """
     phrase = HTTPStatus(refusal.status).phrase
     text = f"{refusal.status} {phrase}: {refusal.reason}\n"
     headers = [("Content-Type", "text/plain; charset=utf-8")]

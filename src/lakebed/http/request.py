@@ -13,7 +13,7 @@ class ClientGone(LakebedError):
 
 
 class BadBody(InputError):
-    """The chunked encoding of a request body is malformed. The connection closes afterwards."""
+    """The chunked encoding of a request body is malformed. The connection then closes."""
 
 
 class RequestBody(Protocol):
@@ -98,7 +98,7 @@ class Request:
         self.on_hurry: Callable[[], None] | None = None  # called in the loop's thread
 
     def at_end(self, give_back: Callable[[], None]) -> None:
-        """Registers a callback for the time when the response was sent or the client is gone."""
+        """Registers a callback that runs once the response was sent or the client is gone."""
         self._at_end.append(give_back)
 
     def end(self) -> None:
@@ -109,7 +109,8 @@ class Request:
     def hurry(self, *, is_gone: bool) -> None:
         """Asks the handler to finish soon: sets `is_hurried` and calls `on_hurry`.
 
-        The connection calls it when the client is gone or the server shuts down.
+        The connection calls it when the client is gone (`is_gone` is true) or the server shuts
+        down.
         """
         self.is_gone = self.is_gone or is_gone
         self.is_hurried = True

@@ -149,7 +149,7 @@ class Server:
         return self.close()
 
     def close(self) -> bool:
-        """Stops listening and aborts all connections. Returns whether there were none."""
+        """Stops listening and aborts all connections. Returns True if there were no connections."""
         self._stop_listening()
         self.is_draining = True
         self._timer.cancel()
@@ -193,7 +193,8 @@ class Server:
         """Counts a new connection and returns how many more connections the limit allows.
 
         A negative result means that the limit is exceeded and the caller must refuse the
-        connection. `is_known` exempts it from being closed to make room.
+        connection. If `is_known` is true, the new connection is never closed to make room for
+        others.
         """
         if isinstance(connection, Handshake):
             self._handshakes.add(connection)
@@ -203,7 +204,10 @@ class Server:
         return self._room.admit(connection, is_known=is_known)
 
     def mark_authenticated(self, connection: Connection) -> None:
-        """Exempts a connection that sent an authenticated request from closing to make room."""
+        """Records that the connection sent an authenticated request.
+
+        From then on it is never closed to make room for new connections.
+        """
         self._room.mark_authenticated(connection)
 
     def forget(self, connection: Connection | Handshake) -> None:

@@ -55,7 +55,7 @@ class AppendFuture:
         return None
 
     def add_done_callback(self, callback: Callable[[AppendFuture], None]) -> None:
-        """Calls `callback` when the append is done, or immediately if it is done already.
+        """Calls `callback` with this future when the append is done, or now if it is done already.
 
         The callback runs in the thread that completes the append. It must be quick, because other
         appends of the same commit are completed after it.
@@ -98,6 +98,8 @@ def after_failure(cause: LakebedError, begun: Iterable[Outcome]) -> LakebedError
 
 def graver(first: LakebedError | None, second: LakebedError) -> LakebedError:
     """Returns the more serious of two errors, or the first if they are equally serious.
+
+    Returns `second` if `first` is None.
 
     An error such as `Busy` means that nothing was written. It must not hide an error after which
     messages may be in the log, such as a failed sync: the caller would send those messages again.

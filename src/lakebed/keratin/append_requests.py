@@ -142,7 +142,10 @@ def _to_tuple(what: str, values: Iterable[object], count: int | None = None) -> 
 
 
 def _values(payloads: tuple[object, ...]) -> Sequence[bytes]:
-    """Returns the payloads as `bytes`, or the same tuple if they are all `bytes` already."""
+    """Returns the payloads as `bytes`, with an empty value in place of None.
+
+    Returns the same tuple if all payloads are `bytes` already.
+    """
     if bytes_lengths(payloads) is not None:
         return cast("Sequence[bytes]", payloads)
     try:

@@ -3,8 +3,8 @@
     ends = advance_partitions([(partition, start, end), …], messages_max=10_000)
 
 `lakebed.base.oldest_first` chooses among the chunks. In a sealed segment, there is one chunk per
-index entry. Where a segment has no good index, or its index does not give the newest timestamp
-after `start`, the messages themselves are read and make up the chunks.
+index entry. In the active segment, or where an index is missing, is damaged or does not show the
+newest timestamp since `start`, the messages are read instead, and each batch of them is a chunk.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def advance_partitions(
 ) -> list[int]:
     """Returns for each range the offset up to which to read next.
 
-    The offsets are chosen so that event time advances in all partitions together, and that the
-    messages do not exceed the limits.
+    The offsets are chosen so that event time advances in all partitions together, and that all
+    messages together do not exceed the limits. At least one message is
+    read, even if it alone exceeds them.
     """
     backlogs = [PartitionBacklog(*partition_range) for partition_range in ranges]
     return advance(backlogs, Limit(messages_max, bytes_max))

@@ -88,8 +88,8 @@ def plan_commit(
 def _end(append: Append, known_count: int, plan: CommitPlan, producers: Producers) -> int:
     """Returns the offset up to which the log must be durable before the append is acknowledged.
 
-    If all of its messages are already in the log, that is the end of the producer's last messages.
-    Otherwise it is the offset after the messages that this commit adds.
+    If all messages of the append are already in the log, this is the offset after the producer's
+    last message. Otherwise it is the offset after the messages that the append adds.
     """
     if append.producer is None or known_count < append.message_count:
         return plan.next_offset + append.message_count - known_count
@@ -106,7 +106,8 @@ def _judge(append: Append, plan: CommitPlan, producers: Producers) -> Verdict:
         # A batch record is stored as a whole, so other messages must have used these sequences.
         raise InputError(
             f"producer {append.producer.producer_id}: some messages of the batch that begins with "
-            f"sequence {append.producer.sequence} are already in the log, but not all of them"
+            f"sequence {append.producer.sequence} are already in the log, but not all of them; "
+            "a batch that is sent again must have the same messages as the first time"
         )
     return verdict
 

@@ -127,10 +127,10 @@ class Survivors:
 
 
 class SegmentChoice:
-    """Chooses the records of one segment that survive.
+    """Chooses which records of one segment survive.
 
-    The instance is called with each run of the segment, in order. Calling it with the first run
-    again starts over.
+    The instance is called with each run of the segment, in order, and returns what to keep of that
+    run. Calling it with the first run again starts over.
     """
 
     def __init__(

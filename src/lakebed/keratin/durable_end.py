@@ -57,7 +57,7 @@ class DurableEndFile:
         self._boot_id = disk.boot_id()
 
     def start(self, *, base_offset: int, position: int, next_offset: int) -> None:
-        """Durably replaces the file that an earlier writer left."""
+        """Durably publishes the first end, in a new file that replaces any earlier one."""
         self._notice.start(self._encode(base_offset, position, next_offset))
 
     def publish(self, *, base_offset: int, position: int, next_offset: int) -> None:

@@ -115,9 +115,9 @@ class Filler:
 
     @property
     def failure(self) -> DiskError | None:
-        """The failed sync of the filler, or None.
+        """The error of a failed sync of the filler, or None if no sync failed.
 
-        After it, even the writer's own syncs cannot be trusted.
+        After such an error, even the writer's own syncs cannot be trusted.
         """
         return self._failure
 
@@ -215,7 +215,10 @@ class Filler:
         return is_asking
 
     def _left_bytes(self) -> int:
-        """Returns the number of bytes still to be filled. The caller holds the mutex."""
+        """Returns the number of bytes still to be filled.
+
+        The number may be negative if there is nothing to fill. The caller holds the mutex.
+        """
         if not self._config.zero_fill or self._base_offset is None:
             return 0
         target_end = min(self._end + self._ahead_bytes, self._config.segment_bytes)

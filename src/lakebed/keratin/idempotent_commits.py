@@ -123,10 +123,11 @@ class IdempotentCommits:
                 self._note(f"{self._paths.name}: an interrupted commit was not completed: {error}")
 
     def find(self, application: str, *, version: int) -> Committed | None:
-        """Returns the outcome of a version that the application committed, otherwise None.
+        """Returns the outcome of `version` if the application has committed it, otherwise None.
 
-        Completes an interrupted commit first. For a version before the application's last one, the
-        outcome has no offset and no message count, because the ledger keeps only the last version.
+        Completes an interrupted commit first. The ledger keeps only the application's last version.
+        Every version before that counts as committed; its outcome has no offset and the message
+        count 0.
         """
         self._complete()
         last = self._load_ledger().get(application)

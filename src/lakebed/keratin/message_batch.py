@@ -178,7 +178,10 @@ class PlainMessages(MessageBatch):
             yield _MAKE((offset, timestamp_ms, key, value, headers, flags))
 
     def _block(self, index: int) -> HeadersBlock:
-        """Decodes the headers block of a message. The result may lack the producer."""
+        """Decodes the headers block of a message.
+
+        The producer is left out of the result if the message has a key but no user headers.
+        """
         block = bytes(self.run.headers(index))
         key = _key_alone(block)
         return self._decoded(block, index) if key is None else HeadersBlock(key)

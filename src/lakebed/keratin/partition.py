@@ -283,7 +283,10 @@ class Partition:
         return bool(self.change(lambda writer: writer.roll()))
 
     def truncate_before(self, before: int) -> int:
-        """Removes all messages before offset `before`; returns the number of segments removed."""
+        """Removes all messages before offset `before`; returns the number of segments removed.
+
+        An offset after the high watermark counts as the high watermark.
+        """
         if before < 0:
             raise InputError(f"{self.name}: offset {before}: must be 0 or more")
         offset = min(before, self.high_watermark())
@@ -315,7 +318,7 @@ class Partition:
             _log.error("%s", self.problems[-1])
 
     def record_loss(self, *losses: Loss) -> None:
-        """Records the losses durably in the damage ledger, if the partition has a ledger."""
+        """Records `losses` durably in the damage ledger; does nothing if there is no ledger."""
         if self._damage is not None:
             self._damage.record(*losses)
 
@@ -347,7 +350,10 @@ class Partition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given."""
+        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given.
+
+        See `PartitionReader.scan_from`.
+        """
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(
@@ -379,7 +385,10 @@ class Partition:
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns the records from `offset` on as raw bytes, as they are stored in the log."""
+        """Returns the records from `offset` on as raw bytes, as they are stored in the log.
+
+        Returns at most `max_bytes`, but at least one record if there is one.
+        """
         return self._reader.fetch(offset, max_bytes)
 
     def get(self, offset: int) -> Message:
@@ -431,7 +440,7 @@ class Partition:
         return self._writer.producer_count
 
     def forget_producers(self) -> int:
-        """Forgets producers that wrote nothing for `producer_ms`; returns how many there were."""
+        """Forgets producers that wrote nothing for `producer_ms`; returns how many it forgot."""
         return cast("int", self.change(lambda writer: writer.forget_producers()))
 
     def checkpoint_if_due(self) -> None:

@@ -9,9 +9,9 @@ from lakebed.kernels import keratin_producers
 
 
 def note_producers(producers: Producers, run: Run, *, now_ms: int) -> None:
-    """Adds the messages of a run to the runs of their producers.
+    """Adds the messages of `run`, which are records of a log, to `producers`.
 
-    Their write time is not stored in the records, so `now_ms` is used instead.
+    Records do not store when they were written, so `now_ms` is used as the write time.
     """
     columns = keratin_producers(
         run.buffer,

@@ -109,7 +109,10 @@ class ReadOnlyPartition:
         return self._listing().high_watermark
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Waits, by polling, until the high watermark is greater than `offset`."""
+        """Waits, by polling, until the high watermark is greater than `offset`.
+
+        Returns False after `timeout` seconds.
+        """
         return poll_until(self._runner, lambda: self.high_watermark() > offset, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -125,7 +128,10 @@ class ReadOnlyPartition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given."""
+        """Yields the messages from `offset` on, up to `max_bytes` or `max_messages` if given.
+
+        See `PartitionReader.scan_from`.
+        """
         return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
 
     def read_batches(
@@ -157,7 +163,10 @@ class ReadOnlyPartition:
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns the records from `offset` on as raw bytes, as they are stored in the log."""
+        """Returns the records from `offset` on as raw bytes, as they are stored in the log.
+
+        Returns at most `max_bytes`, but at least one record if there is one.
+        """
         return self._reader.fetch(offset, max_bytes)
 
     def get(self, offset: int) -> Message:

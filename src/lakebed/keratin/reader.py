@@ -77,8 +77,8 @@ class PartitionReader:
         """Yields the durable messages from `offset` on, in order.
 
         Stops after `max_messages`, or before the keys and values together exceed `max_bytes`; the
-        first message is always returned. Raises `OffsetOutOfRange` immediately if the offset is
-        before the partition's start or after its high watermark.
+        first message is returned even if it is larger. Raises `OffsetOutOfRange` immediately if the
+        offset is before the partition's start or after its high watermark.
         """
         window_bytes = self._window_bytes
         if max_bytes is not None:
@@ -103,10 +103,10 @@ class PartitionReader:
     ) -> Iterator[MessageBatch]:
         """Yields the durable messages with offsets in `[start, end)` in batches, in order.
 
-        By default, `start` is the partition's start and `end` its current high watermark. `end` is
-        never after the high watermark. Raises `OffsetOutOfRange` like `scan_from`, and `Corrupt` at
-        damage. With `skip_damage`, calls `on_skipped` for each damaged range instead of raising
-        `Corrupt`.
+        By default, `start` is the partition's start and `end` its current high watermark. An `end`
+        after the high watermark counts as the high watermark. Raises `OffsetOutOfRange` like
+        `scan_from`, and `Corrupt` at damage. With `skip_damage`, skips each damaged range instead
+        of raising `Corrupt`, and calls `on_skipped` with it if given.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         bounds = self._bounds(start, end)
@@ -165,7 +165,10 @@ class PartitionReader:
         return end
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Waits until the high watermark is greater than `offset`; see `PartitionView`."""
+        """Waits until the high watermark is greater than `offset`.
+
+        Returns False after `timeout` seconds. Raises `Closed` if the partition is closed.
+        """
         return self._view.wait_beyond(offset, timeout)
 
     def close(self) -> None:
@@ -264,7 +267,10 @@ def _limited(
 
 
 def _first_at(run: Run, path: str, timestamp_ms: int, *, start: int, end: int) -> int | None:
-    """Returns the offset of the first message at or after `timestamp_ms`, or None."""
+    """Returns the offset of the first message in `run` with a timestamp of `timestamp_ms` or later.
+
+    Only offsets in `[start, end)` count. Returns None if there is no such message.
+    """
     if max(run.timestamps_ms) < timestamp_ms:
         return None
     for batch in batches_of(run, start=start, end=end, path=path, policy=_STRICT):

@@ -48,7 +48,7 @@ class RecordPositions:
             return [(self._offsets[index], self._positions[index]) for index in indexes]
 
     def end_at(self, offset: int) -> int | None:
-        """Returns the position at which an earlier read ended whose next offset was `offset`.
+        """Returns where in the file the messages before `offset` end, if a read has ended there.
 
         Returns None if no such read is remembered.
         """

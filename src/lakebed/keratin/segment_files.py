@@ -106,8 +106,9 @@ def remove_segment(disk: Disk, paths: PartitionPaths, base_offset: int) -> None:
 def rebuild_indexes(
     disk: Disk, paths: PartitionPaths, segment: ActiveSegment, *, is_sealed: bool
 ) -> int:
-    """Replaces both index files with the segment's index entries.
+    """Replaces both index files with new ones that hold the segment's index entries.
 
+    If `is_sealed`, the time index also gets its last entry: see `ActiveSegment.finished_times`.
     Returns the size of the `.idx` in bytes.
     """
     names = [paths.segment(segment.base_offset, file) for file in _INDEXES]

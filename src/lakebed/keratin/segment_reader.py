@@ -33,7 +33,7 @@ class SegmentReader:
         """Returns the position of the first record with a message at or after `offset`.
 
         Searches only before position `end`, and returns `end` if there is no such record. If the
-        bytes where it should be are damaged, returns the position where the damage begins. Earlier
+        bytes where that record should be are damaged, returns where the damage begins. Earlier
         damage is skipped, because the caller does not read there.
         """
         position = self.places.end_at(offset)

@@ -229,7 +229,9 @@ def _range_runs(log: LogBytes, good: GoodRange) -> Iterator[Run]:
         scanned = log.scan(position, good.end, bytes_max=_WINDOW_BYTES)
         if isinstance(scanned, Stop):
             raise Corrupt(
-                "the log changed while it was being repaired", path=log.path, offset=position
+                "the log changed while it was being repaired; repair it again",
+                path=log.path,
+                offset=position,
             )
         yield scanned
         position = scanned.end

@@ -85,7 +85,10 @@ class PartitionState:
             self._start_offset = start_offset
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Waits until the high watermark is greater than `offset`; see `PartitionView`."""
+        """Waits until the high watermark is greater than `offset`.
+
+        Returns False after `timeout` seconds. Raises `Closed` if the partition is closed.
+        """
         clock = self._runner.clock
         deadline_ns = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
         while True:

@@ -122,9 +122,9 @@ class Topic:
     ) -> AppendFuture:
         """Appends messages to one partition.
 
-        This is `partition` if given, else the partition of `key`, else the next open partition in
-        turn. All messages get the same `key`; use `append_keyed` for different keys. The future's
-        result is (base offset, count).
+        They go to `partition` if given, else to the partition of `key`, else to the next open
+        partition in turn. All messages get the same `key`; use `append_keyed` for different keys.
+        The future's result is (base offset, count).
         """
         if partition is None:
             if producer is not None and self.partition_count > 1 and key is None:

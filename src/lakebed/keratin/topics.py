@@ -127,8 +127,8 @@ class Topics:
     def open(self, name: str) -> Topic:
         """Opens a topic, or returns it if it is open; raises `NotFound` if it does not exist.
 
-        If the topic has one partition, it is open when this returns. Several partitions are opened
-        in the background: see `Topic`.
+        If the topic has one partition, that partition is open when this returns. Several partitions
+        are opened in the background: see `Topic`.
         """
         with self._mutex:
             topic = self._open.get(name)
@@ -165,7 +165,10 @@ class Topics:
             raise NotFound(f"{self.root}: there is no topic {name}") from None
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """Changes settings of a topic. They take effect the next time the topic is opened."""
+        """Changes the given settings of a topic, and keeps its other settings.
+
+        The change takes effect the next time the topic is opened.
+        """
         paths, identity = TopicPaths(self.root, name), self.identity(name)
         merged = {**identity.settings, **settings}
         fresh = new_identity(identity.partition_count, merged, self._random)

@@ -53,7 +53,8 @@ class PartitionView(Protocol):
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Waits until the high watermark is greater than `offset`.
 
-        Returns False after `timeout` seconds. Raises `Closed` if the partition is closed.
+        Returns True then, or False after `timeout` seconds. Raises `Closed` if the partition is
+        closed.
         """
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:

@@ -35,7 +35,7 @@ _WANTED_BYTES_MIN = 4 * KIB
 class Walk:
     """Iterates over the records with offsets in `[start, end)`, as runs.
 
-    The file of a segment is leased only while one run is read from it. The first record may be a
+    The walk holds the file of a segment open only while it reads one run. The first record may be a
     batch that also has messages before `start`, and the last one a batch that also has messages at
     or after `end`.
     """
@@ -150,9 +150,9 @@ class Walk:
     def _was_sealed(self, info: PartitionSegment) -> bool:
         """Returns whether the segment was sealed since it was listed.
 
-        If so, lists all segments again. Only sealed segments are replaced. So if the segment is
-        still the active one, the open file is the one that `info` describes; otherwise it may be a
-        smaller replacement.
+        If so, lists all segments again. Compaction replaces only sealed segments. So if the segment
+        is still the active one, the open file is the one that `info` describes; if it was sealed,
+        the open file may be a smaller replacement.
         """
         segments = self._view.segments()
         if any(
@@ -248,8 +248,8 @@ class Walk:
     def _look_again(self, info: PartitionSegment, end: int, error: Corrupt) -> None:
         """Lists the segments again, because a file does not match the list.
 
-        If it still does not match after several attempts, reports the segment from `end` on as
-        damaged.
+        If the file still does not match the list after several attempts, reports the bytes of the
+        segment from position `end` on as damaged.
         """
         self._segments = self._view.segments()
         self._reading = None
@@ -267,7 +267,7 @@ class Walk:
         self._next = info.next_offset
 
     def _check_start(self) -> None:
-        """Raises `OffsetOutOfRange` if the next messages have been removed in the meantime."""
+        """Raises `OffsetOutOfRange` if the next messages were removed after the walk began."""
         start_offset = self._view.start_offset()
         if self._next < start_offset:
             raise OffsetOutOfRange(

@@ -1,4 +1,4 @@
-"""The writer of a partition: runs the commits of its queue, and is the only code that changes it.
+"""The writer of a partition: commits queued appends. No other code changes an open partition.
 
 Invariants:
 - offsets are assigned in the order of the queue, and only to messages that were written;
@@ -309,7 +309,10 @@ class PartitionWriter:
         self._callbacks.on_sealed()
 
     def roll(self) -> bool:
-        """Seals the active segment and begins a new one; returns False if it has no records."""
+        """Seals the active segment and begins a new one.
+
+        Returns False, and changes nothing, if the active segment has no records.
+        """
         if self._active.is_empty:
             return False
         self._roll()
@@ -323,9 +326,9 @@ class PartitionWriter:
         return len(self._producers)
 
     def forget_producers(self) -> int:
-        """Forgets the producers that wrote nothing for `producer_ms`; returns how many there were.
+        """Forgets the producers that wrote nothing for `producer_ms`; returns how many it forgot.
 
-        If there were any, a checkpoint becomes due.
+        If it forgot any, a checkpoint becomes due.
         """
         count = self._forget_producers()
         if count:
@@ -371,7 +374,7 @@ class PartitionWriter:
         return self._producers.runs_of(producer_id)
 
     def keep_producer(self, producer_id: int) -> Runs:
-        """Returns the last runs of a producer, and remembers it until `drop_producer` is called."""
+        """Remembers a producer until `drop_producer` is called, and returns its last runs."""
         self._kept_producers.add(producer_id)
         return self.runs_of(producer_id)
 

@@ -46,7 +46,9 @@ def integer(value: SupportsIndex, what: str, *, minimum: int = 0, maximum: int =
 
 
 def limit(value: SupportsIndex, what: str) -> int:
-    """Returns an upper bound as a non-negative integer, at most `sys.maxsize`."""
+    """Returns the value, an upper bound, as an integer. A value above `sys.maxsize` is reduced to
+    it; a negative one raises `InputError`.
+    """
     try:
         number = operator.index(value)
     except TypeError:
@@ -67,8 +69,8 @@ def items(values: Iterable[object], what: str) -> tuple[object, ...]:
 def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memoryview:
     """Returns a number that applies to all records, or a view with one number per record.
 
-    The view is contiguous and in native byte order. `code` is its type code: "Q", "q" or "H". It
-    shares the caller's memory if that has the right type, and is a copy otherwise.
+    The view is contiguous, in native byte order and of the type code `code`: "Q", "q" or "H". The
+    view shares the memory of `value` if `value` has this form already; otherwise it is a copy.
     """
     minimum, maximum = _RANGES[code]
     if isinstance(value, int):
@@ -87,8 +89,8 @@ def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memory
 
 
 def bounds(buffer_bytes: int, start: SupportsIndex, end: SupportsIndex) -> tuple[int, int]:
-    """Checks that `[start, end)` is a range of a buffer of that size, and returns both as
-    integers.
+    """Returns `start` and `end` as integers. Raises `InputError` if `[start, end)` is not a range
+    of a buffer of `buffer_bytes` bytes.
     """
     last = integer(end, "end", maximum=buffer_bytes)
     return integer(start, "start", maximum=last), last
@@ -227,5 +229,5 @@ def _packed(values: tuple[object, ...], what: str, code: str) -> array[int]:
 
 
 def copied(value: ReadableBuffer, what: str) -> bytes:
-    """Returns a copy of the bytes of `value`, which the caller may change later."""
+    """Returns a copy of the bytes of `value`, which does not change if `value` is changed later."""
     return bytes(byte_view(value, what))

@@ -142,8 +142,9 @@ def aof_scan(
 ) -> AofScan:
     """Scans the records from `start` up to `end`, and verifies the checksum of every payload.
 
-    `start` must be the start of a record; records are aligned relative to it. Padding, timestamps
-    and ext_ids are not verified here: only the checksum in the segment's footer covers them.
+    It stops before the first invalid record, or after `count_max` records. `start` must be the
+    start of a record; records are aligned relative to it. Padding, timestamps and ext_ids are not
+    verified here: only the checksum in the segment's footer covers them.
     """
     view = byte_view(buffer, "buffer")
     offset, last = arguments.bounds(len(view), start, end)
@@ -168,9 +169,10 @@ def aof_find(buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex) -
     """Returns the offset of the first complete record with a valid checksum in `buffer[start:end]`,
     or -1.
 
-    It tries every multiple of `AOF_ALIGNMENT` bytes after `start`, and accepts arbitrary bytes. The
-    run time is proportional to the number of bytes, even if they look like long records. A record
-    that is inside a payload at an aligned offset is found like any other.
+    It tries `start` and every later offset at a distance of a multiple of `AOF_ALIGNMENT` bytes.
+    The bytes may be anything. The run time is proportional to the number of bytes, even if they
+    look like long records. A record that is inside a payload at such an offset is found like any
+    other.
     """
     view = byte_view(buffer, "buffer")
     first, last = arguments.bounds(len(view), start, end)
@@ -269,7 +271,9 @@ def keratin_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> KeratinScan:
     """Scans the records from `start` up to `end`, and verifies the checksum of every record.
-    `start` must be the start of a record.
+
+    It stops before the first invalid record, or after `count_max` records. `start` must be the
+    start of a record.
     """
     view = byte_view(buffer, "buffer")
     position, last = arguments.bounds(len(view), start, end)

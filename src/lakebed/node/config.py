@@ -53,15 +53,18 @@ class NodeConfig:
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
     """The port of the HTTP API; 0 picks a free one."""
     http_names: str = ""
-    """Additional host names of the node, such as that of a proxy, separated by commas; `*` allows
-    any.
+    """Other names under which clients reach the HTTP API, such as that of a proxy, separated by
+    commas. Without TLS, a request with an unknown name in its Host header is refused; `*` allows
+    any name.
     """
     http_insecure: bool = False
     """Whether other machines may send access keys to the HTTP API without TLS."""
     tls_cert: str = ""
-    """The certificate file, for TLS on both ports. In `lakebed.toml` it is relative to the root."""
+    """The certificate file, for TLS on both ports. A relative path in `lakebed.toml` starts at the
+    root of the store.
+    """
     tls_key: str = ""
-    """The private key file of the certificate."""
+    """The private key file of the certificate. A relative path is treated as in `tls_cert`."""
     rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)
     """The lowest rate, in bytes per second, at which clients may send and receive; 0 means no
     limit.
@@ -69,7 +72,7 @@ class NodeConfig:
     rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=86_400.0)
     """How long a client may stay below `rate_bytes_min` before its connection is closed."""
     drain_s: float = bounded(30.0, minimum=0.0, maximum=86_400.0)
-    """How long the node waits for running requests when it stops."""
+    """How long the node waits for running requests when it stops, before it cuts them off."""
     log_format: str = "console"
     """The format of log lines: `console` or `json`."""
     log_level: str = "info"
@@ -213,7 +216,7 @@ def _check_ports(settings: Settings) -> None:
     if config.http and is_same and config.s3_port:
         raise BadConfig(
             f"{_place(settings, 'http_port')} {config.http_port}: the S3 endpoint uses this port "
-            f"({_place(settings, 's3_port')})"
+            f"({_place(settings, 's3_port')}): set different ports"
         )
 
 

@@ -4,9 +4,9 @@
     {"time": "2026-01-31T12:00:00.123Z", "level": "info", "event": "segment_sealed", …}
 
 A line about a request has the id of the request. The values of fields whose names mark them as
-secret are hidden, and so is every registered secret, plain or quoted, in any text. A value cannot
-start a new line; the lines of a traceback are indented. Format and level can be changed while the
-node runs.
+secret are hidden, and so is every registered secret in any text, also where it is escaped as in
+JSON. A value cannot start a new line; the lines of a traceback are indented. Format and level can
+be changed while the node runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class NodeLogs:
         root.setLevel(logging.WARNING)  # for other libraries; ours has its own level
 
     def hide(self, *secrets: str) -> None:
-        """Registers secrets, which are hidden in all later lines."""
+        """Registers secrets, which are hidden in all later lines.
+
+        Ignores secrets that are so short that they would also match other text.
+        """
         for secret in secrets:
             if len(secret) >= _SECRET_CHARACTERS_MIN:
                 # Also in quoted forms: the `repr` of a list or an error, JSON in a message.

@@ -3,8 +3,9 @@
 It starts in this order: settings, logs, store, listeners, the first access key if the store has
 none, the ready message. It stops in reverse order. So a start that fails never creates a key
 without showing it. SIGTERM and SIGINT stop the node: it refuses new requests, finishes running
-ones, and after a time limit cuts off the others. A second signal cuts them off immediately. SIGHUP
-reloads the certificates and the log settings; invalid settings are logged and ignored.
+ones, and cuts off those that still run after a time limit. A second signal cuts off all requests
+immediately. SIGHUP reloads the certificates and the log settings; invalid settings are logged and
+ignored.
 """
 
 from __future__ import annotations
@@ -290,8 +291,8 @@ def _logs(settings: Settings) -> Iterator[NodeLogs]:
 
 
 def _connections_max(limit: int) -> int:
-    """Returns the maximum number of connections to both ports together. Descriptors for the local
-    socket are reserved.
+    """Returns how many connections both ports together may have: `limit`, or fewer if the file
+    descriptors would not suffice for these and the connections to the local socket.
     """
     share = descriptors.connection_share()
     return max(1, min(limit, share - local_connections_max()))
@@ -328,7 +329,7 @@ def _check_credentials(store: Store, given: Credentials | None, config: NodeConf
 def _cannot_listen(error: OSError, host: str, port: int) -> LakebedError:
     place = f"cannot listen on {host}:{port}"
     if error.errno == errno.EADDRINUSE:
-        return PortTaken(f"{place}: another program listens there")
+        return PortTaken(f"{place}: another program listens there; stop it, or use another port")
     is_system = error.errno is not None and error.errno > 0
     why = os.strerror(error.errno or 0) if is_system else error.strerror or str(error)
     return InputError(f"{place}: {why}")

@@ -5,7 +5,7 @@
         rows.write.format("lakebed.table").option("path", "data").option("table", "lake/events")
 
 The server runs until the end of the `with` block, in its own thread and event loop. At the end, it
-finishes running requests first.
+finishes running requests before it stops.
 """
 
 from __future__ import annotations

@@ -125,7 +125,8 @@ class Pages:
     async def _rendered(self, content_type: str) -> bytes:
         if self._scrapes >= _SCRAPES_MAX:
             raise Busy(
-                f"{self._scrapes} other scrapes of the metrics are running, which is the maximum"
+                f"{self._scrapes} other scrapes of the metrics are running, which is the maximum; "
+                "retry later"
             )
         self._scrapes += 1
         try:

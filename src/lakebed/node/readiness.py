@@ -70,7 +70,7 @@ class Readiness:
         return report.problems
 
     def _log_failures(self, failed: Iterable[FailedPart]) -> None:
-        """Logs each failure once, until it ends and occurs again."""
+        """Logs the failures that did not exist at the previous check."""
         now = {(failure.kind, failure.name): failure.error for failure in failed}
         for kind, name in now.keys() - self._logged:
             why = now[kind, name]

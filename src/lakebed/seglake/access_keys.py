@@ -144,7 +144,10 @@ class AccessKeys(ReadOnlyAccessKeys):
         return _info(row), key.unseal(row.secret, access_key=access_key)
 
     def note_use(self, access_key: str, *, used_ms: int) -> None:
-        """Records when the key was last used. Does not wait; a failure or crash may lose it."""
+        """Records when the key was last used, without waiting until that is durable.
+
+        If the change fails or the process crashes, the time is lost and no error is raised.
+        """
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
             writer.note_use_of_api_key(access_key, used_ms)

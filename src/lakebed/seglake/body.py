@@ -74,7 +74,7 @@ def small_body(
     `size_max`.
     """
     if size_max and len(data) > size_max:
-        raise TooLarge(what, size=len(data), limit=size_max)
+        raise TooLarge(f"{what}: the size in bytes", size=len(data), limit=size_max)
     data = bytes(data)
     digests = BodyDigests.of(data, algorithms)
     digests.check(expected)
@@ -111,7 +111,10 @@ class BodyWriter:
         size_max: int,
         what: str,
     ) -> None:
-        """`size_max` 0 means no limit; `what` names the body in error messages."""
+        """`size_max` is the limit above which `write` raises `TooLarge`; 0 means no limit.
+
+        `what` names the body in error messages.
+        """
         self._segments = segments
         self._runner = runner
         self._digests = BodyDigests(algorithms)
@@ -134,7 +137,9 @@ class BodyWriter:
         view = memoryview(data).cast("B")
         self._size += len(view)
         if self._size_max and self._size > self._size_max:
-            raise TooLarge(self._what, size=self._size, limit=self._size_max)
+            raise TooLarge(
+                f"{self._what}: the size in bytes", size=self._size, limit=self._size_max
+            )
         if self._size <= INLINE_BYTES_MAX:
             self._held += view
             return
@@ -305,7 +310,7 @@ class _PartialChunk:
         self.size = self._digested = 0
 
     def close(self) -> None:
-        """Returns the buffers to their pool; neither may be in use. Idempotent."""
+        """Gives both buffers back to their pool; neither may be in use. Idempotent."""
         for buffer in (self._data, self._other):
             if buffer:
                 self._buffers.give_back(buffer)

@@ -41,8 +41,10 @@ class BucketGuard:
     def write_condition(
         self, bucket: str, condition: Condition, *, as_owner: bool = False
     ) -> Condition:
-        """Returns the condition that a write must meet: the given one, or that no object exists.
+        """Returns the condition that a write must meet, which is normally `condition`.
 
+        If the bucket requires If-Match and `condition` is empty, returns the condition that no
+        object with the key exists, unless the caller is the owner (`as_owner`).
         Raises `ReservedBucket` if the bucket is reserved and the caller is not its owner.
         """
         if condition.if_none_match not in (None, _ANY):

@@ -21,5 +21,8 @@ class ChunkBuffers:
             return bytearray(size)
 
     def give_back(self, buffer: bytearray) -> None:
-        """Returns a buffer to the pool; the caller must not use it any more."""
+        """Puts a buffer back into the pool, which keeps at most `KEPT_MAX` buffers.
+
+        The caller must not use the buffer any more.
+        """
         self._free.append(buffer)

@@ -39,7 +39,7 @@ class ChunkCache:
             return data
 
     def add(self, chunk_hash: bytes, data: memoryview) -> None:
-        """Adds a chunk on probation, unless it is too large or already cached."""
+        """Adds a chunk on probation, unless it is cached or larger than the probation part."""
         with self._mutex:
             if self._proven.get(chunk_hash) is None:
                 self._probation.add(chunk_hash, data)
@@ -66,7 +66,10 @@ class _Queue:
         return data
 
     def add(self, chunk_hash: bytes, data: memoryview) -> list[tuple[bytes, memoryview]]:
-        """Adds a chunk and returns the chunks that were evicted for it."""
+        """Adds a chunk and returns the chunks that were evicted for it.
+
+        Does nothing if the chunk is already in the queue or larger than the whole queue.
+        """
         if chunk_hash in self._entries or _cost(data) > self._bytes_max:
             return []
         self._entries[chunk_hash] = data

@@ -22,7 +22,7 @@ from lakebed.seglake.segment_id import is_segment_id, segment_path
 class FilePlace:
     """A range of bytes in a segment file.
 
-    The file stays open until `release` is called or the object is garbage-collected.
+    The file stays open until `release` is called or Python frees this `FilePlace`.
     """
 
     __slots__ = ("_lease", "descriptor", "length", "offset")
@@ -34,7 +34,10 @@ class FilePlace:
         self.length = length
 
     def cut(self, start: int, end: int) -> None:
-        """Narrows the range to the bytes from `start` up to `end`, counted from its beginning."""
+        """Narrows the range to the bytes from `start` up to, but not including, `end`.
+
+        Both are counted from the beginning of the current range.
+        """
         self.offset += start
         self.length = end - start
 

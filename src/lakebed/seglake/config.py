@@ -32,11 +32,11 @@ class SeglakeConfig(EndpointConfig):
     cache_bytes: int = bounded(64 * MIB, minimum=0, maximum=64 * GIB)
     """Memory for the cache of verified chunks."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    """Maximum number of segment files kept open for reading, and also for writing."""
+    """Maximum number of segment files kept open for reading, and as many again for writing."""
     readers_max: int = bounded(16, minimum=1, maximum=1000)
     """Maximum number of idle database connections kept open for reading metadata."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Disk space that uploads must leave free."""
+    """Disk space that must stay free; uploads that would use it are refused."""
     require_if_match_buckets: str = ""
     """Buckets, separated by commas, where overwriting an object needs `If-Match`; `*` means all."""
     spec_version_listing: bool = False
@@ -49,7 +49,7 @@ class SeglakeConfig(EndpointConfig):
         if self.default_versioning not in ("enabled", "unversioned"):
             raise BadConfig(
                 f"default_versioning is {self.default_versioning!r}: "
-                "it must be enabled or unversioned"
+                "it must be 'enabled' or 'unversioned'"
             )
 
     @property

@@ -1,6 +1,6 @@
 """The settings that decide which requests the S3 endpoint accepts.
 
-They are declared in the object store's package because both share the section `[s3]`.
+They are declared in this package because the endpoint and the object store share section `[s3]`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class EndpointConfig:
     replay_block: bool = False
     """Refuse requests with a repeated signature, instead of only logging a warning."""
     replay_cache_max: int = bounded(100_000, minimum=1, maximum=100_000_000)
-    """Maximum number of request signatures to remember."""
+    """Maximum number of request signatures to remember; beyond it, the oldest are forgotten."""
     inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)
-    """Maximum concurrent requests per access key, unless the key has its own limit."""
+    """Maximum concurrent requests per access key without its own limit; more wait, then fail."""
 
     def __post_init__(self) -> None:
         check(self)

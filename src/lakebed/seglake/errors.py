@@ -91,7 +91,7 @@ class BadSize(InputError):
 
 
 class BadPart(InputError):
-    """The request names a part that was not uploaded, or has a different ETag or checksum."""
+    """The request names a part that was not uploaded, or whose ETag or checksum is different."""
 
 
 class BadPartOrder(InputError):
@@ -117,4 +117,4 @@ class BadRange(InputError):
 
 
 class Damaged(DataError):
-    """A chunk on disk differs from the stored one; none of its bytes were returned."""
+    """A stored chunk is missing, or its bytes are damaged; none of its bytes were returned."""

@@ -113,7 +113,10 @@ class FileChecks:
 
 
 def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
-    """Returns the segments that the metadata records, and notes about other files."""
+    """Returns the rows of all segments in the metadata, and a list of notes.
+
+    There is a note for each file in the segment folder that the metadata does not record.
+    """
     folder = lake.paths.segments
     names = _names(lake.disk, folder)  # read before the rows, which may be added meanwhile
     with lake.metadata.snapshot() as reader:

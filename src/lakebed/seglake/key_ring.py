@@ -1,4 +1,6 @@
-"""A cache of the keys that may sign requests: the first credentials, and the store's access keys.
+"""A cache of the keys that may sign requests: the store's access keys, and the first credentials.
+
+The *first credentials* are given in the environment of the server and are not stored.
 
 A key that was looked up stays cached until any key of the store changes; the number of cached
 secrets is bounded. Unknown and disabled keys are not cached, because clients could send any number
@@ -42,7 +44,11 @@ class KeyRing:
         *,
         count_max: int = 1024,
     ) -> None:
-        """`first` takes precedence over an access key of the store with the same name."""
+        """`first` are the credentials from the server's environment, if any.
+
+        They take precedence over an access key of the store with the same name. At most `count_max`
+        other keys are cached; if there are more, the one that was cached first is dropped.
+        """
         self._keys = keys
         self._count_max = count_max
         self._first = (
@@ -87,7 +93,7 @@ class KeyRing:
     def remember(self, access_key: str, known: KnownKey, *, generation: int) -> None:
         """Caches a key, unless the store's keys changed since `generation`.
 
-        `generation` must be the value of the property from before the key was looked up.
+        The caller must read the property `generation` before it looks up the key, and pass it here.
         """
         self._forget_old()
         if generation != self._generation:

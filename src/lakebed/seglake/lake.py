@@ -73,7 +73,7 @@ class Lake:
     ) -> None:
         """`connector` opens the metadata database; it must use the same disk as `disk`.
 
-        `reserved_buckets` can only be changed by calls with `as_owner`.
+        `reserved_buckets` are names of buckets that only calls with `as_owner` can change.
         """
         self._config = config or SeglakeConfig()
         self._runner = runner

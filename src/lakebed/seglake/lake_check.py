@@ -213,7 +213,7 @@ class LakeCheck:
     ) -> Iterator[tuple[ListedVersion, VersionRow | None, PendingManifest | None]]:
         """Yields each version, the current version of the same key, and the version's manifest.
 
-        All three come from one snapshot of the metadata.
+        Either of the last two is None if the metadata has none. All three come from one snapshot.
         """
         key_marker: str | None = after
         version_id_marker: str | None = None
@@ -383,7 +383,7 @@ class LakeCheck:
         return row is not None and chunk.offset + chunk.length <= row.size
 
     def _has_version(self, row: VersionRow, data: bytes) -> bool:
-        """Whether the version still exists with the same manifest; it may have been rewritten."""
+        """Whether the version still exists and its manifest in the metadata is still `data`."""
         with self._metadata.snapshot() as reader:
             current = reader.version(row.bucket, row.key, row.version_id)
             return current is not None and reader.manifest(row.version_id) == data

@@ -63,7 +63,7 @@ def list_versions(
     """Returns a page of versions and delete markers, in order of key and newest first within a key.
 
     With `version_id_marker`, the page starts after that version of the key `key_marker`. If that
-    version was removed meanwhile, the page starts with all versions of the key, so that some may be
+    version no longer exists, the page starts with all versions of the key, so that some may be
     listed twice, but none is left out.
     """
     span = _Span(prefix, delimiter)

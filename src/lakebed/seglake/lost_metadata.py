@@ -4,8 +4,8 @@ A database looks new if `meta.db` is missing or empty, or records no change. It 
 if the root has no segment, manifest or `secret.key`: the database is durable before the first of
 these is created, so any of them proves that the root once had another database.
 
-A single segment that a database without history does not know proves nothing, because a crash
-during the very first commit leaves such a segment.
+There is one exception. If the database has tables but records no change, a single segment that it
+does not record proves nothing, because a crash during the very first commit leaves such a segment.
 """
 
 from __future__ import annotations

@@ -160,10 +160,14 @@ class ObjectToDelete(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The result of a delete. `version_id` is None in an unversioned bucket."""
+    """The result of a delete.
+
+    `version_id` is that of the new delete marker or of the removed version. It is None in an
+    unversioned bucket.
+    """
 
     key: str
-    version_id: str | None  # of the new delete marker, or of the removed version
+    version_id: str | None
     is_marker: bool  # whether a delete marker was added or removed
 
 

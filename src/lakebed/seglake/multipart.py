@@ -137,8 +137,9 @@ class Uploads:
     ) -> Change[UploadInfo]:
         """Prepares the start of a multipart upload.
 
-        `algorithm` is that of the object's checksum. If `is_composite` is None, a CRC64NVME
-        checksum covers the full object, and any other checksum is composite.
+        `algorithm` is that of the object's checksum; None means that parts may use any. If
+        `is_composite` is None, a CRC64NVME checksum covers the full object, and a checksum with any
+        other algorithm is composite.
         """
         check_key(key)
         self._guard.check_change(bucket)
@@ -401,8 +402,8 @@ class Uploads:
             checksums = _whole_checksum(upload, manifests)
             if checksum is not None and checksum not in checksums:
                 raise BadDigest(
-                    f"the {checksum.algorithm.value} of the completed object "
-                    f"is not {shown(checksum.value)}"
+                    f"the {checksum.algorithm.value} of the joined parts is not "
+                    f"{shown(checksum.value)}, which the request announced"
                 )
             new = NewVersion(
                 size=total_size,
@@ -421,7 +422,8 @@ class Uploads:
     def _check_sizes(self, numbers: Sequence[int], parts: Sequence[Manifest]) -> int:
         """Returns the total size of the parts.
 
-        Raises `PartTooSmall` if a part other than the last is too small, or `TooLarge`.
+        Raises `PartTooSmall` if a part other than the last is too small, and `TooLarge` if the
+        total exceeds the maximum object size.
         """
         minimum = self._config.part_bytes_min
         for number, part in zip(numbers[:-1], parts, strict=False):
@@ -438,7 +440,10 @@ class Uploads:
         return size
 
     def _check_whole(self, reader: Reader, upload_id: str, number: int, size: int) -> None:
-        """Raises `TooLarge` if all parts, with `size` bytes as this one, exceed the maximum."""
+        """Raises `TooLarge` if adding a part of `size` bytes exceeds the maximum object size.
+
+        An existing part with the same number does not count, because the new part replaces it.
+        """
         if self._config.max_object_size:
             self._check_size(size + reader.part_bytes(upload_id, excluding=number))
 

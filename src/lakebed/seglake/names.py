@@ -52,7 +52,9 @@ def check_key(key: str) -> None:
     except UnicodeEncodeError:
         raise BadKey(f"{shown(key)} is not a valid key: it is not valid Unicode") from None
     if not 0 < size <= KEY_BYTES_MAX:
-        raise BadKey(f"a key must have 1 to {KEY_BYTES_MAX} bytes of UTF-8, but this has {size}")
+        raise BadKey(
+            f"a key must have 1 to {KEY_BYTES_MAX} bytes of UTF-8, but this key has {size}"
+        )
 
 
 def check_content(content: Content) -> None:

@@ -110,7 +110,11 @@ class ObjectReader:
             raise
 
     def between(self, start: int, end: int) -> ObjectReader:
-        """Returns a reader of the bytes from `start` up to `end` of the same version."""
+        """Returns a reader of another range of the same version.
+
+        The range goes from `start` up to, but not including, `end`. Both are offsets in the whole
+        version, not in the range of this reader.
+        """
         return ObjectReader(
             self._found,
             self._chunks,
@@ -219,8 +223,8 @@ class ReadableObjects:
     ) -> Page[ListedVersion]:
         """Returns a page of versions and delete markers, newest first within a key.
 
-        In an unversioned bucket these are the null versions, or none if `spec_version_listing` is
-        configured.
+        In an unversioned bucket these are the null versions, or none if the setting
+        `spec_version_listing` is true.
         """
         with self._database.snapshot() as reader:
             is_unversioned = require_bucket(reader, bucket).versioning is Versioning.DISABLED
@@ -275,7 +279,7 @@ def require_object(
     if row.state is State.DELETED:
         marker_id = NULL_VERSION if row.is_null else row.version_id
         raise MethodNotAllowed(
-            f"{object_name}: version {marker_id} is a delete marker",
+            f"{object_name}: version {marker_id} is a delete marker, which cannot be read",
             marker_id=marker_id,
             modified_ms=row.modified_ms,
         )

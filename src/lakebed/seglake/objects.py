@@ -243,7 +243,7 @@ class Objects(ReadableObjects):
             algorithms=wanted_algorithms(algorithm, expected),
             expected=expected,
             size_max=self._config.max_object_size,
-            what=key,
+            what=f"{bucket}/{shown(key)}",
         )
 
         def plan(chunks: tuple[Chunk, ...]) -> PlannedPut:
@@ -310,7 +310,7 @@ class Objects(ReadableObjects):
         `what` names the body in errors.
         """
         if size_max and size is not None and size > size_max:
-            raise TooLarge(what, size=size, limit=size_max)
+            raise TooLarge(f"{what}: the size in bytes", size=size, limit=size_max)
         return BodyWriter(
             self._segments,
             self._buffers,
@@ -378,7 +378,8 @@ class Objects(ReadableObjects):
                 version_id, checksum = source_checksum
                 if version_id != manifest.version_id:
                     raise ConditionConflict(
-                        f"{source_bucket}/{shown(source_key)}: the source changed during the copy"
+                        f"{source_bucket}/{shown(source_key)}: "
+                        "the source changed during the copy; retry the copy"
                     )
                 checksums = (checksum,)
             new = NewVersion(
@@ -444,7 +445,10 @@ class Objects(ReadableObjects):
     def delete_many(
         self, bucket: str, objects: Sequence[ObjectToDelete]
     ) -> list[Deleted | LakebedError]:
-        """Deletes up to 1,000 objects independently, and returns a result or an error for each."""
+        """Deletes up to 1,000 objects independently, and returns a result or an error for each.
+
+        Raises `InputError` if there are more.
+        """
         tickets: list[Ticket[Deleted] | LakebedError] = []
         for change in self.deletions(bucket, objects):
             try:
@@ -462,7 +466,10 @@ class Objects(ReadableObjects):
     def deletions(
         self, bucket: str, objects: Sequence[ObjectToDelete]
     ) -> list[Change[Deleted] | LakebedError]:
-        """Returns a prepared delete for each object, or the error if the object is invalid."""
+        """Returns, for each object, a prepared delete, or an error if its key is invalid.
+
+        Raises `InputError` if there are more than 1,000 objects.
+        """
         if len(objects) > DELETED_AT_ONCE_MAX:
             raise InputError(
                 f"the request lists {len(objects)} objects to delete, but may list at most "

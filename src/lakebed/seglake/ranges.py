@@ -42,9 +42,10 @@ class ByteRange(NamedTuple):
 
 
 def part_range(info: ObjectInfo, number: int) -> range | None:
-    """Returns the range of bytes of a part, or None if the object was not uploaded in parts.
+    """Returns the range of bytes of a part of the object.
 
-    Raises `InputError` if the part does not exist.
+    An object that was not uploaded in parts has only part 1, for which None is returned. Raises
+    `InputError` if the part does not exist.
     """
     sizes = info.part_sizes
     if not sizes and number == 1:

@@ -1,7 +1,8 @@
 """The folder of segment files: creates files and syncs their directory entries.
 
-Invariant: if a sync of the folder fails, data in the files whose entries it should have made
-durable is never acknowledged, because a second sync could succeed without those entries.
+Invariant: if a sync of the folder fails, the files whose directory entries are not durable yet are
+never used again, and no data in them is acknowledged. A second sync could succeed although it does
+not write those entries.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class SegmentPool:
         return rows
 
     def due_in_ns(self) -> int | None:
-        """Returns the ns until `seal_due` has a segment to seal, or None if no segment waits."""
+        """Returns the ns until `seal_due` has a segment to seal, or None if none will be due."""
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
             due_ns = [due_ns for due_ns, _ in (*self._to_seal, *self._idle[:1])]

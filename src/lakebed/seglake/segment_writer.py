@@ -166,8 +166,8 @@ class SegmentWriter:
     def _note(self, starts: Sequence[int], records: Sequence[Record]) -> list[Chunk]:
         """Adds written records to the index and returns their chunks.
 
-        `starts` are the file offsets of all buffers written. The last ones alternate between the
-        header and the data of a record.
+        `starts` are the file offsets of all buffers written. The last two for each record are those
+        of its header and its data; a segment header may come before them.
         """
         offsets = starts[len(starts) - 2 * len(records) + 1 :: 2]
         chunks = [

@@ -95,7 +95,7 @@ class StoredObjects:
     ) -> PartPage:
         """Returns a page of the parts of uploads in progress.
 
-        It has uploads whose keys have `prefix` and come after `after`. To continue within the
+        It lists the uploads whose keys have `prefix` and come after `after`. To continue within the
         uploads to the key `after`, pass the `upload_id` and number of the last listed part; the
         page then starts with the next part of that upload.
         """
@@ -117,9 +117,9 @@ class StoredObjects:
 
 
 def _with_manifests(reader: Reader, listed: Iterable[ListedVersion]) -> list[StoredVersion]:
-    """Returns versions with their manifests, until these reach `MANIFEST_BYTES`.
+    """Returns the first versions of `listed` with their manifests.
 
-    Returns at least one version, unless `listed` is empty.
+    Stops after the version with which the manifests have `MANIFEST_BYTES` or more in total.
     """
     versions: list[StoredVersion] = []
     size = 0

@@ -62,7 +62,8 @@ class Upkeep:
     def step(self) -> int | None:
         """Does the work that is due, and returns the ns until the next step.
 
-        Raises an error if the work fails; a later step tries again.
+        0 means that more work is due now. Raises an error if the work fails; a later step tries
+        again.
         """
         try:
             self._seal()

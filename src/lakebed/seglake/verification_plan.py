@@ -28,7 +28,7 @@ _SEGMENT_END_BYTES = 64 * KIB  # about what the check of a segment reads
 
 
 class Whole(Enum):
-    """A piece of the check that is not split further."""
+    """A piece of the check that covers the whole of one kind of data and is never split."""
 
     METADATA = "metadata"  # the SQLite file
     SECRETS = "secrets"  # `secret.key` and the secrets encrypted with it

@@ -54,7 +54,7 @@ class NewVersion(NamedTuple):
 
 
 class PlannedPut(NamedTuple):
-    """A put without a condition, so that it does not depend on the current object."""
+    """A put without a condition, whose result therefore does not depend on the current object."""
 
     bucket: str
     key: str
@@ -104,7 +104,10 @@ class VersionRules:
         return results
 
     def delete(self, writer: Writer, bucket: str, key: str, condition: Condition) -> Deleted:
-        """Deletes an object: adds a delete marker, or removes it in an unversioned bucket."""
+        """Deletes an object by adding a delete marker.
+
+        In an unversioned bucket there are no delete markers, and the object itself is removed.
+        """
         bucket_info = require_bucket(writer, bucket)
         current = writer.current(bucket, key)
         check_condition(condition, current, what=f"{bucket}/{shown(key)}")

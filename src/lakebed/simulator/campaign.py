@@ -42,7 +42,9 @@ def run_seeds(
 ) -> Campaign:
     """Runs consecutive seeds from `first_seed` on, and stops at the first broken promise.
 
-    Seeds count in order, so the result does not depend on `job_count`, the number of processes.
+    Results are counted in the order of the seeds, so `failed` is the lowest seed that broke a
+    promise, whatever `job_count`, the number of processes, is. A `seed_count` or `seconds_max` of
+    None means no limit.
     """
     campaign = Campaign()
     started_ns = clock.monotonic_ns()

@@ -53,7 +53,6 @@ def _open_groups(context: Context) -> Answer:
             if key[1] not in topic.groups():
                 groups.forget(context, key)
                 continue
-        model.maybe_deleted = False
         if key[0] not in context.model.topics:
             continue
         topic, topic_model = topics.open_topic(context, key[0])
@@ -72,7 +71,7 @@ def _looked(context: Context, look: Callable[[], Answer]) -> str:
 
 
 def note_opening(context: Context) -> None:
-    """Updates the model of all leases just before the store is opened."""
+    """Records in the model of every group that the store is about to be opened."""
     is_vague = context.parts.pop("leases_vague", False)
     for group in context.model.groups.values():
         for part in group.partitions:
@@ -104,7 +103,7 @@ def pin_oldest(context: Context) -> list[str]:
 
 
 def release(context: Context, pin_ids: list[str]) -> None:
-    """Releases pins, and waits until retention has looked at the log again."""
+    """Releases pins, and waits until retention has run again."""
     for pin_id in pin_ids:
         context.store.pins.release(pin_id)
     context.machine.world.runner.sleep_ns(RELEASED_NS)
@@ -137,6 +136,7 @@ def check_rest(context: Context) -> None:
     for name in sorted(context.model.logs):
         _looked(context, partial(tiers.read_archive, context, name))
     _check_leftovers(context)
+    upkeep.check_verification(context)
     _check_damage(context)
 
 
@@ -315,7 +315,8 @@ def note_crash(context: Context, crash: Crash) -> None:
     context.may_have_gaps = context.may_have_gaps or crash is Crash.POWER
     now_ns = context.machine.now_ns
     is_lost = crash is Crash.POWER or context.is_troubled
-    limit_ns = 1 << 62 if context.is_troubled else UNSYNCED_NS
+    is_slow = bool(context.machine.world.disk.faults.slow_ns)
+    limit_ns = 1 << 62 if context.is_troubled or is_slow else UNSYNCED_NS
     for log in context.model.logs.values():
         log.in_flight = 0
     for topic in context.model.topics.values():

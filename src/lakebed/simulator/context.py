@@ -158,7 +158,8 @@ class Context:
     ) -> Answer:
         """Returns the answer for a failed call. Raises a `Violation` if nothing explains the error.
 
-        `is_damaged` means that the call used damaged data.
+        Damaged data (`is_damaged`) and faults of the disk explain any error. Errors of the classes
+        in `expected` need no explanation.
         """
         words = f"{what}: {type(error).__name__}"
         if isinstance(error, OutcomeUnknown):

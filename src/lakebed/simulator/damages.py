@@ -100,6 +100,10 @@ def _damage_log(context: Context, step: Step) -> str | None:
         for info in log.segments()
         if info.is_sealed and info.tier == 0 and info.segment_id in alone
     }
+    if step.arguments["how"] == "lose" and sealed:
+        # If the oldest file is missing while the log is open, verification notes that retention may
+        # have removed it.
+        sealed.pop(min(info.segment_id for info in log.segments()), None)
     durable = model.records[model.first : model.durable_count]
     hit = [record for record in durable if record.record_id >> 32 in sealed]
     if not hit:
@@ -272,7 +276,7 @@ def poke(context: Context, path: str) -> None:
 
 
 def _poke_buckets(context: Context) -> None:
-    """Checks that a store without its metadata does not pass for one that has no objects."""
+    """Checks that a store whose metadata is missing does not report its buckets as empty."""
     for name, bucket in sorted(context.model.buckets.items()):
         has_objects = any(None not in model.current() for model in bucket.keys.values())
         if bucket.maybe_gone or not has_objects:

@@ -22,7 +22,13 @@ FIRST: tuple[tuple[str, dict[str, int]], ...] = (
     ("bucket.create", {"bucket": 1, "versioning": 1}),
     ("bucket.create", {"bucket": 2, "versioning": 0}),
 )
-LASTING = ("disk.full", "disk.no_descriptors", "disk.read_only", "disk.slow")
+LASTING = (
+    "disk.full",
+    "disk.no_descriptors",
+    "disk.read_only",
+    "disk.slow",
+    "disk.unreadable",
+)
 """Faults that the plan ends after some steps, because little else would succeed otherwise."""
 _FACTORS = (0.0, 0.2, 1.0, 1.0, 1.0, 3.0)
 _FAULT_FACTORS = (0.0, 0.3, 1.0, 2.0)

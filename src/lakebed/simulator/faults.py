@@ -13,6 +13,7 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.simulator.context import Answer, Context, Outcome
 from lakebed.simulator.damages import draw_damage, draw_vanishing, plant, vanish
+from lakebed.simulator.machine import ROOT
 from lakebed.simulator.plan import Step
 from lakebed.simulator.settings import draw_settings
 
@@ -137,6 +138,19 @@ def _read_only(context: Context, _step: Step) -> Answer:
     return Answer(Outcome.OK, "make the file system read-only")
 
 
+def _draw_unreadable(random: Random) -> dict[str, Any]:
+    return {"folder": random.choice(["topics", "aof", "objects"])}
+
+
+def _unreadable(context: Context, step: Step) -> Answer:
+    """Makes every read of the existing files of an engine fail with EIO."""
+    folder = f"{ROOT}/{step.arguments['folder']}/"
+    disk = context.machine.world.disk
+    disk.faults.unreadable.update(path for path in disk.file_paths() if path.startswith(folder))
+    _trouble(context, "disk.unreadable", passes=True)
+    return Answer(Outcome.OK, f"make all files of {step.arguments['folder']} unreadable")
+
+
 def _short_writes(context: Context, _step: Step) -> Answer:
     context.machine.world.disk.faults.short_writes = True
     context.active_faults.add("disk.short_writes")
@@ -157,7 +171,7 @@ def _heal(context: Context, _step: Step) -> Answer:
 def _trouble(context: Context, name: str, *, passes: bool = False) -> None:
     """Records that the disk has a fault, which may make calls fail.
 
-    With `passes`, everything works again after the fault without being reopened.
+    With `passes`, the store works again when the fault ends; otherwise it must be reopened first.
     """
     context.is_poisoned = context.is_poisoned or not passes
     context.is_troubled = context.has_ever_troubled = True
@@ -226,6 +240,7 @@ FAULTS: Final[dict[str, FaultKind]] = {
         FaultKind("disk.full", 0.7, _draw_full, _full),
         FaultKind("disk.no_descriptors", 0.5, _draw_nothing, _no_descriptors),
         FaultKind("disk.read_only", 0.2, _draw_nothing, _read_only),
+        FaultKind("disk.unreadable", 0.6, _draw_unreadable, _unreadable),
         FaultKind("disk.short_writes", 0.5, _draw_nothing, _short_writes),
         FaultKind("disk.heal", 4, _draw_nothing, _heal),
         FaultKind("damage.plant", 0.4, draw_damage, _plant),

@@ -47,7 +47,7 @@ class Machine:
 
     @property
     def now_ns(self) -> int:
-        """The monotonic clock."""
+        """The current time of the monotonic clock."""
         return self.world.clock.monotonic_ns()
 
     @property

@@ -49,7 +49,10 @@ def run_plan(plan: Plan) -> RunResult:
 
 @contextmanager
 def _collected_at_fixed_steps() -> Iterator[None]:
-    """Stops automatic garbage collection, which closes files at moments that depend on Python."""
+    """Stops automatic garbage collection, so that garbage is collected only where the run does so.
+
+    Collecting garbage closes files, and Python chooses its moment differently in each process.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -118,7 +118,7 @@ def _without_company(step: Step) -> Sequence[Step] | None:
 
 
 def _without_lasting(step: Step) -> Sequence[Step] | None:
-    """Returns a step that reopens the store without new settings, or None if it had none."""
+    """Returns the reopening step without its new settings, or None if the step has none."""
     if step.arguments.get("settings"):
         return [replace(step, arguments={**step.arguments, "settings": None})]
     return None

@@ -106,7 +106,7 @@ def backend_of(options: Options) -> Backend:
     if options.one_of("path", "endpoint") == "path":
         for name in ("accessKey", "secretKey", "caFile"):
             if options.has(name):
-                raise BadConfig(f"the option {name} needs the option endpoint, not path")
+                raise BadConfig(f"the option {name} can only be used with endpoint, not with path")
         return Backend(path=options.required("path"))
     endpoint = options.required("endpoint")
     if not is_url(endpoint):

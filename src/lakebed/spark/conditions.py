@@ -93,7 +93,7 @@ def _condition(parts: Sequence[Any], schema: pa.Schema) -> Filter:
     column, operator, *values = parts
     if column not in schema.names:
         raise ValueError(
-            f"column {column} does not exist; the columns are {', '.join(schema.names)}"
+            f"the column {column!r} does not exist; the columns are {', '.join(schema.names)}"
         )
     name = str(operator).lower()
     if name in _NULLS and not values:
@@ -109,10 +109,10 @@ def _condition(parts: Sequence[Any], schema: pa.Schema) -> Filter:
 
 def _value(value: Any, kind: pa.DataType) -> Any:
     if value is None or isinstance(value, list | dict):
-        raise ValueError(f"a column cannot be compared with {value}")
+        raise ValueError(f"a value must be text, a number or a boolean, not {value!r}")
     converted = pa.scalar(value).cast(kind).as_py()
     if isinstance(value, int | float) and not isinstance(value, bool) and converted != value:
-        raise ValueError(f"the value {value} does not fit the column's type {kind}")
+        raise ValueError(f"the value {value!r} does not fit the type {kind} of its column")
     return converted
 
 
@@ -142,5 +142,5 @@ def check_columns(source: str, conditions: Sequence[Filter], columns: Sequence[s
         if comparison.attribute[0] not in columns:
             raise BadConfig(
                 f"{source}: the option {OPTION} has a condition on the column "
-                f"{comparison.attribute[0]}, which the option columns leaves out"
+                f"{comparison.attribute[0]!r}, which is not read: add it to the option columns"
             )

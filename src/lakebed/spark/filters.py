@@ -77,7 +77,8 @@ def narrow(
 ) -> tuple[ReadFilter, Sequence[Filter]]:
     """Returns the limits of the read, and the filters that must still be applied row by row.
 
-    `columns` maps the name of a column to the function that narrows the limits by a filter on it.
+    `columns` maps the name of a column to the function that narrows the limits by a filter on that
+    column.
     """
     limits, unapplied = ReadFilter(), []
     for condition in filters:
@@ -121,10 +122,11 @@ def by_offset(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] 
 
 
 def by_record_id(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
-    """Narrows the limits by a filter on the record id, or returns None if it is not understood.
+    """Narrows the limits by a filter on the record id, or returns None if the filter is not
+    understood.
 
-    The filter must still be applied row by row (the result has False), because a read starts and
-    ends at record boundaries, and the record ids in a filter may lie between them.
+    The second item of the result is always False: the filter must still be applied row by row. A
+    read starts and ends at record boundaries, and the record ids in a filter may lie between them.
     """
     narrowed = by_offset(limits, condition)
     return None if narrowed is None else (narrowed[0], False)

@@ -108,7 +108,10 @@ class Options:
         return text.lower() in _TRUE
 
     def number(self, name: str, *, minimum: int = 0) -> int | None:
-        """Returns the option's value as a whole number, or None if the option is missing."""
+        """Returns the option's value as a whole number, or None if the option is missing.
+
+        Raises `BadConfig` if it is not a whole number, or is less than `minimum`.
+        """
         text = self.text(name)
         if text is None:
             return None
@@ -120,7 +123,8 @@ class Options:
     def size(self, name: str, *, minimum: int = 1) -> int | None:
         """Returns the option's value in bytes, or None if the option is missing.
 
-        The value is a number of bytes, or has a unit as in `64MiB`.
+        The value is a number of bytes, or has a unit as in `64MiB`. Raises `BadConfig` if it is
+        not a size, or is less than `minimum`.
         """
         text = self.text(name)
         if text is None:
@@ -136,7 +140,8 @@ class Options:
     def seconds(self, name: str, *, default: float, maximum: float) -> float:
         """Returns the option's value in seconds, or `default` if the option is missing.
 
-        The value is a number of seconds, or a duration with a unit as in `10min`.
+        The value is a number of seconds, or a duration with a unit as in `10min`. Raises
+        `BadConfig` if it is neither, or is not between 0 and `maximum`.
         """
         text = self.text(name)
         if text is None:

@@ -54,8 +54,8 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class PublishedS3(msgspec.Struct, frozen=True):
-    """The content of `s3.json`: the address and credentials of the S3 server, and the process
-    that serves it.
+    """The content of `s3.json`: the address and credentials of an S3 server, and the process
+    in which the server runs.
     """
 
     url: str

@@ -63,7 +63,7 @@ def session(
     for name in options:
         if not name.startswith("spark."):
             raise InputError(
-                f"{shown(name)} is not a Spark option: the name must start with spark."
+                f"{shown(name)} is not a Spark option: the name must start with 'spark.'"
             )
     if master is not None and remote is not None:
         raise InputError("set master or remote, not both")
@@ -114,10 +114,10 @@ def _own_session(options: Mapping[str, str]) -> SparkSession:
 
 
 def _wait_for_executors(started: SparkSession) -> None:
-    """Waits until an executor has registered, for ten seconds at most.
+    """Waits until an executor has registered, but returns after ten seconds in any case.
 
-    Until then, Spark does not know how many tasks the cluster can run in parallel. Returns
-    immediately for a local session.
+    Before an executor has registered, Spark does not know how many tasks the cluster can run in
+    parallel. Returns immediately for a local session.
     """
     context = started.sparkContext
     if (context.master or "").startswith("local"):

@@ -82,8 +82,8 @@ def split(
 def place_at(extent: Extent[Key], bytes_before: int) -> SplitPoint:
     """Returns the position in the extent that has about `bytes_before` bytes before it.
 
-    That is one of its split points, or a position between two of them if the extent can be cut
-    anywhere.
+    The position is a split point of the extent, or lies between two split points if the extent can
+    be cut anywhere.
     """
     points = extent.split_points
     index = bisect_left(points, bytes_before, key=lambda point: point.bytes_before)

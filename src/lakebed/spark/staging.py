@@ -76,10 +76,10 @@ class Staging(Protocol):
     def writer(self, run: Run) -> StagedWriter: ...
 
     def decide(self, run: Run, batches: Batches) -> Batches:
-        """Returns the batches to commit: those that an earlier attempt of the run decided on, or
-        `batches` if there was none.
+        """Records durably which batches the run commits, and returns these batches.
 
-        The decision is durable when this returns.
+        They are the batches of an earlier decision of the same run, or `batches` if the run has no
+        decision yet.
         """
 
     def forget(self, run: Run) -> None:
@@ -96,7 +96,10 @@ class Staging(Protocol):
         """Removes all staged batches and the decision of a run. Call it after the commit."""
 
     def remove_leftovers(self) -> int:
-        """Removes what abandoned runs left long ago. Returns the number of these runs."""
+        """Removes the staged batches and decisions of abandoned runs. Returns the number of runs.
+
+        A run counts as abandoned after a day, or after 30 days if it has a decision.
+        """
 
 
 class Inline:
@@ -144,7 +147,8 @@ class _InlineWriter:
 def check_inline(size: int) -> None:
     if size > INLINE_BYTES_MAX:
         raise TooLarge(
-            "the size in bytes of the batches sent with one commit (set the option stagingBucket)",
+            "set the option stagingBucket: without it, a commit sends all of its batches in one "
+            "request, and their size in bytes",
             size=size,
             limit=INLINE_BYTES_MAX,
         )
@@ -205,7 +209,7 @@ def decode_decision(data: bytes, *, path: str) -> Decision:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Corrupt(
-            "this is not the record of which staged batches to commit", path=path
+            "this is not a valid list of the staged batches to commit", path=path
         ) from None
 
 

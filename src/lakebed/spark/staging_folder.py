@@ -8,9 +8,9 @@ Each attempt of a task has its own random token, so no two attempts write the sa
 may remove the folder of a run while it is empty; a process that needs it creates it again.
 
 What `finish` or `decide` has returned is durable. A decision that already exists is written once
-more before it is used, because the process that wrote it may have died before it was durable. An
-empty folder of a run that was left by a killed process is not removed, because nothing shows its
-age.
+more before it is used, because the process that wrote it may have died before it was durable.
+`remove_leftovers` keeps an empty folder that a killed process left, because nothing shows how old
+the folder is.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class FolderStaging:
     def _is_left_over(self, folder: str, names: list[str]) -> bool:
         """Returns whether a run is old enough to be removed.
 
-        Its age is that of its decision, or of its newest file if there is no decision. A run with
-        neither may be new, and is kept.
+        The age of a run is the age of its decision, or of its newest file of batches if it has no
+        readable decision. A run with neither may be new, and is kept.
         """
         began = [int(match[1]) for match in map(_STAGED.fullmatch, names) if match]
         kept_ms, last_ms = KEPT_MS, max(began, default=None)
@@ -231,7 +231,8 @@ class FolderWriter:
 def in_folder(disk: Disk, folder: str, put: Callable[[], None]) -> None:
     """Creates the folder durably, then calls `put`, which creates a file in it.
 
-    If another process removes the folder in between, tries again.
+    If another process removes the folder before `put` creates its file, tries again, up to a
+    hundred times in total; then raises `NotFound`.
     """
     for attempts_left in reversed(range(ATTEMPTS_MAX)):
         make_folders(disk, folder)

@@ -142,7 +142,7 @@ class DeltaWalk:
 
     @property
     def torn_bytes(self) -> int:
-        """The number of bytes from the last good event to the last nonzero byte."""
+        """The number of bytes after the last good event, up to the last nonzero byte."""
         return max(0, self.used - self.end)
 
     def __iter__(self) -> Iterator[PlacedEvent]:

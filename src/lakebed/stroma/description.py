@@ -37,7 +37,8 @@ class GroupPartition:
 def count_messages(state: GroupState) -> tuple[int, int]:
     """Returns the number of waiting messages and the number of exhausted ones.
 
-    This takes time in proportion to the number of runs.
+    Exhausted messages were leased `delivery_count_max` times and are due for the dead-letter topic.
+    Counting takes time in proportion to the number of runs of messages with the same status.
     """
     counts: Counter[bool] = Counter()
     for start, end, status in state.runs:

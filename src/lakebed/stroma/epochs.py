@@ -1,11 +1,11 @@
 """Epochs: numbers of leases. They distinguish the current holder of a message from earlier ones.
 
 Each lease gets the next epoch. Before an epoch is used, a reservation that covers it is made
-durable, at every ack level. When a group is opened, it continues after the reservation. So an epoch
-is never reused, even if leases that were written but not synced are lost in a power cut.
+durable, at every ack level. When a group is opened, it continues after the reservation. So a power
+cut that loses leases, because they were not synced, does not cause their epochs to be used again.
 
-Epochs have 32 bits and wrap around, skipping 0. To compare two epochs, the later one is assumed to
-be ahead by less than half the range. An epoch is used again only after about four billion others.
+Epochs have 32 bits and wrap around, skipping 0: an epoch is used again after about four billion
+others. To compare two epochs, the later one is assumed to be ahead by less than half the range.
 """
 
 from __future__ import annotations

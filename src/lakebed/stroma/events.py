@@ -53,7 +53,7 @@ class Leases(NamedTuple):
 
 
 class Acks(NamedTuple):
-    """Event 20, `AckRange`: messages `[start, end)` were settled."""
+    """Event 20, `AckRange`: messages `[start, end)` were settled, and are not delivered again."""
 
     ranges: Sequence[tuple[int, int]]
 
@@ -65,7 +65,7 @@ class Returns(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """Event 5, `Reset`: the group starts over, with nothing settled or leased."""
+    """Event 5, `Reset`: the group starts over at the beginning; no message is settled or leased."""
 
 
 class Unknown(NamedTuple):

@@ -133,7 +133,7 @@ class MarkInflight(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """Event 2, `Ack`: a message was settled."""
+    """Event 2, `Ack`: a message was settled, so it is not delivered again."""
 
     offset: u64
 
@@ -217,7 +217,7 @@ class ReserveEpochs(NamedTuple):
 
 
 class FoldMark(NamedTuple):
-    """Event 24, `FoldMark`: a fold was started, which writes the snapshot of this generation.
+    """Event 24, `FoldMark`: the writing of a new snapshot, with this generation, was started.
 
     That snapshot includes exactly the events before the mark.
     """

@@ -70,8 +70,8 @@ class _PendingLease(NamedTuple):
     """The result of one attempt to lease messages.
 
     If messages were leased, `ticket` completes when the lease is recorded. If not, `grant` is
-    empty, `ticket` is None, and `due_ms` is the time in ms until a lease, a delay or a schedule
-    ends.
+    empty, `ticket` is None, and `due_ms` is the time in ms until the next lease, delay or schedule
+    ends, or None if there is none.
     """
 
     grant: Grant = Grant()
@@ -80,7 +80,7 @@ class _PendingLease(NamedTuple):
 
 
 class _ReadFacts(NamedTuple):
-    """A range of messages, and the facts about them that were read from the log."""
+    """A range of messages, and what was read about them from the log: see `source.Fact`."""
 
     span: Span
     facts: Sequence[Fact]
@@ -204,13 +204,20 @@ class PartitionGroup:
         )
 
     def undo_lease(self, ranges: Ranges, *, epoch: int) -> None:
-        """Gives back messages that were not delivered. The lease does not count as a delivery."""
+        """Gives back messages that were not delivered. The lease does not count as a delivery.
+
+        Raises `StaleLease`, and changes nothing, if a message is not leased under `epoch`.
+        """
         self._settle(
             ranges, partial(settlement_transitions.undo, epoch=epoch, now_ms=self._clock.now_ms())
         )
 
     def extend(self, ranges: Ranges, *, epoch: int, lease_ms: int | None = None) -> int:
-        """Moves the deadline of a lease to `lease_ms` from now; returns the new deadline."""
+        """Moves the deadline of leased messages to `lease_ms` from now.
+
+        Returns the new deadline in ms since 1970. Raises `StaleLease`, and changes nothing, if a
+        message is not leased under `epoch`.
+        """
         lease_ms = self._lease_ms(lease_ms)
         now_ms = self._clock.now_ms()
         self._settle(
@@ -229,11 +236,14 @@ class PartitionGroup:
         )
 
     def dead_lettered(self, ranges: Ranges, *, epoch: int) -> None:
-        """Settles messages that have been copied durably to the dead-letter topic."""
+        """Settles messages that have been copied durably to the dead-letter topic.
+
+        Raises `StaleLease` like `ack`.
+        """
         self._settle(ranges, partial(settlement_transitions.dead_letter, epoch=epoch))
 
     def leases(self, *, max_leases: int, offset: int = 0) -> list[HeldRange]:
-        """Returns up to `max_leases` current leases, by offset, from `offset` on."""
+        """Returns the leased messages from `offset` on as up to `max_leases` ranges, in order."""
         with self._mutex:
             self._check_open()
             now_ms = self._expire()
@@ -256,7 +266,8 @@ class PartitionGroup:
     def release(self, *, start: int = 0, end: int | None = None) -> int:
         """Ends the leases of messages `[start, end)`; returns how many messages were leased.
 
-        The messages can be leased again immediately. Later calls by the former holders are refused.
+        By default, ends all leases. The messages can be leased again immediately. Later calls by
+        the former holders are refused.
         """
         released: list[ReturnRange] = []
 
@@ -277,12 +288,15 @@ class PartitionGroup:
         self._start_over(Reset())
 
     def seek(self, offset: int) -> None:
-        """Settles all messages before `offset`, and treats all others as never leased."""
+        """Settles all messages before `offset`, and treats all others as never leased.
+
+        Raises `InputError` if `offset` is negative or after the high watermark.
+        """
         _check_count("offset", offset, minimum=0, maximum=self._source.high_watermark())
         self._start_over(Seek(offset))
 
     def lag(self) -> int:
-        """Returns the number of messages that are not settled.
+        """Returns the number of messages that are not settled: see `message_status`.
 
         If messages were settled out of order, the number may include messages that were compacted
         away after the group examined them.
@@ -346,7 +360,7 @@ class PartitionGroup:
         return self._journal.failure
 
     def due_ns(self) -> int | None:
-        """Returns the ns until the next lease, delay or schedule ends.
+        """Returns the ns until the next lease, delay or schedule may have ended.
 
         Messages may become available then. Returns None if no message is leased or waiting.
         """
@@ -357,7 +371,7 @@ class PartitionGroup:
     # Called by the owner.
 
     def step(self) -> int | None:
-        """Folds the delta log and syncs written changes when that is due.
+        """Shortens the delta log (see `compact`) and syncs written changes, each when it is due.
 
         Returns the ns until the next step is due, or None if none is due.
         """
@@ -375,7 +389,10 @@ class PartitionGroup:
             return _RETRY_NS
 
     def compact(self) -> None:
-        """Folds the delta log into a snapshot now, while other calls continue."""
+        """Writes the state as a new snapshot, and removes its events from the delta log.
+
+        Other calls continue while this runs.
+        """
         while (fold_ended := self._begin_folding()) is None:
             if self._journal.failure is None:
                 return  # another call has folded it
@@ -393,9 +410,10 @@ class PartitionGroup:
             fold_ended.set()
 
     def _fold_if_due(self) -> int | None:
-        """Starts a fold in another thread if it is due.
+        """Starts to fold the delta log into a snapshot, in another thread, if that is due.
 
-        Returns the ns until it may be started, if an earlier fold failed; otherwise None.
+        Returns None, except if a fold is due but must wait because an earlier one failed: then
+        returns the ns to wait.
         """
         with self._mutex:
             if self._is_fold_queued or not self._journal.is_fold_due:
@@ -427,9 +445,9 @@ class PartitionGroup:
                     self._wake_step()
 
     def _begin_folding(self) -> Event | None:
-        """Reserves the next fold for the caller; returns the event to set when that fold has ended.
+        """Lets the caller fold the delta log; returns the event to set when that has ended.
 
-        If another fold is running, waits for it and returns None.
+        If another thread is folding the delta log, waits until that has ended and returns None.
         """
         with self._mutex:
             self._check_open()
@@ -486,8 +504,8 @@ class PartitionGroup:
     def _try_lease(self, request: _LeaseRequest) -> tuple[Grant, int | None]:
         """Tries once to lease messages, and waits until the lease is recorded.
 
-        If no message is available, returns an empty lease, and the ms until a lease, delay or
-        schedule ends.
+        If no message is available, returns an empty lease, and the ms until the next lease, delay
+        or schedule ends, or None if there is none.
         """
         granted = self._choose(request, partial(self._grant, request))
         if granted.ticket is not None:
@@ -501,9 +519,9 @@ class PartitionGroup:
     def _choose(self, request: _LeaseRequest, use: Callable[[ChosenRanges, int], Used]) -> Used:
         """Calls `use`, under the mutex, with the messages that can be leased now.
 
-        Returns the result of `use`, which must lease the messages or put them back. Reads facts
-        from the log as needed. Messages that cannot be read are left for later; raises `DiskError`
-        if there are no others.
+        Returns the result of `use`, which must lease the messages or put them back. Messages that
+        were not examined yet are read from the log as needed. Those that cannot be read are left
+        for later; raises `DiskError` if no other message can be leased.
         """
         if not self._knows_leases:
             self._learn_leases()
@@ -539,7 +557,11 @@ class PartitionGroup:
         raise AssertionError("unreachable: the loop only ends by returning or raising")
 
     def _read_facts(self, span: Span) -> _ReadFacts:
-        """Reads the facts of a span, or of its first part if its last messages cannot be read."""
+        """Reads from the log the facts about the messages of a span: see `source.Fact`.
+
+        If some messages cannot be read, reads only a first part of the span. Raises `DiskError` if
+        the first message cannot be read.
+        """
         start, end = span
         while True:
             try:
@@ -563,7 +585,9 @@ class PartitionGroup:
             self._knows_leases = True
 
     def _freshen(self, start: int) -> int:
-        """Ends expired leases and delays, and settles messages that retention removed.
+        """Ends expired leases and delays, and settles all messages before `start`.
+
+        Retention has removed the messages before `start`, the first offset of the log.
 
         Returns the current time of the group's clock. The caller holds the mutex.
         """
@@ -582,9 +606,10 @@ class PartitionGroup:
         return now_ms
 
     def _due_ms(self) -> int | None:
-        """Returns the ms until a lease, a delay or a schedule ends, or None if there is none.
+        """Returns the ms until the next lease, delay or schedule ends, or None if there is none.
 
-        The caller holds the mutex.
+        For a schedule, returns at most `_STEP_MS`, because the wall clock may be changed. The
+        caller holds the mutex.
         """
         lease_ms, schedule_ms = self._state.timers.next_ms(), self._state.schedules.next_ms()
         dues_ms = [] if lease_ms is None else [lease_ms - self._clock.now_ms()]
@@ -703,19 +728,22 @@ class PartitionGroup:
     def _record_if_many(self, now_ms: int) -> Ticket[None] | None:
         """Queues the events derived from the log to be written, if there are many of them.
 
-        The caller holds the mutex.
+        Returns None if nothing was queued. The caller holds the mutex.
         """
         if len(self._unrecorded) < UNRECORDED_MAX or self._journal.failure is not None:
             return None
         return self._record([], now_ms)
 
     def _drop_removed(self, start: int) -> None:
-        """Settles messages that retention removed. The caller holds the mutex."""
+        """Settles all messages before `start`, which retention removed.
+
+        The caller holds the mutex.
+        """
         if start > self._state.base:
             self._note([BumpAckedUntil(start)])
 
     def _fold_in_steps(self) -> None:
-        """Folds the delta log while other calls continue: see `journal`.
+        """Folds the delta log into a snapshot while other calls continue: see `journal`.
 
         Other calls wait only while the state is copied under the mutex, and while the delta log is
         replaced between two commits.
@@ -740,7 +768,10 @@ class PartitionGroup:
         ticket.wait()
 
     def _fold(self) -> Ticket[None]:
-        """Queues a fold of the whole state as a single step. The caller holds the mutex."""
+        """Queues the whole state to be written as a new snapshot with an empty delta log.
+
+        The caller holds the mutex.
+        """
         generation, created_ts_ms = self._journal.generation + 1, self._clock.wall_ms()
         snapshot = snapshot_of(
             self._state,

@@ -1,7 +1,8 @@
 """The files of an open group: appends events to the delta log, and folds it into snapshots.
 
-Events are queued in the order in which they were applied, and are written in that order. Folding
-the delta log into a snapshot takes three steps. Events may be appended in between:
+Events are queued in the order in which they were applied, and are written in that order. A fold
+replaces the snapshot by a new one that includes the events of the delta log, and then removes these
+events from the delta log. It takes three steps. Events may be appended between the steps:
 
 1. append a `FoldMark` to the delta log: the snapshot covers the events before it;
 2. write the snapshot, outside of the queue, and replace the old one;
@@ -64,7 +65,7 @@ class Fold(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """A queue item: ends a fold with a new delta log that begins with these events."""
+    """A queue item: ends a fold by replacing the delta log with a new one that has these events."""
 
     events: Sequence[bytes]
     generation: int
@@ -130,7 +131,7 @@ class DeltaSink:
     def _failed(self, action: Callable[[], None]) -> LakebedError | None:
         """Runs `action`; returns its error, or None if it succeeds.
 
-        After an error, appends are refused until a fold succeeds.
+        After an error, appends are refused until a `Fold` succeeds.
         """
         try:
             action()
@@ -191,7 +192,7 @@ class DeltaSink:
         self.has_unsynced = False
 
     def save_snapshot(self, data: bytes) -> None:
-        """Replaces the snapshot. Events may be appended meanwhile.
+        """Replaces the snapshot. Other threads may append events during the call.
 
         Only one thread at a time may call this.
         """
@@ -257,7 +258,7 @@ class Journal:
 
     @property
     def failure(self) -> LakebedError | None:
-        """The error that makes appends fail until the next fold, or None."""
+        """The error because of which appends are refused until `fold` succeeds, or None."""
         return self._sink.failure
 
     @property
@@ -266,7 +267,10 @@ class Journal:
 
     @property
     def is_fold_due(self) -> bool:
-        """Whether the delta log has reached a limit and is at least as large as its snapshot."""
+        """Whether the delta log is so large that it should be folded into a new snapshot.
+
+        It must have reached a configured limit, and be at least as large as its snapshot.
+        """
         if self.delta_bytes < self.snapshot_bytes:
             return False
         return (
@@ -292,9 +296,10 @@ class Journal:
         return ticket
 
     def begin_fold(self, events: Sequence[bytes]) -> tuple[int, Ticket[None]]:
-        """Starts a fold: queues the last events that the snapshot covers, and then the mark.
+        """Starts a fold of the delta log into a snapshot: queues `events`, and then a `FoldMark`.
 
-        Returns the generation of the snapshot, and the ticket that the caller must wait for.
+        The snapshot covers all events before the mark, and none after it. Returns the generation of
+        the snapshot, and the ticket that the caller must wait for.
         """
         generation = self.generation + 1
         marked_events = [*events, *encode([FoldMark(generation)])]
@@ -313,9 +318,10 @@ class Journal:
         self._bytes.add(len(data))
 
     def finish_fold(self, *, generation: int, created_ts_ms: int) -> Ticket[None]:
-        """Queues the last step of a fold, and returns the ticket that the caller must wait for.
+        """Queues the last step of a fold, which replaces the delta log.
 
-        The snapshot of the fold must already be durable.
+        The new delta log has only the events that the snapshot does not cover. The snapshot must
+        already be durable. Returns the ticket that the caller must wait for.
         """
         events = tuple(self._tail or ())
         finish = Finish(events, generation, created_ts_ms)
@@ -328,13 +334,14 @@ class Journal:
         return ticket
 
     def end_fold(self) -> None:
-        """Stops collecting events for a fold that has succeeded or failed."""
+        """Stops collecting events for the new delta log of a fold that has succeeded or failed."""
         self._tail = None
 
     def fold(self, snapshot: bytes, *, generation: int, created_ts_ms: int) -> Ticket[None]:
-        """Queues a whole fold as one item, and returns the ticket that the caller must wait for.
+        """Queues a fold, which replaces the old snapshot with `snapshot` and empties the delta log.
 
-        `generation` must be higher than any that was used before.
+        Returns the ticket that the caller must wait for. `generation` must be higher than any that
+        was used before.
         """
         assert generation > self.generation, "a generation must not be reused"
         ticket = self._barrier.submit(Fold(snapshot, generation, created_ts_ms), size=0, timeout=0)

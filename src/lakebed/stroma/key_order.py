@@ -97,8 +97,8 @@ class KeyOrder:
     def is_free(self, offset: int) -> bool:
         """Returns whether the message at `offset` need not wait for others of its key.
 
-        That is the case if it is the first unsettled message of its key, and none of the key is
-        leased.
+        That is the case if it is the first unsettled message of its key, and no message of that
+        key is leased.
         """
         key = self._keys.get(offset)
         if key is None:

@@ -199,7 +199,7 @@ def admit_leases(state: GroupState, span: tuple[int, int], facts: Sequence[Fact]
 def unseen_span(
     state: GroupState, missing_count: int, *, high_watermark: int
 ) -> tuple[int, int] | None:
-    """Returns the next messages to examine.
+    """Returns the next messages to examine, as a range of offsets.
 
     Returns None if there are none, or if no more messages may be leased. `missing_count` is how
     many more messages the lease needs; the span may be longer.
@@ -341,7 +341,10 @@ def has_parked(state: GroupState) -> bool:
 
 
 def has_unknown_dead(state: GroupState) -> bool:
-    """Returns whether there may be exhausted messages whose keys have not been read yet."""
+    """Returns whether there may be exhausted messages whose keys have not been read yet.
+
+    Exhausted messages were leased `delivery_count_max` times.
+    """
     return state.keys is not None and bool(state.exhausted) and state.keys.end < state.end
 
 

@@ -26,7 +26,10 @@ from lakebed.stroma.state import GroupState, Ranges
 
 
 def ack(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:
-    """Returns the events that settle the messages; none if all of them are already settled."""
+    """Returns the events that settle the messages, so that they are not delivered again.
+
+    Returns no events if all messages are already settled.
+    """
     held = _held(state, ranges, epoch=epoch, may_be_settled=True)
     pieces = [(start, end) for start, end, _ in held]
     if not pieces:

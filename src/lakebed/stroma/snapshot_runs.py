@@ -63,7 +63,7 @@ class SnapshotRuns:
         return sorted(cuts)
 
     def runs(self, start: int, end: int) -> tuple[list[int], list[MessageStatus]]:
-        """Returns the runs of messages `[start, end)`, as a list of starts and a list of values."""
+        """Returns the runs of messages `[start, end)`: a list of starts and a list of statuses."""
         starts: list[int] = []
         values: list[MessageStatus] = []
         position, last_status = start, None

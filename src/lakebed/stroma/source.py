@@ -11,7 +11,10 @@ from typing import NamedTuple, Protocol
 
 
 class Fact(NamedTuple):
-    """What is special about one message, or about consecutive offsets with nothing to deliver."""
+    """Describes a message that has a key, is scheduled for a certain time or cannot be delivered.
+
+    A fact may also describe several consecutive offsets that all have nothing to deliver.
+    """
 
     offset: int
     key: int | None = None  # a hash of the message's key; None if it has no key

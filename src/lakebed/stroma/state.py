@@ -122,9 +122,9 @@ class GroupState:
                 pass
 
     def settle(self, ranges: Ranges) -> None:
-        """Settles the messages of the ranges, which may be in any order.
+        """Settles the messages of the ranges, so that they are not delivered again.
 
-        Messages that are already settled are ignored.
+        The ranges may be in any order. Messages that are already settled are ignored.
         """
         ranges = merged(ranges)
         if not ranges:
@@ -144,8 +144,8 @@ class GroupState:
     def expire(self, now_ms: int, *, wall_ms: int | None = None) -> bool:
         """Ends the leases, delays and schedules that are due; returns whether there were any.
 
-        `now_ms` is the time of the group's clock, and `wall_ms` that of the wall clock, if it
-        differs.
+        `now_ms` is the time of the group's clock, and `wall_ms` that of the wall clock. Without
+        `wall_ms`, both clocks show `now_ms`.
         """
         wall_ms = now_ms if wall_ms is None else wall_ms
         ended: list[Run[MessageStatus]] = []
@@ -295,7 +295,7 @@ class GroupState:
                 self._offer(self.keys.release(start, end))
 
     def _offer(self, offsets: list[int]) -> None:
-        """Adds messages that have become the next ones of their keys to the heaps."""
+        """Adds to the heaps the messages that have become the next ones of their keys."""
         for offset in offsets:
             for start, end, status in self.runs.between(offset, offset + 1):
                 is_exhausted = self.is_exhausted(status.deliveries)

@@ -1,8 +1,8 @@
 """Ranges of messages, ordered by the times at which their leases or delays end.
 
-An entry is only a hint: the status of a message decides whether it is due. Every leased or waiting
-message is covered by an entry at its time. An entry is not removed when a lease ends early or is
-extended; an extended lease gets another entry.
+An entry is only a hint: the status of a message decides whether its lease or delay has ended. Every
+leased or waiting message is covered by an entry at its time. An entry is not removed when a lease
+ends early or is extended; an extended lease gets another entry.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def test_what_is_not_stored_in_tier_2_is_not_evicted() -> None:
     world = World(5)
     _, log = open_log(world)
     write_segments(log, 1)
-    with pytest.raises(InputError, match="Tier 2 does not safely have it"):
+    with pytest.raises(InputError, match="Tier 2 has no intact copy of it"):
         log.tiers.evict([0])
     with pytest.raises(NotFound, match="segment 7"):
         log.tiers.upload([7])

@@ -47,7 +47,7 @@ class BatchIterator(AsyncIterator[Item], Generic[Item, Taken, Position]):
     @abstractmethod
     async def wait_for_batch(self, timeout: float | None) -> Taken | None:
         """Returns the next batch, with at least one item, or None on time-out. Raises `Closed`
-        once closed.
+        if the iterator or its source was closed.
         """
 
     @property

@@ -56,7 +56,7 @@ class SegmentOpened(NamedTuple):
 
 
 class SealSegment(NamedTuple):
-    """Payload of record type 1, `SealSegment`: the segment was sealed; fields of its footer."""
+    """Payload of record type 1, `SealSegment`: fields of the footer of a sealed segment."""
 
     durable_bytes: u64
     segment_crc64: u64
@@ -215,7 +215,7 @@ class SnapshotEntry(NamedTuple):
 
 
 class DeleteCount(NamedTuple):
-    """The number of pending deletes of objects that belong to no entry; spans of keys follow."""
+    """The number of objects to delete that belong to no entry; the spans of their keys follow."""
 
     delete_count: u64
 

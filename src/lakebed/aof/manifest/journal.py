@@ -163,7 +163,10 @@ class Journal:
             return position
 
     def commit(self, timeout: float | None = None) -> None:
-        """Waits until everything appended so far is durable."""
+        """Waits until everything appended so far is durable; raises the error if a write fails.
+
+        Raises `OutcomeUnknown` after `timeout` seconds; the records are still queued then.
+        """
         with self._mutex:
             ticket = None if self._error is not None else self._ticket
         if ticket is None or ticket.is_done:
@@ -329,7 +332,8 @@ class Journal:
     def _rotate_if_old(self) -> int | None:
         """Seals the open chunk if its first record about a segment is old enough.
 
-        Returns the nanoseconds until then, or None if there is no such record.
+        If that record is not old enough, returns the nanoseconds until it is. Returns None if the
+        chunk was sealed or has no such record.
         """
         with self._mutex:
             if self._news_at_ns is None or self._is_closed:

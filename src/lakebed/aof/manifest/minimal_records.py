@@ -1,8 +1,9 @@
 """Computes the fewest records that give the same state as all records of a manifest log.
 
 Compaction replaces a manifest log's records by these. A replay of them gives an equal state,
-including a segment's three times. Only facts that are not part of any state are lost: those that
-later records replaced, flags, logical offsets, and the exact non-zero value of a `flush_failure`.
+including the times when a segment was opened, sealed and last changed. Only facts that are not part
+of any state are lost: those that later records replaced, flags, logical offsets, and the exact
+non-zero value of a `flush_failure`.
 
 A segment takes one record for its opening, one for its sealing, and one for each later change that
 still affects its state. Deletes of objects that belong to no segment, and a watermark that is

@@ -36,7 +36,7 @@ BEGINNING = Position(0, RECORDS_START)
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a replay stops: at a position, at a time, or at whichever of both comes first.
+    """Where a replay stops: at a position, at a time, or, if both are given, at the earlier one.
 
     If neither is given, the replay goes to the end of the manifest log.
     """

@@ -5,7 +5,7 @@ Invariants:
 - a file is named `*.mlog.tmp` until its first record is committed, and `*.mlog` afterwards;
 - records and the chunk's header that counts them are written together and then synced once. A crash
   may leave a new header without its records: the chunk's checksum then does not match, and the
-  committed records are found by checking one after the other;
+  committed records are found by checking the records one by one;
 - a chunk is sealed by a separate write and sync after all its records are durable. So a sealed
   chunk whose checksum does not match is damaged. The next chunk is created after that sync;
 - items that could not be written because the disk is full or no file descriptor is free stay in the
@@ -70,7 +70,10 @@ class OpenChunk:
 
 
 class ChunkSink:
-    """The sink of one manifest log's commit barrier, which calls it from one thread at a time."""
+    """Writes and syncs the items that one manifest log's commit barrier passes to it.
+
+    The barrier calls it from one thread at a time.
+    """
 
     def __init__(
         self,

@@ -91,9 +91,10 @@ class Admission:
     def acknowledge(self) -> int | None:
         """Records a requested rollover durably and acknowledges it; does nothing without a request.
 
-        Raises a `RetryError` if it cannot be recorded now. After a short delay, a later call then
-        wakes the appends that wait for the rollover, so that they request it again; a call before
-        that returns the nanoseconds that remain. Otherwise returns None.
+        Raises a `RetryError` if it cannot be recorded now. The calls that follow then do nothing
+        for a short time and return the nanoseconds that remain of it. The first call after that
+        time wakes the appends that wait for the rollover, so that they request it again. In all
+        other cases, returns None.
         """
         chain, journal = self._state.chain, self._recorder.journal
         if self._is_rollover_failed:
@@ -153,8 +154,8 @@ class Admission:
     def tier0_excess(self, *, is_pause: bool, more_bytes: int = 0) -> int:
         """Returns how many bytes must be evicted from Tier 0 before `more_bytes` can be added.
 
-        A result of 0 or less means none. Space is always kept for the active and the next segment,
-        so that no append waits for an eviction. In a pause, space for a burst of appends is kept.
+        A result of 0 or less means none. The result includes the space that must stay free for the
+        active and the next segment or, with `is_pause`, for a burst of appends if that is more.
         """
         with self._state.mutex:
             active, used = self._state.chain.active, self._used()

@@ -164,7 +164,7 @@ class ColdSegments:
         return 0 if footer is None else footer.base_record_count + footer.record_count
 
     def infos(self, states: Iterator[SegmentState]) -> list[SegmentInfo]:
-        """Returns those of the segments that are sealed and only in colder tiers, in that order."""
+        """Returns the sealed segments in `states` that are only in colder tiers, in their order."""
         warm = self.warm_names()
         infos = (place(state, self._warm_folder, warm) for state in states)
         return [info for info in infos if info is not None]

@@ -22,7 +22,7 @@ class Dictionary:
         try:
             self._loaded = ZstdDict(content)
         except ValueError as error:
-            raise BadConfig(f"the content is not a zstd dictionary: {error}") from None
+            raise BadConfig(f"the given bytes are not a zstd dictionary: {error}") from None
         self.dictionary_id = self._loaded.dict_id
 
     @property

@@ -1,4 +1,4 @@
-"""Errors of the tiers, below the branches of `lakebed.base.errors`.
+"""Errors of the tiers, as subclasses of the errors in `lakebed.base.errors`.
 
     Tier2Error             the object store failed; `reason_code` is stored in the manifest log
     ├── Transient          0, a RetryError: a temporary failure, a retry may help

@@ -111,7 +111,8 @@ class LogTiers:
         """Removes the given segments from Tier 0, by default all that Tier 2 has.
 
         With `warm`, also removes them from Tier 1. Returns the ids of the removed segments. By
-        default, pinned segments are left out; if a given segment is pinned, raises `Busy`.
+        default, pinned segments are left out. Raises `Busy` if a given segment is pinned, and
+        `InputError` if Tier 2 does not have it or its object needs repair.
         """
         done = []
         for segment_id in self._chosen(segment_ids):

@@ -96,7 +96,11 @@ class Migration:
     def run(
         self, address: str, *, delete: bool = False, progress: Progress = no_progress
     ) -> MigrationReport:
-        """Moves the log's Tier 2 to `address`; `delete` removes the objects at the old address."""
+        """Moves the log's Tier 2 to `address`.
+
+        With `delete`, then deletes the objects at the old address. If the log's Tier 2 is already
+        at `address`, copies nothing; the old address is then that of an earlier migration.
+        """
         check_address(address)
         identity = load_identity(self._disk, self._paths)
         report = MigrationReport(identity.tier2, address)

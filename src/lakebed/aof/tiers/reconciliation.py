@@ -33,8 +33,9 @@ class Correction(NamedTuple):
 def corrections(states: Iterable[SegmentState], *, warm: Collection[int]) -> Iterator[Correction]:
     """Yields the records that make the manifest log agree with the existing warm files.
 
-    `warm` has the ids of the segments with a warm file. Also ends hydrations that a crash
-    interrupted, and queues the deletion of objects whose segment is no longer in the log.
+    `warm` has the ids of the segments with a warm file. Also yields records that end hydrations
+    which a crash interrupted, and that queue the deletion of objects whose segment is no longer in
+    the log.
     """
     for state in states:
         for payload in _corrections(state, has_warm=state.segment_id in warm):

@@ -225,7 +225,8 @@ class SegmentTiering:
     def evict(self, segment_id: int) -> int:
         """Removes the segment from Tier 0, and returns the number of bytes freed.
 
-        Raises `InputError` if Tier 2 does not safely have the segment.
+        Returns 0 if the segment is not in Tier 0. Raises `InputError` if Tier 2 does not have the
+        segment, or if its object needs repair or is queued for deletion.
         """
         info, state = self._find(segment_id)
         if info.tier:
@@ -239,7 +240,8 @@ class SegmentTiering:
     def evict_warm(self, segment_id: int) -> int:
         """Removes the segment from Tier 1 if it is not in Tier 0; returns the bytes freed.
 
-        Raises `InputError` if Tier 2 does not safely have the segment.
+        Returns 0 if the segment is in Tier 0 or not in Tier 1. Raises `InputError` under the same
+        conditions as `evict`.
         """
         info, state = self._find(segment_id)
         if info.tier != 1:
@@ -277,7 +279,10 @@ class SegmentTiering:
         return None
 
     def repair(self, segment_id: int) -> RepairOutcome:
-        """Checks that Tier 2 has the segment's object, and uploads it again if it can."""
+        """Checks the segment's object in Tier 2; uploads it again if it is missing or damaged.
+
+        If there is no local copy to upload, marks the segment as needing repair.
+        """
         info, state = self._find(segment_id)
         if not state.residency & Residency.TIER2:
             return RepairOutcome.WHOLE
@@ -437,8 +442,8 @@ class SegmentTiering:
         is_doubtful = state.pending & Pending.DELETE or state.needs_repair
         if not state.residency & Residency.TIER2 or is_doubtful:
             raise InputError(
-                f"{name}: segment {segment_id} cannot be evicted, because Tier 2 does not safely "
-                "have it; upload or repair it first"
+                f"{name}: segment {segment_id} cannot be evicted, because Tier 2 has no intact "
+                "copy of it; upload or repair it first"
             )
 
     def _leave_tier(self, info: SegmentInfo, state: SegmentState, size: int) -> None:
@@ -478,7 +483,8 @@ class SegmentTiering:
     def _archived(self, state: SegmentState) -> ArchivedName | None:
         """Returns the name of the segment's file in the archive, if it exists and is undamaged.
 
-        It exists if a crash happened after the segment was archived and before it was removed.
+        It exists if a crash happened after the segment was archived and before retention removed
+        the segment from the log.
         """
         for name in filter(None, map(ArchivedName.parse, self._disk.names(self._paths.archive))):
             if name.segment_id == state.segment_id:

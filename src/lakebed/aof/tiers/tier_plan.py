@@ -29,19 +29,22 @@ class Circumstances(NamedTuple):
 def next_compression(
     states: Iterable[SegmentState], circumstances: Circumstances
 ) -> SegmentState | None:
-    """Returns the oldest segment to compress now: one that is only in Tier 0, or None."""
+    """Returns the oldest segment that is only in Tier 0 and may be compressed now, or None."""
     return _first(states, circumstances, _wants_compression)
 
 
 def next_upload(
     states: Iterable[SegmentState], circumstances: Circumstances
 ) -> SegmentState | None:
-    """Returns the oldest segment to upload now: one with a warm file but no object, or None."""
+    """Returns the oldest segment with a warm file but no object that may be uploaded, or None."""
     return _first(states, circumstances, _wants_upload)
 
 
 def next_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) -> int | None:
-    """Returns the nanoseconds until the next retry of a failed compression or upload, or None."""
+    """Returns the nanoseconds until the next retry of a failed compression or upload.
+
+    Returns None if no retry is scheduled.
+    """
     delays = [
         circumstances.retry_at_ns[state.segment_id] - circumstances.now_ns
         for state in states
@@ -156,8 +159,8 @@ def _first(
 def _is_stored(state: SegmentState, circumstances: Circumstances) -> bool:
     """Returns whether a local copy of the segment may be evicted now.
 
-    Tier 2 must have the segment, it must be neither pinned nor being moved, and a failed move of it
-    must be due for a retry.
+    Tier 2 must have the segment, and the segment must be neither pinned nor being moved. If a move
+    of it failed, the retry must be due.
     """
     return (
         _is_kept(state)

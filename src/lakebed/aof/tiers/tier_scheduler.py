@@ -99,7 +99,10 @@ class TierScheduler:
     # Changes of the log.
 
     def on_sealed(self) -> None:
-        """Has a segment that was just sealed compressed: now if that is allowed, or in a pause."""
+        """Wakes the workers after a segment was sealed, so that they compress it.
+
+        If compression is not allowed now, they are woken in the next pause between appends.
+        """
         self.measure()
         if 0 in self.times_due_ns():
             self._wake()
@@ -109,9 +112,9 @@ class TierScheduler:
     # Reads.
 
     def on_used(self, info: SegmentInfo) -> None:
-        """Records the time of a read of the segment; if it is not in Tier 0, has it restored.
+        """Records that the segment was read now; if it is not in Tier 0, queues it to be restored.
 
-        In that case the next segment is restored too, if there is room.
+        In that case also queues the next segment, if that is not in Tier 0 either.
         """
         now_ns = self._clock.monotonic_ns()
         last_ns = self._used_at_ns.get(
@@ -129,7 +132,7 @@ class TierScheduler:
                 self.request(following.segment_id, Priority.PREFETCH)
 
     def on_followed(self, segment_id: int) -> None:
-        """Has the segment in which a follower begins restored to Tier 0, if it is not there."""
+        """Queues a follower's first segment to be restored to Tier 0, if it is not there."""
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
         if info is not None and info.tier:
@@ -204,8 +207,8 @@ class TierScheduler:
     def upkeep(self) -> int | None:
         """Evicts segments that exceed the budgets, and uploads the manifest log's sealed chunks.
 
-        The first call also checks that Tier 2 has all its objects. Returns the nanoseconds until
-        failed work must be retried, or None.
+        Also checks that Tier 2 has all objects of the log, until this has succeeded once. Returns
+        the nanoseconds until failed work must be retried, or None if there is none.
         """
         jobs = (self._reconcile, self._evict, self._archive_chunks)
         failures = [error for job in jobs if (error := _failure(job)) is not None]

@@ -66,7 +66,10 @@ def pause_due_ns(load: Load, pacing: TieringPolicy) -> int:
 
 
 def time_due_ns(load: Load, pacing: TieringPolicy, *, waiting_since_ns: int) -> int:
-    """Returns the nanoseconds until a segment that waits since then may be due; 0 if it is due."""
+    """Returns the nanoseconds until a segment may be due; 0 if it is due now.
+
+    The segment has waited since `waiting_since_ns`.
+    """
     if is_time(load, pacing, waiting_since_ns=waiting_since_ns):
         return 0
     waited_at_ns = waiting_since_ns + pacing.wait_ns_max

@@ -91,8 +91,8 @@ def download_to(
 ) -> ObjectInfo:
     """Downloads an object to the file `path`, durably. If this raises, `path` is unchanged.
 
-    Raises `Corrupt` if the bytes do not match the checksum in the object's metadata, or if there is
-    none. A retry may help, because the bytes may have been damaged in transit.
+    Raises `Corrupt` if the bytes do not match the checksum in the object's metadata, or if the
+    metadata has no checksum. A retry may help, because the bytes may have been damaged in transit.
     """
     info = store.head(key)
     source = ObjectSource(store, key, size=info.size)

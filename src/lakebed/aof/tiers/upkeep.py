@@ -1,4 +1,4 @@
-"""Deletes objects and archives segments that retention removes from a log.
+"""Archives the segments that retention removes from a log, and deletes their objects.
 
 This is necessary whether tiering is on or off. Retention itself does not do it, because retention
 runs in the maintenance task of all logs, which must not wait for Tier 2.

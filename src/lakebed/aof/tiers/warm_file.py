@@ -217,7 +217,7 @@ class _Sink:
 
     def abandon(self) -> None:
         """Discards all later writes. Used after an error, because closing the library's writer
-        writes.
+        still writes.
         """
         self._is_abandoned = True
 

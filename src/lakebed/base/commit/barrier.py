@@ -256,7 +256,7 @@ class Barrier(Generic[Item, Result]):
             if deadline_ns is not None:
                 seconds = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
             if not passed.wait(seconds):
-                raise Busy(f"{self._name}: the queue of writes is full")
+                raise Busy(f"{self._name}: the queue of writes is full; retry later")
 
     def _check_size(self, size: int) -> None:
         if size > self._config.queue_bytes_max:
@@ -426,8 +426,8 @@ class Barrier(Generic[Item, Result]):
             self._poison = failure
 
     def _pass_lead(self, *, freed_count: int = 0, freed_bytes: int = 0) -> None:
-        """Passes the lead to the first caller in the queue that waits for a batch, if there is
-        one.
+        """Frees queue space, and passes the lead to the first caller in the queue that waits for
+        a batch. If no caller waits, there is no leader afterwards.
         """
         refused: list[Batch[Item, Result]] = []
         heir = None

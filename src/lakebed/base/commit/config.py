@@ -16,7 +16,7 @@ class CommitConfig:
     batch_bytes_max: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
     """The maximum number of bytes in one commit."""
     batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
-    """The maximum number of items in one commit."""
+    """The maximum number of records in the items of one commit."""
     delay_ms_max: int = bounded(5, minimum=0, maximum=60_000)
     """Items that no caller waits for are committed at most this long after they were submitted."""
     queue_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)

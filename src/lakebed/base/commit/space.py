@@ -17,7 +17,7 @@ _GRANTED_PART = 16
 class SpaceReserve:
     """Refuses writes that would leave less than `reserve_bytes` free in the folder's file system.
 
-    After a check, up to a sixteenth of the reserve may be written before the next one. Not
+    After a check, up to a sixteenth of the reserve may be written before the next check. Not
     thread-safe.
     """
 

@@ -59,9 +59,9 @@ class Parkable(Protocol):
     """An open file that can give up its descriptor while it is idle."""
 
     def park(self, *, is_urgent: bool) -> bool:
-        """Closes the descriptor and returns True, unless it is in use.
+        """Closes the descriptor and returns True. If it is in use, does nothing and returns False.
 
-        If `is_urgent` is false, the descriptor of a recently used file stays open too. Never waits.
+        If `is_urgent` is false, a recently used file counts as in use. Never waits.
         """
 
     def keep(self) -> None:

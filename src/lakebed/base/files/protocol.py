@@ -96,8 +96,8 @@ class ReadableDisk(Protocol):
 
 class Disk(ReadableDisk, Protocol):
     def create(self, path: PathLike, *, size: int = 0) -> File:
-        """Creates a file of `size` zero bytes and opens it for writing. Only its owner may access
-        it.
+        """Creates a file of `size` bytes, all zero, and opens it for writing. Its permissions
+        allow access only to the user that runs this process.
         """
 
     def open(self, path: PathLike, *, writable: bool = False) -> File: ...
@@ -106,7 +106,8 @@ class Disk(ReadableDisk, Protocol):
         """Returns whether `path` is a symbolic link."""
 
     def make_folder(self, path: PathLike) -> None:
-        """Creates a folder that only its owner may access. Raises `AlreadyExists` if it exists.
+        """Creates a folder that only the user of this process may access. Raises `AlreadyExists`
+        if it exists.
 
         `durable.make_folders` also creates missing parent folders, and syncs them.
         """

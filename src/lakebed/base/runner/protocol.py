@@ -69,8 +69,8 @@ class Runner(Protocol):
     def event(self) -> Event: ...
 
     def spawn(self, name: str, step: Step) -> Task:
-        """Starts a task that calls `step` now, and again after the delay that `step` returns. If
-        `step` raises, it is not called again.
+        """Starts a task that calls `step` now, and again after the delay in ns that `step` returns,
+        or only after `Task.wake` if it returns None. If `step` raises, it is not called again.
         """
 
     def compute(self, work: Callable[[], object]) -> Computation:

@@ -196,7 +196,7 @@ class _Files(apsw.VFS):
 
     def check(self, what: str) -> None:
         if self.is_over:
-            raise SimulatedCrash(f"{what} was used that was opened before the crash")
+            raise SimulatedCrash(f"{what} that was opened before the crash was used after it")
 
     def close_connections(self) -> None:
         """Closes the connections from before a crash. If they were closed at interpreter exit, they

@@ -17,7 +17,7 @@ _CHANGES = frozenset({"create", "pwrite", "truncate", "mkdir", "rmdir", "rename"
 
 
 class AfterFailedSync(Enum):
-    """What reads of a file return after a sync of it failed. The device may have other bytes."""
+    """Which bytes a file has for readers after a sync of the file failed."""
 
     KEPT = "the pages stay readable but count as clean, so the next sync succeeds without them"
     REVERTED = "the pages are read back from the device"
@@ -40,6 +40,7 @@ class Faults:
     )  # operation → errno with which it always fails
     unreadable: set[str] = field(default_factory=set)  # files whose reads fail with EIO
     slow_ns: dict[str, int] = field(default_factory=dict)  # operation → how long it takes
+    fired_count: int = 0  # operations that failed
     _planned: dict[tuple[str, int], Fault] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
@@ -51,7 +52,10 @@ class Faults:
         code: int = errno.EIO,
         after: AfterFailedSync = AfterFailedSync.KEPT,
     ) -> None:
-        """Makes the nth operation of that kind from now (1 is the next one) fail with `code`."""
+        """Makes the nth operation of that kind from now (1 is the next one) fail with `code`.
+
+        If the operation is a sync, `after` decides what the file contains for later reads.
+        """
         self._planned[operation, self._counts[operation] + nth] = Fault(code, after)
 
     @property
@@ -67,6 +71,12 @@ class Faults:
     def due(self, operation: str, path: str = "") -> Fault | None:
         """Counts an operation, and returns the fault that is planned for it, or None."""
         self._counts[operation] += 1
+        fault = self._due(operation, path)
+        if fault is not None:
+            self.fired_count += 1
+        return fault
+
+    def _due(self, operation: str, path: str) -> Fault | None:
         if operation == "pread" and path in self.unreadable:
             return Fault(errno.EIO, AfterFailedSync.KEPT)
         if operation in self.lasting:

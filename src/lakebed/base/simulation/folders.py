@@ -77,7 +77,10 @@ class Tree:
                 entry.lose_power(keep_bytes)
 
     def entries(self, *, durable: bool = False, below: Folder | None = None) -> list[Entry]:
-        """Returns all files and folders below the root, or below the folder `below`."""
+        """Returns the folder `below`, by default the root, and all files and folders in it.
+
+        With `durable`, returns what is on the device, without changes that are not durable yet.
+        """
         found: list[Entry] = []
         todo: list[Entry] = [below or self.root]
         while todo:

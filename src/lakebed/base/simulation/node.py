@@ -2,7 +2,7 @@
 
 Between two syncs, every 512-byte sector that is written has several versions: the one on the device
 and one for each write. A power loss keeps one of them for each sector, and one of the lengths that
-the file has had. Bytes that were never written read as zero.
+the file has had since the last sync. Bytes that were never written read as zero.
 """
 
 from __future__ import annotations

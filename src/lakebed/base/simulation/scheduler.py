@@ -60,7 +60,7 @@ class Deadlock(AssertionError):
 
 
 class Livelock(AssertionError):
-    """Threads were switched more than `switches_per_s_max` times within a second."""
+    """Threads were switched more than `switches_per_s_max` times within a simulated second."""
 
 
 class _Strand:
@@ -380,7 +380,8 @@ class Scheduler:
         if self.switches_per_s_max is not None and self._is_spinning(self.switches_per_s_max):
             running = ", ".join(sorted({strand.name, *(ready.name for ready in self._ready)}))
             raise Livelock(
-                f"more than {self.switches_per_s_max} thread switches within a second: {running}"
+                f"more than {self.switches_per_s_max} thread switches within a simulated second: "
+                f"{running}"
             )
         self.hub = getcurrent()
         strand.greenlet.parent = self.hub

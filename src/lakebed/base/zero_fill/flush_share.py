@@ -24,8 +24,10 @@ class FlushShare:
         self._flushed_ns = 0  # total time in flushes at the last measurement
 
     def measure(self) -> float | None:
-        """Returns the share of time spent in flushes since the previous measurement, or None if
-        that was too long ago.
+        """Returns the share of time spent in flushes since the previous measurement.
+
+        A call less than `WINDOW_NS` after a measurement returns that measurement's result. Returns
+        None if nothing was measured yet, or if the previous measurement is too long ago.
         """
         now_ns = self._clock.monotonic_ns()
         elapsed_ns = now_ns - self._looked_at_ns

@@ -1,8 +1,8 @@
 """Limits the bytes that the spare segments of several logs use together.
 
 A spare counts with its full length from its creation until it is used as a segment or removed. Busy
-logs have priority: when a busy log was refused, logs that are not busy create no spares and give up
-those they have.
+logs have priority: after a busy log was refused a spare, logs that are not busy create no spares
+and give up those they have, until a request of a busy log succeeds.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class SpareBudget:
 
     @property
     def is_short(self) -> bool:
-        """Whether the last request of a busy log was refused."""
+        """Whether the last request of a busy log was refused because other spares use the bytes."""
         return self._is_short
 
     def take(self, size: int, *, is_busy: bool) -> bool:
-        """Reserves `size` bytes if they are free and no busy log was refused. Returns whether it
-        succeeded.
+        """Reserves `size` bytes for a spare if they are free, and returns whether it succeeded.
+
+        A log that is not busy is also refused while `is_short`.
         """
         with self._mutex:
             has_room = self._used_bytes + size <= self._bytes_max

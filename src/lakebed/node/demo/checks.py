@@ -19,7 +19,7 @@ class Check(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How many acknowledged events were found, by their ids."""
+    """Compares the events that were found with the acknowledged ones, by id."""
 
     present: int  # acknowledged events that were found
     repeated: int  # copies beyond the first

@@ -148,7 +148,7 @@ def is_isolated(error: apsw.Error) -> bool:
 
 
 def is_harmless(error: apsw.Error) -> bool:
-    """Whether the connection can still be used after the error, or else must be reopened."""
+    """Whether the connection can still be used after the error; if not, it must be reopened."""
     return isinstance(error, _HARMLESS)
 
 
@@ -167,7 +167,9 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
         case apsw.ConstraintError():
             return AlreadyExists(f"{path}: {why}")
         case apsw.TooBigError():
-            return TooLarge("a row of the metadata", size=_BLOB_BYTES_MAX, limit=_BLOB_BYTES_MAX)
+            return TooLarge(
+                "the size of a metadata row in bytes", size=_BLOB_BYTES_MAX, limit=_BLOB_BYTES_MAX
+            )
         case apsw.ConnectionClosedError():
             return Closed(f"{path}: the metadata database is closed")
         case apsw.IOError() if _extended(error) in _SYNC_CODES:

@@ -157,7 +157,7 @@ class Database:
     def checkpoint(self) -> bool:
         """Moves the write-ahead log into the database file; returns whether the log is now empty.
 
-        Most of the checkpoint runs while changes are written; they wait only for its end.
+        Changes can be written during most of the checkpoint; only its last step blocks them.
         """
         assert not self._read_only, "opened for reading only"
         with self._checkpointing:
@@ -444,7 +444,8 @@ def _apart(
 ) -> Result | LakebedError:
     """Runs an operation in a savepoint, and returns its result.
 
-    If the operation fails alone, it is rolled back, and the error is returned.
+    If the operation fails but the transaction can continue, rolls back the operation and returns
+    the error. Raises any other error.
     """
     execute = writer.connection.execute
     execute(statements.SAVEPOINT)

@@ -75,7 +75,10 @@ class Reader:
         return bool(exists)
 
     def starts_with_markers(self, bucket: str, count: int) -> bool:
-        """Whether the first `count` versions of the bucket, in order of key, are delete markers."""
+        """Whether the first `count` versions of the bucket, in order of key, are delete markers.
+
+        If the bucket has fewer versions, checks all of them; True if it has none.
+        """
         rows = self._execute(statements.FIRST_STATES, (bucket, count))
         return all(state == State.DELETED.value for (state,) in rows)
 
@@ -160,7 +163,10 @@ class Reader:
         return None if row is None else row[0]
 
     def manifest_file(self, version_id: str) -> PendingManifest | None:
-        """Returns the manifest of a version and the state of its manifest file, or None."""
+        """Returns the manifest of a version and the state of its manifest file.
+
+        Returns None if the metadata has no manifest of that version.
+        """
         row = self._execute(statements.MANIFEST_WITH_STATE, (version_id,)).fetchone()
         return None if row is None else PendingManifest(*row)
 

@@ -102,7 +102,7 @@ class OplogRow(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The numbers of stored objects, segments, versions and manifests, and their total size."""
+    """The numbers of objects, segments and manifests, and the total size of all versions."""
 
     objects: int  # current objects, as in a listing
     segments: int  # open and sealed

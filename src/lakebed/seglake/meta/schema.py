@@ -4,7 +4,8 @@ Keys are blobs of UTF-8, so they sort bytewise. The cost of a put depends on the
 that it changes: each one changed at a random position adds a page to the write-ahead log.
 
 - `manifests` assigns the internal `id` of a version. Ids grow, so rows are appended to `manifests`
-  and `versions`. A manifest's row is kept after its version until its file is removed.
+  and `versions`. The row of a removed version stays in `manifests` until its manifest file is
+  removed.
 - `versions_by_key` lists the versions of a key newest first; the first is the current one.
 - `objects_current` holds objects only: a key whose newest version is a delete marker has no row
   there, so listings never read delete markers.

@@ -38,7 +38,7 @@ class Writer(Reader):
         return self.connection.changes()
 
     def remove_uploads(self, bucket: str, limit: int) -> int:
-        """Removes uploads with their parts until at least `limit` rows are removed.
+        """Removes uploads with their parts until `limit` rows are removed or no upload is left.
 
         Returns the number of rows removed. It may exceed `limit`, because an upload is always
         removed with all its parts, up to 10,000.
@@ -147,7 +147,11 @@ class Writer(Reader):
     # Segments.
 
     def put_segment(self, row: SegmentRow) -> None:
-        """Adds or updates a segment. An OPEN row never replaces a SEALED one, or a larger size."""
+        """Adds or updates the row of a segment.
+
+        A SEALED row always replaces an existing row. An OPEN row replaces only an OPEN row with a
+        smaller size, and is otherwise ignored.
+        """
         self._execute(statements.PUT_SEGMENT, row)
 
     # Multipart uploads.

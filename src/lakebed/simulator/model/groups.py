@@ -61,7 +61,7 @@ class GroupPartitionModel:
     def delivered(
         self, offset: int, *, epoch: int, until_ns: int, delivery_count: int, now_ns: int
     ) -> None:
-        """Records that a lease call returned the message, and checks that it was allowed to."""
+        """Records that a lease call returned the message, and checks that it could be leased."""
         where = f"{self.name}: offset {offset}"
         what = f"{where} was delivered again after it was settled"
         require(offset not in self.settled, Promise.HOLDER, what)
@@ -109,7 +109,8 @@ class GroupPartitionModel:
     def is_stale(self, lease: ModelLease, *, is_ack: bool) -> bool:
         """Returns whether the message is certainly leased to another client or settled.
 
-        Acking a message twice is allowed, because the first response may have been lost.
+        With `is_ack`, a settled message does not count: a message may be acked twice, because the
+        first response may have been lost.
         """
         held = self.leases.get(lease.offset)
         if lease.offset in self.maybe_leases or lease.offset in self.maybe_settled:
@@ -119,7 +120,7 @@ class GroupPartitionModel:
         return is_settled or (is_other and not (is_ack and self.may_be_buried(lease.offset)))
 
     def may_be_buried(self, offset: int) -> bool:
-        """Returns whether the message may have become a dead letter, which counts as settled."""
+        """Returns whether the message may be a dead letter. Dead letters count as settled."""
         count = max(self.deliveries.get(offset, (0, 0))) + self.lost_lease_count
         return 0 < self.delivery_count_max <= count
 
@@ -134,7 +135,7 @@ class GroupPartitionModel:
         self.doubt(list(self.leases))
 
     def restored(self, leases: list[ModelLease]) -> None:
-        """Records that the call was refused, so the leases that `doubt` moved are valid again."""
+        """Records that a call was refused, so the leases that `doubt` put in doubt are valid."""
         for lease in leases:
             held = self.maybe_leases.pop(lease.offset, None)
             if held is not None and lease.offset not in self.leases:
@@ -156,8 +157,8 @@ class GroupPartitionModel:
             self.settled_ns[offset] = now_ns
 
     def maybe_acked(self, offsets: list[int]) -> list[int]:
-        """Records that an ack is in progress. Returns the offsets that were not settled or in
-        doubt.
+        """Records that an ack is in progress. Returns the offsets that were neither settled nor in
+        doubt before.
         """
         fresh = [at for at in offsets if at not in self.settled and at not in self.maybe_settled]
         self.maybe_settled.update(fresh)
@@ -186,7 +187,10 @@ class GroupPartitionModel:
             self.deliveries[offset] = (max(0, least - 1), most)
 
     def uncount(self, offsets: list[int], *, is_durable: bool) -> None:
-        """Records that the messages were given back, which lowers their delivery counts by one."""
+        """Records that the messages were given back, which lowers their delivery counts by one.
+
+        Unless `is_durable`, a crash may undo this, so the earlier counts remain possible.
+        """
         for offset in offsets:
             least, most = self.deliveries.get(offset, (0, 0))
             self.deliveries[offset] = (max(0, least - 1), max(0, most - is_durable))

@@ -21,7 +21,9 @@ class ModelVersion(NamedTuple):
     is_null: bool = False
 
     def fits(self, seen: ModelVersion) -> bool:
-        """Returns whether this can be the version `seen` of a listing, which shows only sizes."""
+        """Returns whether the entry `seen` of a listing can be this version. A listing shows the
+        sizes of versions, not their contents.
+        """
         is_same = self.version_id in (None, seen.version_id) or (self.is_null and seen.is_null)
         if self.content is None or seen.content is None:
             return is_same and self.content is seen.content
@@ -132,8 +134,8 @@ class BucketModel:
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether the bucket may be deletable: all its keys may have no versions but delete
-        markers.
+        """Whether it is possible that the bucket has no versions, or only delete markers, so that
+        it can be deleted.
         """
         return all(any(map(_is_bare, key.states)) for key in self.keys.values())
 
@@ -153,9 +155,10 @@ def after_put(state: KeyState, version: ModelVersion, versions: Versions) -> Key
 
 
 def after_delete(state: KeyState, version_id: str | None, versions: Versions) -> KeyState:
-    """Returns the state after a delete without a version id.
+    """Returns the state after a delete that names no version.
 
-    It adds a delete marker, or removes the object if the bucket has no versioning.
+    It adds a delete marker with the id `version_id`, or removes the object if the bucket has no
+    versioning.
     """
     if versions.is_enabled:
         return (ModelVersion(version_id, None), *state)

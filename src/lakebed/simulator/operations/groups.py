@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed, DiskError, InputError, LakebedError, NotFound
+from lakebed.base.simulation.node import UNBOUNDED_BYTES
 from lakebed.simulator.context import Answer, Context, Operation, Outcome
 from lakebed.simulator.model.groups import VAGUE_NS, GroupModel, GroupPartitionModel, ModelLease
 from lakebed.simulator.model.topics import PartitionModel, TopicModel
@@ -139,6 +140,8 @@ def _lease(context: Context, step: Step) -> Answer:
     ends = [min(known.written_ns, default=known.end) for known in topic_model.partitions]
     lease_ms = step.arguments["lease_ms"]
     target = context.group_surface(step, group)
+    disk = context.machine.world.disk
+    fired_count = disk.faults.fired_count
     for _ in range(step.arguments.get("wire") or 0):  # responses that will be lost may grant leases
         _lease_lost(context, model)
     with _in_flight(model), _may_be_lost(context, model):
@@ -157,9 +160,9 @@ def _lease(context: Context, step: Step) -> Answer:
             return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
     if context.model.groups.get((topic_name, model.name)) is not model:
         return Answer(Outcome.OK, f"{what}: the group was deleted during the call")
-    if (
-        context.is_troubled
-    ):  # the error of one partition is not reported if others returned messages
+    # The error of one partition is not reported if others returned messages.
+    has_failed = disk.faults.fired_count > fired_count or disk.capacity_bytes < UNBOUNDED_BYTES
+    if context.is_troubled and has_failed:
         _lease_lost(context, model)
     until_ns = begun_ns + (lease_ms or model.lease_ms) * NS_PER_MS
     _delivered(context, model, topic_model, leased, until_ns, context.machine.latest_wall_ms)

@@ -74,9 +74,10 @@ def _draw_key(random: Random) -> dict[str, Any]:
 
 @contextmanager
 def _alone(context: Context, *keys: tuple[str, str]) -> Iterator[bool]:
-    """Reserves these keys for the caller, or a whole bucket where the key is empty.
+    """Reserves objects for the caller. Each of `keys` is a bucket and a key, or a bucket and an
+    empty key, which reserves the whole bucket.
 
-    Yields whether that succeeded: False means that another client is using one of them.
+    Yields False, and reserves nothing, if another client has reserved one of them.
     """
     busy: set[tuple[str, str]] = context.parts.setdefault("busy", set())
     wanted = set(keys)
@@ -315,9 +316,8 @@ def _write(
 def _condition(
     context: Context, step: Step, known: BucketModel, model: KeyModel
 ) -> tuple[dict[str, str], bool, bool]:
-    """Returns the condition of a put, whether it must fail, and whether it must hold.
-
-    Both are false if the outcome is not certain.
+    """Returns the condition of a put, whether it must refuse the put, and whether it must allow the
+    put. The last two are both false if it is not certain whether the condition is met.
     """
     kind = step.arguments["condition"]
     current = model.current()
@@ -343,7 +343,7 @@ def _check_modified(context: Context, info: ObjectInfo, begun_ms: int, what: str
 
 
 def _is_marked(context: Context, name: str, key: str) -> bool:
-    """Returns whether the object is on record as damaged: a read or a check has found it so."""
+    """Returns whether the store reports the object as damaged, after a read or a check failed."""
     try:
         return context.open_bucket(name).head(key).state is State.DAMAGED
     except LakebedError:

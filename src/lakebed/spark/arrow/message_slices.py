@@ -76,7 +76,9 @@ def _plain(batch: PlainMessages) -> MessageSlices:
             batch.message(index)  # raises an error with the position
         size = max(run.header_lengths[index], run.payload_lengths[index])
         raise TooLarge(
-            f"the size of message {run.offsets[index]} in bytes", size=size, limit=I32_MAX
+            f"the size in bytes of the message at offset {run.offsets[index]}",
+            size=size,
+            limit=I32_MAX,
         )
     headers = Headers(
         fields.header_counts,

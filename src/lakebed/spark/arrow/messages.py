@@ -89,9 +89,9 @@ def record_batch(
 
 
 def _groups(batches: Iterable[MessageBatch], rows_max: int) -> Iterator[list[MessageBatch]]:
-    """Groups consecutive batches, up to `rows_max` rows or 4 MiB per group.
+    """Groups consecutive batches, so that a group has at most `rows_max` rows and about 4 MiB.
 
-    A batch that exceeds a limit on its own forms a group of one.
+    A batch that exceeds one of these limits forms a group by itself.
     """
     assert rows_max > 0, "rows_max must be positive"
     group: list[MessageBatch] = []

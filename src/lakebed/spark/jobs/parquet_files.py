@@ -113,7 +113,8 @@ class FilesLocation:
             existing = []
         if existing and not overwrite:
             raise AlreadyExists(
-                f"{self}: cannot export to it: it is not empty, it has {existing[0].path}"
+                f"{self}: cannot export to it, because it already has files, such as "
+                f"{existing[0].path}"
             )
         for file in existing:
             name = file.path.removeprefix(self.base).lstrip("/")

@@ -109,7 +109,8 @@ def publish(frame: DataFrame, to: Publication, *, job: str) -> PublicationReport
 
 
 def _ends(to: Publication) -> dict[int, int]:
-    """Returns the current end offset of each partition, or nothing if the topic is to be created.
+    """Returns the current end offset of each partition, or an empty dictionary if the
+    topic does not exist yet.
 
     Raises `NotFound` if the topic does not exist and the publication does not create it.
     """

@@ -156,8 +156,8 @@ def _span_schema() -> pa.Schema:
 def _rows(spark: SparkSession, backend: Backend, beginnings: Sequence[Beginning]) -> DataFrame:
     """Returns the manifest records of all logs.
 
-    For a log whose earlier history was removed, also returns the state of each segment before the
-    first record.
+    If retention removed the start of a log's history, also returns the state of each segment of
+    that log at the position where the history begins now.
     """
     frames = []
     for beginning in beginnings:

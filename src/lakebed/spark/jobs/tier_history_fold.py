@@ -124,6 +124,8 @@ class _Fold:
     def _moved(self, at_ms: int, *, is_cut: bool = False) -> Iterator[Span]:
         """Compares the segment's new state with the state before. Yields the stays in tiers that
         ended, and the changes of the bytes in each tier.
+
+        `is_cut` marks stays that begin here as stays that began before the history.
         """
         draft = self._draft
         for tier, bit in _TIERS.items():

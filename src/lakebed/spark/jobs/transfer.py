@@ -110,7 +110,7 @@ def import_topic(
     columns = importable_columns(schema_of(origin, files[0].path), files[0].path)
     if to.keeps_partitions and "partition" not in columns:
         raise InputError(
-            f"{files[0].path}: cannot keep partitions, because the file has no column partition"
+            f"{files[0].path}: cannot keep partitions, because the file has no column 'partition'"
         )
     pieces = cut(files, piece_bytes=FILE_BYTES)
     size_bytes = sum(file.size_bytes for file in files)
@@ -171,7 +171,7 @@ def importable_columns(schema: pa.Schema, path: str) -> tuple[str, ...]:
                 f"{', '.join(importable)}"
             )
     if "value" not in schema.names:
-        raise InputError(f"{path}: the column value is missing")
+        raise InputError(f"{path}: the file has no column 'value', which an import needs")
     return tuple(name for name in importable if name in schema.names)
 
 
@@ -254,7 +254,7 @@ def conformed(rows: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBa
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             reason = str(error).partition("\n")[0]
             raise InputError(
-                f"{path}: the column {field.name} cannot be imported: {reason}"
+                f"{path}: the column {field.name!r} cannot be imported: {reason}"
             ) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -69,7 +69,10 @@ def check_log_segment(log: RemoteLog, piece: LogSegment) -> LogFinding | None:
                 ),
                 None,
             )
-    raise NotFound("the segment kept moving between tiers while it was checked; run the job again")
+    raise NotFound(
+        f"{piece.info.path}: the segment kept moving between tiers while it was checked; run the "
+        "job again"
+    )
 
 
 def _check_file(log: RemoteLog, info: SegmentInfo) -> LogFinding:
@@ -166,7 +169,8 @@ def check_topic_segment(partition: RemotePartition, piece: TopicSegment) -> Topi
                 (segment for segment in partition.segments() if segment.base_offset == base), None
             )
     raise NotFound(
-        "the segment was compacted several times while it was checked; run the job again"
+        f"{piece.path}: the segment was compacted several times while it was checked; run the job "
+        "again"
     )
 
 

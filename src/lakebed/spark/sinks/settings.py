@@ -179,7 +179,8 @@ def _target(options: Options, backend: Backend) -> Target:
         partition_count, config = _existing_topic(backend, topic)
         if partitions not in (None, partition_count):
             raise BadConfig(
-                f"{NAME}: the topic {topic} has {partition_count} partitions, not {partitions}"
+                f"{NAME}: the topic {topic} has {partition_count} partitions, not {partitions}: "
+                "change or remove the option partitions"
             )
     except NotFound:
         if not creates_topic:

@@ -6,7 +6,7 @@
 
 Messages are appended after all tasks are done, to one partition after another. Each partition gets
 all of its messages or none, and its readers see all of them at the same time. A commit that is
-killed leaves some partitions without their messages.
+killed may leave some partitions without their messages.
 
 With `txnAppId` and `txnVersion` a write happens once, and repeating it completes it. The versions
 of an application must increase: a version that is not larger than the last one is ignored. Without

@@ -35,16 +35,16 @@ class Edge:
     moment_us: int | None = None
 
     def requested(self) -> ReadEdge:
-        """Returns the edge for partitions and logs that `by_lane` does not list, in the form of
-        a read plan.
+        """Returns the edge for the partitions and logs that `by_lane` does not list, in the form
+        that the store takes to plan a read.
         """
         if self.moment_us is not None:
             return ReadEdge(timestamp_us=min(max(self.moment_us, 0), INT64_MAX))
         return _ENDS[self.default]
 
     def requested_by_lane(self, feed: Feed) -> dict[Lane, ReadEdge]:
-        """Returns the edge of each partition or log that `by_lane` lists, in the form of a read
-        plan.
+        """Returns the edge of each partition or log that `by_lane` lists, in the form that the
+        store takes to plan a read.
         """
         return {
             lane: _ENDS.get(position)
@@ -69,8 +69,9 @@ class Edge:
         return bounds.end if position == LATEST else feed.parse(position)
 
     def named(self, feed: Feed, lane: Lane) -> int | None:
-        """Returns the position requested for a partition or log, or None if it is earliest or
-        latest.
+        """Returns the position that the options give for a partition or log.
+
+        Returns None if they give earliest, latest or a time instead of a position.
         """
         position = self.by_lane.get(lane, self.default)
         return None if position in _ENDS else feed.parse(position)
@@ -120,13 +121,13 @@ def _by_lane(document: object, names: Sequence[str]) -> dict[Lane, object]:
     positions: dict[Lane, object] = {}
     for name, position in document.items():
         if name not in names:
-            raise InputError(f"{name} is not one of the topics or logs that are read")
+            raise InputError(f"{name!r} is not one of the topics or logs that are read")
         by_number = position if isinstance(position, dict) else {"0": position}
         for number, value in by_number.items():
             if not number.isascii() or not number.isdigit():
-                raise InputError(f"{number} is not a partition number")
+                raise InputError(f"{number!r} is not a partition number")
             if isinstance(value, bool | float | list | dict) or value is None:
-                raise InputError(f"{value} is not an offset or record id")
+                raise InputError(f"{value!r} is not an offset or record id")
             positions[Lane(name, int(number))] = _NUMBERS.get(value, value)
     return positions
 

@@ -115,7 +115,10 @@ class LogFeed:
 
 
 class _LogBacklog:
-    """The records of a log in `[start, end)`; implements `Backlog`. Each batch is a chunk."""
+    """The records of a log at the positions `[start, end)`; implements `Backlog`.
+
+    A chunk of the backlog is one batch of records, as the log returns them.
+    """
 
     def __init__(
         self,

@@ -199,7 +199,10 @@ def listing_of(keys: KeyRange) -> Listing:
 
 
 def _before(start: str) -> str:
-    """Returns a text that sorts shortly before this one, for use as a marker."""
+    """Returns a text that sorts shortly before `start`, for use as a marker.
+
+    `start` must not be empty.
+    """
     head, last = start[:-1], ord(start[-1])
     if not last:
         return head

@@ -122,8 +122,9 @@ def plan(
                 raise DataLost(
                     f"{portion.lane.name}, partition {portion.lane.number}: the partition ends at "
                     f"{feed.shown(planned.end)}, before the planned end "
-                    f"{feed.shown(portion.end)} of the read: it was replaced or restored from a "
-                    "backup after the read was planned"
+                    f"{feed.shown(portion.end)} of the read: the partition was replaced, or "
+                    "restored from a backup, after the read was planned; run the query again, or "
+                    "start the stream with a new checkpoint"
                 )
             held.append(_HeldPortion(portion, planned))
         return _cut(feed, kind, settings, held)
@@ -173,8 +174,9 @@ def _partitions(limits: ReadFilter, name: str) -> list[int] | None:
 
 
 def _unsigned(position: int | None) -> int | None:
-    """Clamps a position to the range of unsigned 64-bit numbers, because filters may compare
-    with any number.
+    """Clamps a position to the range of unsigned 64-bit numbers, or returns None for None.
+
+    This is needed because filters may compare with any number.
     """
     return None if position is None else min(max(position, 0), U64_MAX)
 

@@ -4,8 +4,8 @@ A pin keeps retention from removing data. A running task of a batch query renews
 whole plan for a minute at a time, because other tasks may still be waiting. So all pins of a query
 are gone a minute after its last task, whether that succeeded or not. A task that has read
 everything under a pin releases the pin immediately. The pins of a stream are released when its
-micro-batch is committed. If a pin is gone (because a plan is used again), the task pins what it
-reads, and checks that it still exists.
+micro-batch is committed. If a pin is gone (because a plan is used again), the task pins its own
+ranges again, and checks that their data still exists.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ class _PieceReader:
             raise DataLost(
                 f"{name}, partition {piece.lane.number}: the partition ends at "
                 f"{feed.shown(bounds.end)}, before the planned end {feed.shown(piece.end)} of the "
-                "read: it was replaced or restored from a backup after the read was planned"
+                "read: the partition was replaced, or restored from a backup, after the read was "
+                "planned; run the query again, or start the stream with a new checkpoint"
             )
         if bounds.start > piece.start and fails:
             raise lost(feed, piece.lane, requested=piece.start, first=bounds.start)

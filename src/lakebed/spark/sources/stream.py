@@ -199,9 +199,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[Lane, int]:
         """Returns the position in each partition or log at which a micro-batch starts.
 
-        `started` is where the last micro-batch ended. Partitions and logs that are not in it are
-        read from their first position. Raises `DataLost` if a topic or log was replaced and lost
-        data is an error.
+        `started` is where the last micro-batch ended, and `ended` is where this one is to end.
+        Partitions and logs that are not in `started` are read from their first position. Raises
+        `DataLost` if a topic or log was replaced and lost data is an error.
         """
         starts = {}
         for lane, end in ended.positions.items():
@@ -213,9 +213,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             at = started.positions.get(lane)
             if (is_other or (at is not None and at > end)) and self.settings.fails_on_loss:
                 raise DataLost(
-                    f"{lane.name}: it was deleted and created again after the stream's checkpoint; "
-                    "start with a new checkpoint, or set failOnDataLoss=false to continue with "
-                    "what exists"
+                    f"{lane.name}: it was deleted and created again after the stream's checkpoint, "
+                    "or restored from an older backup; start with a new checkpoint, or set "
+                    "failOnDataLoss=false to continue with what exists"
                 )
             if at is None or is_other or at > end:
                 at = min(_first(lane, now), end)

@@ -27,7 +27,7 @@ returned again), `skipChangeCommits` (nothing of such versions is returned). Opt
     fileBytes           the size at which a new file is started; 128 MiB by default
     createBucket        create the bucket if it does not exist
 
-The modes are `append` and `overwrite`, which replaces all rows in one commit. Each batch of a
+The modes are `append` and `overwrite`; the latter replaces all rows in one commit. Each batch of a
 stream is stored once, identified by the query's id (or `txnAppId`) and the batch number. A batch
 write without `txnAppId` and `txnVersion` stores its rows again if it is run again.
 """

@@ -6,9 +6,10 @@ with, `isInitial` means that all files of the table are read, not only those tha
 
     {"tableId": "…", "version": 7, "index": 2, "isInitial": false}
 
-A version that only rewrote rows (a compaction) adds nothing. A version that removed rows, or
-changed the schema to one that the query does not know, ends the query with an error that states
-what to do. A table that was deleted and created again is recognised by its id.
+A version that only rewrote rows (a compaction) adds nothing. A version that removed rows ends the
+query with an error, unless an option states how to handle such versions. A version whose rows
+cannot be returned with the query's schema always ends the query; the error states what to do. A
+table that was deleted and created again is recognised by its id.
 """
 
 from __future__ import annotations

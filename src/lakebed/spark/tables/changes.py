@@ -35,8 +35,8 @@ class ChangePolicy:
 
 
 class ChangedRows(LakebedError):
-    """A stream reached a version of the table that removed or changed rows, which it cannot
-    return.
+    """A stream reached a version of the table that removed or changed rows. A stream can only
+    return new rows.
     """
 
     exit_code = 65
@@ -112,12 +112,14 @@ class Changes:
         if not change.added:
             options = f"ignoreDeletes, {options}"
         raise ChangedRows(
-            f"version {change.version} of {self._place} {what}, which a stream cannot return: set "
-            f"{options}, or start after that version with a new checkpoint"
+            f"version {change.version} of {self._place} {what}, but a stream can only return new "
+            f"rows: set {options}, or start after that version with a new checkpoint"
         )
 
     def _check_schema(self, change: Change) -> None:
-        """Raises `InputError` if the version changed the schema of columns that are read."""
+        """Raises `InputError` if the version changed the schema so that its rows cannot be returned
+        with the schema of the query.
+        """
         if change.schema is None:
             return
         schema: StructType = StructType.fromJson(change.schema)
@@ -127,6 +129,6 @@ class Changes:
             )
         if schema.fields and not is_readable_as(schema, self._schema):
             raise InputError(
-                f"version {change.version} of {self._place} has another schema than the query: "
+                f"version {change.version} of {self._place} has a different schema from the query: "
                 "restart the query to continue with the new schema"
             )

@@ -83,7 +83,9 @@ class Advance:
 
 @dataclass(frozen=True)
 class Target:
-    """The rows to write to a table, and what the write may change. `schema` is that of the rows."""
+    """Describes a write to a table: the schema of the rows, and what the write may change in the
+    table.
+    """
 
     schema: StructType
     partition_columns: tuple[str, ...] = ()  # if empty, those of the table

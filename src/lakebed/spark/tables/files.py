@@ -99,7 +99,7 @@ class TableFiles:
         for field, column in zip(self._schema, rows.columns, strict=True):
             if not field.nullable and column.null_count:
                 raise InputError(
-                    f"{self._place}: the column {field.name} cannot be null in this table, but "
+                    f"{self._place}: the column {field.name!r} cannot be null in this table, but "
                     "a row has no value for it"
                 )
         for key, part in by_partition(rows, self._options.partition_columns):

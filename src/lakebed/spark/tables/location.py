@@ -166,7 +166,9 @@ def table_location(options: Options) -> TableLocation:
     if options.one_of("path", "s3Endpoint") == "path":
         for name in ("accessKey", "secretKey", "region", "caFile"):
             if options.has(name):
-                raise BadConfig(f"the option {name} needs the option s3Endpoint, not path")
+                raise BadConfig(
+                    f"the option {name} can only be used with s3Endpoint, not with path"
+                )
         own = find_own_s3(os.path.abspath(options.required("path").removeprefix("file://")))
         return TableLocation(own.url, own.access_key, own.secret_key, region=own.region, **fields)
     endpoint = options.required("s3Endpoint").rstrip("/")

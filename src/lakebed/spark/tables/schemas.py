@@ -113,7 +113,8 @@ def evolved(
     problems = comparison.problems
     if comparison.added and not may_add:
         problems.append(
-            f"the table lacks {', '.join(comparison.added)} (set mergeSchema to add it)"
+            f"these columns are not in the table: {', '.join(comparison.added)} (set mergeSchema "
+            "to add them)"
         )
     if problems:
         raise SchemaMismatch(
@@ -207,7 +208,7 @@ def _check_type(data_type: DataType, path: str) -> None:
     for kind, leaf_path in _leaves(data_type, path):
         if not isinstance(kind, _SIMPLE):
             raise SchemaMismatch(
-                f"the column {leaf_path} is of type {kind.simpleString()}, "
+                f"the column {leaf_path!r} is of type {kind.simpleString()}, "
                 "which Delta does not support"
             )
 

@@ -221,9 +221,9 @@ def _listed(actions: Any, name: str) -> list[Any]:
 
 
 def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
-    """Returns the statistics of each file that `name` names, such as `min`, for these columns only.
+    """Returns one kind of statistics of each file, for these columns only.
 
-    A file without such statistics has None.
+    `name` is the kind, such as `min`. A file without such statistics has None.
     """
     import pyarrow as pa
 

@@ -51,7 +51,7 @@ def check_retention(retention_h: float) -> None:
         raise InputError(
             f"a vacuum retention of {retention_h:g} hours is too short: writers that have not "
             "committed yet, and readers of older versions, need the files; the minimum is "
-            f"{RETENTION_H}"
+            f"{RETENTION_H} hours"
         )
 
 
@@ -60,9 +60,10 @@ def vacuum(
 ) -> list[str]:
     """Removes files that the versions of the last `retention_h` hours do not need.
 
-    Older versions cannot be read afterwards. Files that no version names are removed too if they
-    are older than that. They may belong to a writer that has not committed yet, so the minimum
-    retention is a week. Returns the paths of the files; with `dry_run`, removes nothing.
+    Older versions cannot be read afterwards. Files that no version names are removed too, if they
+    are older than `retention_h` hours. Such files may belong to a writer that has not committed
+    yet, so `InputError` is raised if the retention is less than a week. Returns the paths of the
+    files; with `dry_run`, removes nothing.
     """
     check_retention(retention_h)
     table = load_table(place)

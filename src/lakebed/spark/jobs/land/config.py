@@ -121,7 +121,9 @@ class LandConfig:
     def __post_init__(self) -> None:
         self._check_names()
         if self.schema and self.values == "raw":
-            raise BadConfig("land: a schema can only be set if values is json, not raw")
+            raise BadConfig(
+                "land: a schema can only be set if the setting 'values' is json, not raw"
+            )
         if self.compression not in COMPRESSIONS:
             raise BadConfig(f"land: compression must be one of {', '.join(COMPRESSIONS)}")
         if self.starting_offsets and self.starting_timestamp:

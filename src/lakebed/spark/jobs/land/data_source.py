@@ -313,7 +313,8 @@ def keep_up(landing: Landing, tables: tuple[Target, Target]) -> tuple[int, int]:
     """Optimizes and vacuums both tables. Returns how many files were replaced by larger ones, and
     how many were removed.
 
-    A failure is logged; the rows are safe, and the next upkeep tries again.
+    An error is logged, not raised: no rows are lost, and the next call tries again. A table that
+    does not exist yet is skipped.
     """
     from deltalake.exceptions import DeltaError
 

@@ -1,8 +1,8 @@
 """A Delta table into which the job `land` writes rows.
 
 Tasks agree on the schema through the table's log. A task that needs new columns adds them with a
-commit of their own; if another task commits first, it continues with the columns that the table has
-then.
+separate commit. If another task commits first, the task loads the table again, and adds only the
+columns that are still missing.
 """
 
 from __future__ import annotations

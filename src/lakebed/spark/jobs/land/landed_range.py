@@ -80,8 +80,8 @@ def as_landed(
         if done > bounds.end:
             raise DataLost(
                 f"{lane.name}, partition {lane.number}: the partition ends at "
-                f"{feed.shown(bounds.end)}, but the table has it up to {feed.shown(done)}: it was "
-                "probably restored from an older backup; land it into a new table"
+                f"{feed.shown(bounds.end)}, but the table has it up to {feed.shown(done)}: the "
+                "partition was probably restored from an older backup; land it into a new table"
             )
         if bounds.start <= done < at:
             raise InputError(

@@ -304,9 +304,10 @@ class ParquetTarget:
         return document, {"e_tag": meta["e_tag"], "version": meta["version"]}
 
     def _put(self, name: str, document: msgspec.Struct, mode: Any) -> bool:
-        """Stores the document if the condition `mode` is met: it does not exist, or is unchanged.
+        """Stores a document under this name if the condition `mode` is met. Returns whether it did.
 
-        Returns False, and stores nothing, if another process was first.
+        The condition is either that no document has this name yet, or that the stored document is
+        still the one that `_get` returned. It is not met if another process stored one first.
         """
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError

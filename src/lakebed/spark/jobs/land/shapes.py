@@ -84,7 +84,8 @@ class Shape(msgspec.Struct):
     def struct(self, depth: int = 0) -> StructType:
         """Returns the nested fields of JSON objects as Spark columns.
 
-        Leaves out fields whose type is still unknown, or whose name is not a valid column name. If
+        Leaves out fields whose type is still unknown, whose name is not a valid column name, or
+        which are nested too deeply; `depth` is how deeply the objects themselves are nested. If
         names differ only in case, the first name wins.
         """
         columns: dict[str, StructField] = {}

@@ -228,6 +228,6 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"the column {field.name} has integers that {field.type} cannot hold exactly, so the "
+            f"the column {field.name!r} has integers that {field.type} cannot hold exactly, so the "
             "column cannot be widened; the table is unchanged, and rescued values stay rescued"
         ) from error
