@@ -86,9 +86,10 @@ BODIES: Final = {
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their total size is at most `max_bytes` (itself at most 32 MiB), but the first message is
-        returned whatever its size. With `wait_s`, the call waits up to that many seconds for the
-        first message. If the call is cancelled, messages that it leased are given back.
+        Their total size is at most `max_bytes`, but the first message is returned whatever its
+        size. A `max_bytes` above 32 MiB, or None, counts as 32 MiB. With `wait_s`, the call waits
+        up to that many seconds for the first message. If the call is cancelled, messages that it
+        leased are given back.
         """
         interruption = Interruption()
         leasing = self._lease(

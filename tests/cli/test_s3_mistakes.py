@@ -173,7 +173,9 @@ def test_a_file_to_put_must_be_one(run: Run, photos: str, tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "pipe")
     assert "no such file" in refused(run, "put", "photos/new", tmp_path / "missing", code=66)
     assert "not a regular file" in refused(run, "put", "photos/new", tmp_path, code=64)
-    assert "with -" in refused(run, "put", "photos/new", tmp_path / "pipe", code=64)
+    assert "standard input and give -" in refused(
+        run, "put", "photos/new", tmp_path / "pipe", code=64
+    )
     refused(run, "put", "photos/new", "a\x00b", code=66)
     refused(run, "stat", "photos/new", code=66)
 

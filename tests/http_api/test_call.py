@@ -61,7 +61,7 @@ def test_a_query_is_read(raw: bytes, found: Query) -> None:
     ("raw", "why"),
     [
         (b"unknown=1", "the known ones are: text, count, is_so, other"),
-        (b"text=1&text=2", "text is given twice"),
+        (b"text=1&text=2", "'text' is given twice"),
         (b"count=-1", "count"),
         (b"count=x", "count"),
         (b"is_so=perhaps", "is_so"),

@@ -122,8 +122,10 @@ class AsyncFollower(AsyncIterator[Record]):
         raise Closed("the follower was closed")
 
     async def _take(self) -> RecordBatch | None:
-        """Returns the cursor's next batch, or None. If a call is cancelled, the next call gets its
-        batch."""
+        """Returns the cursor's next batch; None if there is no new record.
+
+        If a call is cancelled, the next call returns the batch that it was reading.
+        """
         if self._reading is None:
             loop = asyncio.get_running_loop()
             self._reading = loop.run_in_executor(None, self._cursor.take)

@@ -1,4 +1,5 @@
-"""The calls for consumer groups: leasing and settling messages, and inspecting groups."""
+"""The calls for consumer groups: leasing, acknowledging and returning messages, and inspecting
+groups."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ class JobKind(Protocol):
     ) -> dict[str, Any]:
         """Runs the job in a thread of its own, and returns its report as a JSON document.
 
-        If it returns after `is_cancelled` became true, the job counts as cancelled.
+        A job that ends after `is_cancelled` became true counts as cancelled, even if it completed
+        its work.
         """
 
 

@@ -24,7 +24,7 @@ def _plain(value: object) -> object:
         return int(value)
     if isinstance(value, MappingProxyType):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} cannot be encoded")
+    raise TypeError(f"a {type(value).__name__} cannot be encoded as JSON or MessagePack")
 
 
 _to_json = msgspec.json.Encoder(enc_hook=_plain).encode

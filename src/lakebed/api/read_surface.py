@@ -169,8 +169,8 @@ class ReadableTopic(Protocol):
     def bounds(self) -> list[Bounds]:
         """Returns the range of readable offsets of each partition.
 
-        The ranges are current, except that a remote topic returns those of the time when it was
-        opened.
+        A remote topic does not update them: it returns the ranges at the time when the topic was
+        opened. Any other topic returns the current ranges.
         """
 
     def follow(self, starts: Mapping[int, int] | None = None) -> MessageFollower:
@@ -184,7 +184,10 @@ class ReadableTopic(Protocol):
         """Lists the names of the topic's consumer groups."""
 
     def group(self, name: str) -> ReadableGroup:
-        """Returns the consumer group of that name."""
+        """Returns the consumer group of that name.
+
+        If there is none, a topic of a read-only store raises `NotFound`; other topics create it.
+        """
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """Returns, for each partition, the offset of the first message at or after a time, or else
@@ -323,8 +326,8 @@ class ReadPins(Protocol):
 
 
 class StoredObject(Protocol):
-    """One version of an object, or a byte range of it, opened for reading: `for piece in
-    bucket.get(key)`."""
+    """One version of an object, or a byte range of it. Iterating over it yields its bytes in
+    pieces."""
 
     @property
     def info(self) -> ObjectInfo: ...
@@ -358,8 +361,8 @@ class ReadableBucket(Protocol):
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> StoredObject:
-        """Opens an object, or a byte range of it, to be read in pieces: `for piece in
-        bucket.get(key): …`."""
+        """Opens an object, or a byte range of it. Iterating over the result yields the bytes in
+        pieces."""
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
         """Returns all bytes of an object."""
@@ -374,8 +377,10 @@ class ReadableBucket(Protocol):
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Lists one page of objects and common prefixes: up to `max_keys` of both together, at most
-        1,000."""
+        """Lists one page of objects and common prefixes: up to `max_keys` of both together.
+
+        A `max_keys` above 1,000 counts as 1,000.
+        """
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
         """Iterates over all versions and delete markers, sorted by key, and for each key newest

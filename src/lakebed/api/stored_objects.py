@@ -21,8 +21,9 @@ _TAG = "objects"
 class StoredVersionsQuery(Struct, frozen=True):
     """Selects versions of keys that begin with `prefix` and sort after `after`.
 
-    `hlc` and `site_id` identify a version of the key `after`; its older versions are included too.
-    With `only_current`, selects only the newest version of each key, and no delete markers.
+    `hlc` and `site_id`, if given, identify a version of the key `after`: versions of that key that
+    are older than this version are selected too. With `only_current`, selects only the newest
+    version of each key, and no delete markers.
     """
 
     prefix: str = ""
@@ -37,8 +38,8 @@ class StoredVersionsQuery(Struct, frozen=True):
 class StoredPartsQuery(Struct, frozen=True):
     """Selects parts of unfinished uploads to keys that begin with `prefix` and sort after `after`.
 
-    `upload_id` identifies an upload to the key `after`; its parts after number `part`, and later
-    uploads to that key, are included too.
+    `upload_id`, if given, identifies an upload to the key `after`: the parts of this upload after
+    number `part`, and all parts of later uploads to that key, are selected too.
     """
 
     prefix: str = ""

@@ -109,9 +109,9 @@ class Group(ReadableGroup, Protocol):
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their total size is at most `max_bytes` (itself at most 32 MiB), but the first message is
-        returned whatever its size. With `wait_s`, the call waits up to that many seconds for the
-        first message.
+        Their total size is at most `max_bytes`, but the first message is returned whatever its
+        size. A remote group counts a `max_bytes` above 32 MiB, or None, as 32 MiB. With `wait_s`,
+        the call waits up to that many seconds for the first message.
         """
 
     def ack(self, message: LeasedMessage) -> None:
@@ -128,8 +128,8 @@ class Group(ReadableGroup, Protocol):
     def ack_held(self, held: Sequence[Held]) -> None:
         """Acknowledges messages by their offsets, one lease after the other.
 
-        Raises `StaleLease` at the first lease that has ended; none of its messages are then
-        acknowledged.
+        Raises `StaleLease` at the first lease that has ended: messages of earlier leases are then
+        acknowledged, those of this lease and later ones are not.
         """
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
@@ -146,7 +146,7 @@ class Group(ReadableGroup, Protocol):
         """Returns messages, given by their offsets, to the group, which delivers them again.
 
         With `is_delivery=False` the delivery count of the messages does not increase, as in
-        `give_back`.
+        `give_back`, and `delay_ms` is ignored.
         """
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
@@ -234,8 +234,10 @@ class Partition(ReadablePartition, Protocol):
         """
 
     def sync(self) -> None:
-        """Makes messages durable that were acknowledged with `Ack.AFTER_WRITE`, before they were
-        synced."""
+        """Makes all acknowledged messages durable.
+
+        Messages that were acknowledged with `Ack.AFTER_WRITE` may not be durable before.
+        """
 
     def seal(self) -> bool:
         """Starts a new segment. Returns False, and starts none, if the active segment is empty."""
@@ -536,7 +538,7 @@ class Maintenance(Verification, Protocol):
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Removes segments that are in Tier 2 from Tier 0, and with `warm` from Tier 1 too."""
+        """Removes segments from Tier 0, and with `warm` from Tier 1 too, if they are in Tier 2."""
 
     def hydrate(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress

@@ -98,8 +98,8 @@ class Produce(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProduceQuery(Struct, frozen=True):
-    """Options for a request body of lines or of one message's bytes. A document has them as
-    fields."""
+    """Options for a request body of lines or of one message's bytes. A JSON or MessagePack body
+    has these options as fields."""
 
     partition: int | None = None
     key: str | None = None

@@ -136,7 +136,9 @@ def evict(
         ),
     ] = False,
 ) -> None:
-    """Remove segments that are in Tier 2 from Tier 0, the local disk. They stay readable.
+    """Remove segments from Tier 0 (uncompressed local files) if they are in Tier 2.
+
+    They stay readable. With --warm they are removed from Tier 1 (compressed local files) too.
 
     \b
     Examples:
@@ -149,7 +151,7 @@ def evict(
 
 
 def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Copy segments back to Tier 0, the local disk.
+    """Copy segments from Tier 1 or 2 back to Tier 0 (uncompressed local files).
 
     \b
     Examples:
@@ -169,7 +171,7 @@ def migrate_tier2(
         typer.Argument(
             metavar="[URL]",
             help="The new Tier 2: s3://bucket/prefix, file:///folder, a folder, or the word tier2 "
-            "for the folder in the root. Default: the Tier 2 of new logs.",
+            "for the folder tier2 in the root. Default: the Tier 2 of new logs.",
         ),
     ] = None,
     delete: Annotated[
@@ -328,7 +330,7 @@ def _tier_totals(states: list[SegmentState]) -> dict[int, TierTotal]:
 
 
 class Failure(NamedTuple):
-    """A kind of work on a segment whose last attempt failed, and the reason."""
+    """The last attempt to compress, upload or hydrate a segment, if it failed, and the reason."""
 
     work: str
     reason_code: int

@@ -2,7 +2,7 @@
 
     LakebedError            its message, its `exit_code`
     usage error             what is wrong and where to find help, 2
-    interrupt               130; if stopping failed too, with the reason
+    interrupt               "interrupted", and the reason if stopping failed too, 130
     closed pipe             no message, 141: as if the signal had ended the program
     OSError                 path and reason, with the exit codes of the store's own errors
     ImportError             what this installation lacks, 69

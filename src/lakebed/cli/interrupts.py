@@ -24,7 +24,7 @@ _Handler = Callable[[int, FrameType | None], object]
 
 
 class HeldInterrupts:
-    """Delays interrupts. Has an effect only in the main thread, because other threads get none.
+    """Delays interrupts. Has no effect in other threads, because only the main thread gets them.
 
     Interrupts that the process ignores (`nohup`) stay ignored. A handler that was installed before
     (Spark's driver installs one that cancels its jobs) is called for an interrupt that is not

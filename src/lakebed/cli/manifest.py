@@ -155,8 +155,8 @@ def verify(context: typer.Context, log: LogName) -> None:
 
     The exit code is 65 if anything is torn, corrupt or lost. Notes in the report are not damage:
     they are about changes that a writer has not committed yet, or that a crash undid and the next
-    writer will record. Every recorded object is looked up in Tier 2; if Tier 2 cannot be reached or
-    refuses access, the exit code is 75 or 77.
+    writer will record. Every recorded object is looked up in Tier 2: the exit code is 75 if Tier 2
+    cannot be reached, and 77 if it refuses access.
 
     \b
     Examples:

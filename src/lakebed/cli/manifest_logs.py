@@ -29,8 +29,8 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
     manifest = store.manifest_log(log)
     if manifest is None:
         raise NotFound(
-            f"log {log} has no manifest log, because it was last written by a version without "
-            "manifest logs: opening it for writing creates one"
+            f"log {log} has no manifest log, because it was last written by a version of "
+            "Lakebed without manifest logs: opening the log for writing creates one"
         )
     reader = manifest.reader
     if not reader.chunk_indexes() and not reader.snapshot_ids():

@@ -113,7 +113,10 @@ def payload_members(payload: Payload) -> dict[str, object]:
 
 
 def parse_type(text: str) -> int:
-    """Returns the number of a record type, given its name (in any spelling) or its number."""
+    """Returns the number of a record type, given its name or its number.
+
+    Case, hyphens and underscores in the name are ignored.
+    """
     wanted = text.replace("-", "").replace("_", "").lower()
     for kind in RecordType:
         if wanted == kind.name.replace("_", "").lower():
@@ -151,8 +154,8 @@ def crc_text(crc64: int) -> str:
 
 
 def moment_columns(key: str, source: Callable[[Any], int]) -> tuple[Column, Column]:
-    """Returns two columns for a time: as text, and in ms since 1970. Both are null if there is
-    none."""
+    """Returns two columns for a time: as text, and in ms since 1970. Both are null if the
+    row has no time."""
 
     def text(row: object) -> str | None:
         time_ms = source(row)

@@ -173,7 +173,9 @@ class Root:
 
         def open_here() -> Store:
             if os.path.lexists(os.path.join(self.path, SOCKET_NAME)):
-                raise Locked("the process was killed, or is opening the store")
+                raise Locked(
+                    "the process that had the store open was killed, or is opening it again"
+                )
             return OwnStore.open(self.path)
 
         try:

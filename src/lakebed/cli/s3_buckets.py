@@ -65,11 +65,14 @@ def create(
         NewVersioning | None,
         typer.Option(
             metavar="enabled|unversioned",
-            help="Whether old versions are kept. Default: default_versioning in section [s3].",
+            help="Whether old versions are kept. Default for a new bucket: default_versioning in "
+            "section [s3].",
         ),
     ] = None,
 ) -> None:
-    """Create a bucket. Has no effect if the bucket exists with the same versioning.
+    """Create a bucket. Has no effect if the bucket exists.
+
+    With --versioning, the command fails if the bucket exists with another versioning.
 
     \b
     Examples:

@@ -44,8 +44,10 @@ def content_of(
 
 
 def guess_type(name: str) -> str | None:
-    """Guesses the content type from the last suffix of a name. Does not use the tables of this
-    machine."""
+    """Guesses the content type from the last suffix of a name; None if the suffix is unknown.
+
+    The mime.types files of this machine are ignored, so that the result is the same everywhere.
+    """
     ending = "x" + name[name.rfind(".") :] if "." in name else ""
     kind, encoding = MimeTypes().guess_type(ending)
     return kind if encoding is None else _COMPRESSED.get(encoding)

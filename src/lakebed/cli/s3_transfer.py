@@ -126,8 +126,8 @@ def get(
     """Get an object and verify every byte of it.
 
     FILE is replaced only when the whole object was received: if the object is damaged (exit code
-    65) or the command is interrupted, the old file stays. Standard output gets the bytes before the
-    damage.
+    65) or the command is interrupted, the old file stays. If the object is written to standard
+    output, the bytes before the damage are written.
 
     \b
     Examples:
@@ -143,7 +143,9 @@ def get(
     where = parse_object_place(place)
     wanted = None if byte_range is None else parse_range(byte_range)
     if file == STREAM and run.output.as_json:
-        raise InputError("--json needs a FILE, because the object is written to standard output")
+        raise InputError(
+            "--json needs a FILE: without it, the object itself is written to standard output"
+        )
     target = None if file == STREAM else _target(file)
     with quiet("lakebed.seglake"), open_to_read(run) as store, Progress("get") as progress:
         bucket = store.open_bucket(where.bucket)
@@ -173,7 +175,9 @@ def _check_source(path: str) -> None:
     if not os.path.exists(path):
         raise NotFound(f"{path}: no such file or folder")
     if not os.path.isfile(path):
-        raise InputError(f"{path}: not a regular file; store a pipe from standard input, with -")
+        raise InputError(
+            f"{path}: not a regular file; to store a pipe, redirect it to standard input and give -"
+        )
 
 
 @contextmanager

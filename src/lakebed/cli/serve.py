@@ -58,7 +58,9 @@ HttpNames = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="Other host names of this node, separated by commas, such as that of a proxy.",
+        help="Further host names under which clients reach the HTTP API, such as that of a proxy, "
+        "separated by commas; * allows any name. Without TLS, a request whose Host header has a "
+        "name that is neither listed here nor a name of this machine is refused.",
     ),
 ]
 Http = Annotated[
@@ -78,11 +80,13 @@ HttpInsecure = Annotated[
 TlsCert = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="A TLS certificate, for S3 and the HTTP API. Default: no TLS."
+        metavar="FILE",
+        help="The file with the TLS certificate for S3 and the HTTP API. Default: no TLS.",
     ),
 ]
 TlsKey = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The private key of the TLS certificate.")
+    Path | None,
+    typer.Option(metavar="FILE", help="The file with the private key of the TLS certificate."),
 ]
 RateBytesMin = Annotated[
     str | None,

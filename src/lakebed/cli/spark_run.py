@@ -57,7 +57,10 @@ class StoreAccess(Enum):
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a job gets to run with. `s3` has the options of `lakebed.table` for the S3 endpoint."""
+    """The Spark session, the store and the progress display that a job uses.
+
+    `s3` has the options of `lakebed.table` for the S3 endpoint.
+    """
 
     spark: SparkSession
     backend: Backend

@@ -47,7 +47,7 @@ ToTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="The target topic.
 Files = Annotated[
     str,
     typer.Argument(
-        metavar="FILES", help="Where the Parquet files are: a folder, or s3://bucket/prefix."
+        metavar="FILES", help="The location of the Parquet files: a folder, or s3://bucket/prefix."
     ),
 ]
 
@@ -233,7 +233,7 @@ def import_(
     """Publish messages from Parquet files. Each partition gets all its messages or none.
 
     The columns are value and, optionally, key, timestamp, headers and partition. The files of an
-    export are imported unchanged and in order.
+    export can be imported as they are, and the messages keep their order.
 
     \b
     Examples:

@@ -78,7 +78,7 @@ class TopicAppender:
             self._wait()
 
     def count_rest(self) -> None:
-        """After an error, counts the other appends that were acknowledged."""
+        """After a failed append, adds the other acknowledged appends to the counts."""
         done = [future for future in self._pending if future.done()]
         self._pending = deque(future for future in done if future.exception() is None)
         self.finish()

@@ -132,7 +132,7 @@ def produce(
 
 
 def _reopened(reopen: Reopen, topic: str, later: ExitStack, error: LakebedError) -> Topic:
-    """Returns the topic after the store was opened again. `later` closes the store."""
+    """Opens the store again after `error`, and returns the topic. `later` will close the store."""
     store = reopen(error)
     later.callback(store.close)
     return store.topics.open(topic)

@@ -20,7 +20,9 @@ def parse_moment_ns(text: str) -> int:
     is_number = _is_number(text, _NS_DIGITS_MAX)
     moment_ns = int(text) if is_number else _parse_iso_ns(text, unit="ns")
     if not 0 <= moment_ns <= VALUE_MAX:
-        raise InputError(f"{shown(text)} is not a time that can be stored")
+        raise InputError(
+            f"{shown(text)} is not a time that can be stored: it must be from 1970 to April 2262"
+        )
     return moment_ns
 
 

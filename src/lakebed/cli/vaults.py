@@ -37,7 +37,8 @@ SnapshotId = Annotated[
     typer.Option(
         "--snapshot",
         metavar="ID",
-        help="The id of the backup, as lakebed backup --list shows it. Default: the newest.",
+        help="The id of the backup to verify or restore, as lakebed backup --list shows it. "
+        "Default: the newest.",
     ),
 ]
 

@@ -40,9 +40,9 @@ class RemoteGroup:
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their total size is at most `max_bytes` (itself at most 32 MiB), but the first message is
-        returned whatever its size. With `wait_s`, the call waits up to that many seconds for the
-        first message.
+        Their total size is at most `max_bytes`, but the first message is returned whatever its
+        size. A `max_bytes` above 32 MiB, or None, counts as 32 MiB. With `wait_s`, the call waits
+        up to that many seconds for the first message.
         """
         return self._lease(
             Interruption(),
@@ -105,8 +105,8 @@ class RemoteGroup:
     def ack_held(self, held: Sequence[Held]) -> None:
         """Acknowledges messages by their offsets, one lease after the other.
 
-        Raises `StaleLease` at the first lease that has ended; none of its messages are then
-        acknowledged.
+        Raises `StaleLease` at the first lease that has ended: messages of earlier leases are then
+        acknowledged, those of this lease and later ones are not.
         """
         for part in _in_requests(held):
             self._caller.call(wire.ACK, self._names, body=wire.Ack(held=part))
@@ -125,7 +125,7 @@ class RemoteGroup:
         """Returns messages, given by their offsets, to the group, which delivers them again.
 
         With `is_delivery=False` the delivery count of the messages does not increase, as in
-        `give_back`.
+        `give_back`, and `delay_ms` is ignored.
         """
         for part in _in_requests(held):
             body = wire.Nack(held=part, delay_ms=delay_ms, is_delivery=is_delivery)

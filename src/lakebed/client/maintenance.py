@@ -66,7 +66,7 @@ class RemoteMaintenance:
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Removes segments that are in Tier 2 from Tier 0, and with `warm` from Tier 1 too."""
+        """Removes segments from Tier 0, and with `warm` from Tier 1 too, if they are in Tier 2."""
         return self._run("aof-evict", Outcome, progress, log=log, segments=segments, warm=warm)
 
     def hydrate(

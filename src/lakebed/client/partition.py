@@ -130,8 +130,10 @@ class RemotePartition:
         return self._producing.append(self._topic, self.number, batch)
 
     def sync(self) -> None:
-        """Makes messages durable that were acknowledged with `Ack.AFTER_WRITE`, before they were
-        synced."""
+        """Makes all acknowledged messages durable.
+
+        Messages that were acknowledged with `Ack.AFTER_WRITE` may not be durable before.
+        """
         self._caller.call(wire.SYNC_PARTITION, self._names)
 
     def seal(self) -> bool:

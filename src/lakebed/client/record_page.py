@@ -19,7 +19,10 @@ def records_of(page: Records) -> Iterator[Record]:
 
 
 def batches_of(page: Records, base_offsets: Mapping[int, int]) -> Iterator[RecordBatch]:
-    """Yields one batch for each segment on the page. `base_offsets` is indexed by segment id."""
+    """Yields one batch for each segment on the page.
+
+    `base_offsets` maps the id of a segment to its base offset; 0 is used for other segments.
+    """
     ids = [RecordId(number) for number in page.record_ids]
     columns = (page.timestamps, page.ext_ids, page.payloads)
     if any(len(column) != len(ids) for column in columns):

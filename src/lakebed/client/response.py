@@ -95,7 +95,7 @@ class ResponseReader:
                 left -= len(piece)
                 yield piece
             if self._take_until(_LINE_END, len(_LINE_END)):
-                raise BadAnswer("a chunk of the response is longer than its size")
+                raise BadAnswer("a chunk of the response is longer than the size that it announces")
         while self._take_until(_LINE_END, HEAD_BYTES_MAX):
             pass  # trailers
 

@@ -38,9 +38,9 @@ class RemoteStoredObjects:
     ) -> StoredVersions:
         """Returns a page of versions whose keys begin with `prefix` and sort after `after`.
 
-        `hlc` and `site_id` identify a version of the key `after`; the page then starts with its
-        older versions. With `only_current`, returns only the newest version of each key, and no
-        delete markers.
+        `hlc` and `site_id`, if given, identify a version of the key `after`: the page then starts
+        with the versions of that key that are older than this version. With `only_current`, returns
+        only the newest version of each key, and no delete markers.
         """
         query = wire.StoredVersionsQuery(
             prefix=prefix,
@@ -70,8 +70,8 @@ class RemoteStoredObjects:
         """Returns a page of parts of unfinished uploads to keys that begin with `prefix` and sort
         after `after`.
 
-        `upload_id` identifies an upload to the key `after`; the page then starts with its parts
-        after number `part`, followed by later uploads to that key.
+        `upload_id`, if given, identifies an upload to the key `after`: the page then starts with
+        the parts of this upload after number `part`, and the parts of later uploads to that key.
         """
         query = wire.StoredPartsQuery(
             prefix=prefix, after=after, upload_id=upload_id, part=part, max_parts=max_parts

@@ -175,7 +175,7 @@ def read_query(kind: type[Struct], raw_query: bytes) -> Struct:
             allowed = ", ".join(field_names) or "none"
             raise Refused(f"unknown query parameter {name[:40]!r}; the known ones are: {allowed}")
         if name in values:
-            raise Refused(f"the query parameter {name} is given twice")
+            raise Refused(f"the query parameter {name!r} is given twice")
         values[name] = value
     return _converted(kind, values)
 

@@ -63,7 +63,7 @@ def _staged(batch: StagedBatch, *, is_local: bool, label: str) -> Staged:
             return StagedFile(path)
         case StagedBatch(data=None, path=None, bucket=str() as bucket, key=str() as key):
             return StagedObject(bucket, key)
-    raise Refused(f"{label}: give either data, or a path, or a bucket and a key")
+    raise Refused(f"{label}: set either `data`, or `path`, or both `bucket` and `key`")
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {topics.COMMIT_BATCHES: commit_batches}

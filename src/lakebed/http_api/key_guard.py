@@ -3,7 +3,7 @@
 The response does not reveal why a request was refused: an unknown key, a disabled key and a wrong
 secret get the same message after the same comparison. A refusal is logged with the client's address
 and the key, never with the secret. At most one refusal per second is logged, with the number of
-those that were not.
+refusals that were not logged since the last one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A request that waits for a message holds no thread; see `lease_queue`. A client that has
 disconnected gets no lease: the handler checks the connection before leasing, and gives messages
-back if the client disconnects meanwhile. A client that has closed its sending side counts as
-disconnected, even if it still receives.
+back if the client disconnects while they are being leased. A client that has closed its sending
+side counts as disconnected, even if it still receives.
 
 What may be lost: if the response is lost in the network, its messages stay leased until their
 deadline.
@@ -50,7 +50,8 @@ async def _leased(
 ) -> list[LeasedMessage]:
     """Leases messages, and waits for them if the request asks for it.
 
-    Returns none at the time-out, or if the client disconnects or the server shuts down.
+    Returns an empty list if none arrives before the time-out, the client disconnects, or the server
+    shuts down.
     """
 
     def try_lease() -> list[LeasedMessage]:

@@ -62,7 +62,9 @@ class LeaseQueue:
             wake_event.set_in_loop()
 
     def set_timer(self) -> None:
-        """Sets a timer that wakes a waiter when the next message becomes due.
+        """Sets a timer that wakes a waiter when the next message can be leased.
+
+        That is when the earliest lease or delay of the group ends.
 
         The lease handler calls this when it has found no message.
         """

@@ -45,10 +45,10 @@ class LogChanges:
         self._changed.clear()
 
     async def come(self, deadline_s: float | None = None) -> bool:
-        """Waits for a change since `arm`. Returns False if there was none.
+        """Waits until the log has changed since `arm`, and returns True.
 
-        That is, if the deadline (by the loop's clock) has passed, the client has disconnected, or
-        the server shuts down.
+        Returns False if the deadline (by the loop's clock) passes, the client disconnects, or the
+        server shuts down.
         """
         if self._request.is_hurried:
             return False

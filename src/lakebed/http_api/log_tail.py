@@ -1,6 +1,6 @@
 """The tail handler: streams a log's records as JSON lines as they become durable, without end.
 
-One batch is in memory at a time; the next batch is read when the client has received it. Retention
+One batch is in memory at a time; the client must receive it before the next one is read. Retention
 keeps the segments that were not yet sent to a connected client. If a segment is lost anyway, or the
 log is closed, the last line is `{"problem": …}`.
 """

@@ -66,13 +66,14 @@ async def _get(service: Service, name: str, opening: Callable[[str], Aof]) -> Op
 
 
 def seconds_of(timeout_ms: int | None) -> float:
-    """Converts the time-out of a call to seconds, capped at the maximum."""
+    """Converts the time-out of a call to seconds. None, or more than `WAIT_MS_MAX`, counts as that
+    maximum."""
     bounded_ms = WAIT_MS_MAX if timeout_ms is None else min(timeout_ms, WAIT_MS_MAX)
     return bounded_ms / _MS_PER_S
 
 
 def position_of(number: int) -> RecordId:
-    """Converts a record id from the number that documents use."""
+    """Converts the packed 64-bit number of a request to a record id."""
     return RecordId.parse(str(number))
 
 

@@ -1,4 +1,7 @@
-"""Finds the topic, partition or group that a call names. An open one is found without a thread."""
+"""Finds the topic, partition or group that a call names.
+
+If it is already open, it is found without a worker thread.
+"""
 
 from __future__ import annotations
 

@@ -94,13 +94,13 @@ def _add(columns: MessageColumns, line: _Line) -> None:
 
 def _key(line: _Line) -> bytes | None:
     if line.key is not None and line.key_base64 is not None:
-        raise InputError("key and key_base64 cannot be combined: give one of them")
+        raise InputError("the fields `key` and `key_base64` cannot be combined: give one of them")
     return line.key_base64 if line.key is None else line.key.encode()
 
 
 def _value(line: _Line) -> bytes | None:
     if (line.value is UNSET) == (line.value_base64 is None):
-        raise InputError("exactly one of value and value_base64 is required")
+        raise InputError("exactly one of the fields `value` and `value_base64` is required")
     if isinstance(line.value, UnsetType):
         return line.value_base64
     raw = bytes(line.value)
@@ -124,7 +124,7 @@ def line_of(partition: int, message: Message) -> bytes:
 
 
 def lease_line_of(leased: LeasedMessage) -> bytes:
-    """Returns the JSON line of a leased message, with the fields that are needed to settle it."""
+    """Returns the JSON line of a leased message, with the fields that an acknowledgement needs."""
     document = _document(leased.partition, leased) | {
         "epoch": leased.epoch,
         "incarnation": leased.incarnation,

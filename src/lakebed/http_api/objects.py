@@ -125,7 +125,7 @@ async def delete_bucket(service: Service, call: Call) -> None:
 
 
 async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
-    """Deletes each object on its own; returns a result or an error for each."""
+    """Deletes each object independently of the others; returns a result or an error for each."""
     document, lake = await call.document(objects.DeleteMany), await service.lake()
     targets = [
         ObjectToDelete(entry.key, entry.version_id, Condition(if_match=entry.if_match))

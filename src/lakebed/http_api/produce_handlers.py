@@ -73,7 +73,7 @@ async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_m
     """Appends to several partitions, and waits for every append that was queued, even if others
     fail.
 
-    If some appends succeeded, raises `PartlyAppended` instead of the error.
+    Raises the gravest error if all appends failed, and `PartlyAppended` if only some failed.
     """
     appended: list[Appended] = []
     tickets: list[Ticket[Stored]] = []
@@ -152,7 +152,7 @@ def _from_lines(query: ProduceQuery, data: bytes, topic: StoreTopic, *, now_ms: 
     )
     if query.key is not None:
         raise Refused(
-            "the query parameter key is only for a body of bytes; each line has its own key"
+            "the query parameter `key` is only for a body of bytes; set it in each line instead"
         )
     default_ms = query.timestamp_ms
     if default_ms is None and any(stamp is not None for stamp in columns.timestamps_ms):

@@ -105,7 +105,10 @@ async def append_records(service: Service, call: Call) -> logs.RecordIds:
 
 
 def _durable_s(timeout_ms: int) -> float:
-    """Returns how long a call waits for space on the disk, in seconds."""
+    """Returns how many seconds an append waits until its records are durable, if the disk is full.
+
+    That is `timeout_ms`, or `ROOM_WAIT_S` if `timeout_ms` is 0.
+    """
     return seconds_of(timeout_ms) if timeout_ms else ROOM_WAIT_S
 
 
@@ -136,7 +139,10 @@ async def _until_durable(
 async def _append_all(
     append: Callable[[], Awaitable[None]], changes: LogChanges, timeout_s: float
 ) -> None:
-    """Calls `append` after each change of the log, until it succeeds or `timeout_s` have passed."""
+    """Calls `append`, and again after each change of the log, until it succeeds.
+
+    Raises the last `WouldBlock` if `timeout_s` pass first.
+    """
     deadline_s = changes.deadline_s(timeout_s)
     while True:
         changes.arm()
@@ -230,7 +236,7 @@ async def _read_forward(
 def _page_request(call: Call) -> PageRequest:
     query: logs.ReadQuery = call.query
     if query.backward and query.end is not None:
-        raise Refused("the query parameters end and backward cannot be combined")
+        raise Refused("the query parameters `end` and `backward` cannot be combined")
     return PageRequest(
         start=None if query.start is None else RecordId.parse(query.start),
         end=None if query.end is None else RecordId.parse(query.end),

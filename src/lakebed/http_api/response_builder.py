@@ -40,8 +40,10 @@ def problem_response(error: LakebedError, *, request_id: str, closes: bool = Fal
 
 
 def refusal_response(refusal: Refusal) -> Response:
-    """Returns the response to a request that the HTTP protocol layer refused. It closes the
-    connection."""
+    """Returns the response to a request that the HTTP protocol layer refused.
+
+    The connection is closed after it.
+    """
     error: LakebedError = Refused(refusal.reason)
     if refusal.status == 503:
         error = RetryError(refusal.reason)

@@ -8,8 +8,8 @@ Invariants:
 
 - No byte after the durable end is sent.
 - The bytes of one response come from one file: the file is kept open, and after opening it the
-  handler checks that it is still the current file. If an object is replaced meanwhile, the response
-  is cut short.
+  handler checks that it is still the current file. If an object is replaced while it is
+  being sent, the response is cut short.
 """
 
 from __future__ import annotations

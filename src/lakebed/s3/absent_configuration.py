@@ -23,7 +23,10 @@ from lakebed.s3.verb import Level, OnBucket, Operation, Place, Verb
 
 
 class Absent(NamedTuple):
-    """The error that AWS returns if a bucket lacks a configuration, and the action to read it."""
+    """The error that AWS returns if a bucket lacks a configuration.
+
+    `action` is the permission that AWS requires for reading the configuration.
+    """
 
     code: str
     message: str

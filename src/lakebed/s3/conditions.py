@@ -1,7 +1,7 @@
 """The condition headers of reads and writes.
 
 ETags may be quoted or not. A weak ETag keeps its prefix `W/` and therefore never matches, because
-the conditions need identical bytes. Only in `If-None-Match` of a read the prefix is ignored. A
+the conditions need identical bytes. Only `If-None-Match` of a read ignores the prefix. A
 header with an invalid date is ignored.
 """
 

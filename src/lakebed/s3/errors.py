@@ -121,7 +121,10 @@ STATUSES: Mapping[str, int] = {
 
 
 class ErrorText(NamedTuple):
-    """The S3 code and message for an error class; None means the error's own message."""
+    """The S3 code and message for an error class.
+
+    If `message` is None, the client receives the message of the error itself.
+    """
 
     code: str
     message: str | None = None

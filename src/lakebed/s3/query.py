@@ -138,7 +138,7 @@ class Query:
         """Returns the headers that a presigned URL has as query parameters, by lower-case name.
 
         Raises `InvalidArgument` if the URL is not presigned or a value is not printable. Leaves out
-        the checksum of an empty body, because it does not describe the actual body.
+        a CRC32 of an empty body, which the JavaScript SDK adds to every presigned URL of a PUT.
         """
         headers = self._headers
         if headers and _SIGNATURE not in self._values:

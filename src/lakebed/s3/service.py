@@ -48,7 +48,7 @@ class Service(Worker):
         self._preparing_threads = asyncio.Semaphore(PREPARING_THREADS_MAX)
 
     async def prepared(self, steps: ChangeInSteps[Result]) -> Change[Result]:
-        """Runs the steps that prepare a change in worker threads, and returns the change.
+        """Runs, in worker threads, the steps that prepare a change, and returns the change.
 
         Steps of several changes take turns. They use only some of the threads, so that reads and
         listings can run at the same time.

@@ -63,7 +63,7 @@ SUBRESOURCES: Final = frozenset(
 
 
 class AcceptedHeader(NamedTuple):
-    """The values of a header that are accepted without effect, and the error code for others."""
+    """The values of a header that are accepted without effect, and the error code for any other."""
 
     values: frozenset[str] | None  # None accepts any value
     code: str = "NotImplemented"

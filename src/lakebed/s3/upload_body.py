@@ -177,7 +177,8 @@ def can_trail(identity: Identity) -> bool:
 def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
     """Returns the announced length of the decoded body.
 
-    `is_framed` says whether the body is `aws-chunked`, so that `Content-Length` does not count.
+    `is_framed` says whether the body is `aws-chunked`. Its `Content-Length` then includes the chunk
+    headers and is not used.
     """
     name = _DECODED_LENGTH
     value = headers.get(name)

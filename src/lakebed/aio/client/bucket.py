@@ -63,13 +63,15 @@ class AsyncObject:
         async with self._caller.stream(wire.GET_OBJECT, names, query=query) as (headers, pieces):
             if headers.get("lakebed-version-id") != self.info.version_id:
                 raise Busy(
-                    f"{self.info.key}: the object was replaced in the meantime; read it again"
+                    f"{self.info.key}: the object was replaced while it was read; read it again"
                 )
             async for piece in pieces:
                 left -= len(piece)
                 yield memoryview(piece)
         if left:
-            raise Unreachable(f"{self.info.key}: the response ended {left} bytes early")
+            raise Unreachable(
+                f"{self.info.key}: the response ended {left} bytes early; read the object again"
+            )
 
     def between(self, start: int, end: int) -> AsyncObject:
         """Returns the bytes `[start, end)` of the same version, to be read in the same way."""
@@ -104,8 +106,8 @@ class AsyncBucket:
     async def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> AsyncObject:
-        """Opens an object, or a byte range of it, to be read in pieces: `for piece in
-        bucket.get(key): …`."""
+        """Opens an object, or a byte range of it. Iterating over the result yields the bytes in
+        pieces."""
         info = await self.head(key, version_id=version_id)
         start, end = (0, info.size) if byte_range is None else byte_range.resolve(info.size)
         return AsyncObject(self._caller, info, version_id=version_id, start=start, end=end)
@@ -128,8 +130,10 @@ class AsyncBucket:
     async def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """Lists one page of objects and common prefixes: up to `max_keys` of both together, at most
-        1,000."""
+        """Lists one page of objects and common prefixes: up to `max_keys` of both together.
+
+        A `max_keys` above 1,000 counts as 1,000.
+        """
         count_max = min(max_keys, wire.KEYS_MAX)
         query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=count_max)
         return await self._caller.call(wire.LIST_OBJECTS, self._names, query=query)
@@ -291,7 +295,10 @@ def _metadata_text(metadata: Mapping[str, str]) -> str | None:
 
 
 def _body_of(source: Source) -> Body:
-    """Returns a small source as bytes, so that it can be sent again if the server was not ready."""
+    """Returns the body to send: bytes if the source is small, else `Pieces`.
+
+    Bytes can be sent again if the server was not ready; `Pieces` cannot.
+    """
     if isinstance(source, bytes | bytearray | memoryview):
         return memoryview(source).cast("B")
     pieces = pieces_of(source)

@@ -75,7 +75,7 @@ class Connection:
             return await self._reader.head()
 
     async def read(self, head: Head, *, bytes_max: int, timeout_s: float) -> bytes | bytearray:
-        """Returns the body of the response, of at most `bytes_max` bytes."""
+        """Returns the body of the response. Raises `BadAnswer` if it is longer than `bytes_max`."""
         with _translating_errors(timeout_s):
             data = await self._reader.body(head, bytes_max=bytes_max)
         self._end(head)

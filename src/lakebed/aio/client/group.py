@@ -41,9 +41,10 @@ class AsyncGroup:
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their total size is at most `max_bytes` (itself at most 32 MiB), but the first message is
-        returned whatever its size. With `wait_s`, the call waits up to that many seconds for the
-        first message. If the call is cancelled, messages that it leased are given back.
+        Their total size is at most `max_bytes`, but the first message is returned whatever its
+        size. A `max_bytes` above 32 MiB, or None, counts as 32 MiB. With `wait_s`, the call waits
+        up to that many seconds for the first message. If the call is cancelled, messages that it
+        leased are given back.
         """
         interruption = Interruption()
         leasing = self._lease(
@@ -108,8 +109,8 @@ class AsyncGroup:
     async def ack_held(self, held: Sequence[Held]) -> None:
         """Acknowledges messages by their offsets, one lease after the other.
 
-        Raises `StaleLease` at the first lease that has ended; none of its messages are then
-        acknowledged.
+        Raises `StaleLease` at the first lease that has ended: messages of earlier leases are then
+        acknowledged, those of this lease and later ones are not.
         """
         for part in _in_requests(held):
             await self._caller.call(wire.ACK, self._names, body=wire.Ack(held=part))
@@ -128,7 +129,7 @@ class AsyncGroup:
         """Returns messages, given by their offsets, to the group, which delivers them again.
 
         With `is_delivery=False` the delivery count of the messages does not increase, as in
-        `give_back`.
+        `give_back`, and `delay_ms` is ignored.
         """
         for part in _in_requests(held):
             body = wire.Nack(held=part, delay_ms=delay_ms, is_delivery=is_delivery)

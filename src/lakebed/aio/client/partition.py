@@ -131,8 +131,10 @@ class AsyncPartition:
         return await self._producing.append(self._topic, self.number, batch)
 
     async def sync(self) -> None:
-        """Makes messages durable that were acknowledged with `Ack.AFTER_WRITE`, before they were
-        synced."""
+        """Makes all acknowledged messages durable.
+
+        Messages that were acknowledged with `Ack.AFTER_WRITE` may not be durable before.
+        """
         await self._caller.call(wire.SYNC_PARTITION, self._names)
 
     async def seal(self) -> bool:

@@ -34,7 +34,10 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 
 
 class AsyncTopic:
-    """A topic of a remote store. For one event loop. `config` is of the time when it was opened."""
+    """A topic of a remote store. For one event loop.
+
+    `config` has the settings that the topic had when it was opened.
+    """
 
     def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
@@ -66,7 +69,7 @@ class AsyncTopic:
         return self._partitions[number]
 
     def bounds(self) -> list[Bounds]:
-        """Returns the range of offsets of each partition that was readable when the topic was
+        """Returns the range of readable offsets of each partition, as it was when the topic was
         opened."""
         return list(self._bounds)
 
