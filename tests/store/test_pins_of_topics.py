@@ -71,7 +71,7 @@ def test_a_pin_is_renewed_expires_and_is_removed(
     pin = make(pins)
     clock.advance(900 * NS_PER_MS)
     renewed = pins.renew(pin.pin_id, duration_ms=1000)
-    assert renewed == replace(pin, expires_ms=pin.expires_ms + 900)
+    assert renewed == replace(pin, expires_ms=pin.expires_ms + 900, renewed_ms=pin.created_ms + 900)
     clock.advance(999 * NS_PER_MS)
     assert pins.covers_offsets("orders", 1, 10, 11)
     clock.advance(1 * NS_PER_MS)
