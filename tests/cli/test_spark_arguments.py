@@ -48,7 +48,7 @@ def test_what_is_no_offset_is_refused(text: str) -> None:
 def test_ranges_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(InputError, match="the partition is given twice"):
         span(None, ["1:2", "1:3"])
-    with pytest.raises(InputError, match="can be given only once for a log"):
+    with pytest.raises(InputError, match="can be given only once if the source is a log"):
         span(["1:2", "1:3"], is_log=True)
     with pytest.raises(InputError, match="a log has no partitions"):
         span_of(offsets=(None, None), times=(None, None), partitions=[0], is_log=True)

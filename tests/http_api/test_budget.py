@@ -105,7 +105,7 @@ def test_calls_are_refused_while_too_many_wait_for_a_thread(tmp_path: Path) -> N
             clients[3].get("/v1/state")
             refused = await clients[3].answer()
             assert refused.status == 429
-            assert "wait for threads" in json.loads(refused.body)["detail"]
+            assert "use or wait for a thread" in json.loads(refused.body)["detail"]
             goes_on.set()
             answers = await asyncio.gather(*(client.answer() for client in clients[:3]))
             assert {answer.status for answer in answers} == {200}

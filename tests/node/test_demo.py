@@ -195,7 +195,7 @@ def test_a_damaged_store_disagrees(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_in_use_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
-    with pytest.raises(DiskError, match="give a new one"):
+    with pytest.raises(DiskError, match="use a new folder"):
         run(scratch=tmp_path, watcher=NullWatcher(), seed=1)
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 

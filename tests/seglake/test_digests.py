@@ -93,5 +93,5 @@ def test_what_is_not_as_announced_is_refused() -> None:
 
 @pytest.mark.parametrize("value", ["", "AAAA", "not base64", "AAAAAA==\n", "é", "AAAAAAAAAAA="])
 def test_text_that_is_no_checksum(value: str) -> None:
-    with pytest.raises(InputError, match="not a base64 CRC32"):
+    with pytest.raises(InputError, match="is not a CRC32 checksum in base64"):
         digests.decoded(Checksum(Algorithm.CRC32, value))

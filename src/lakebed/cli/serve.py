@@ -178,7 +178,7 @@ def serve(
 
     \b
     Examples:
-      Serve a store on the default ports:
+      Serve a store on these ports:
         lakebed --root data serve --s3-port 9000 --http-port 9001
       Serve S3 to other machines, with TLS:
         lakebed serve --s3-host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem

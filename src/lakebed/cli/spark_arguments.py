@@ -65,7 +65,7 @@ def files_place(files: str, s3: Mapping[str, str]) -> FilesLocation:
 def _positions(texts: Sequence[str] | None, option: str, *, is_log: bool) -> Positions:
     if is_log:
         if texts and len(texts) > 1:
-            raise InputError(f"{option} can be given only once for a log")
+            raise InputError(f"{option} can be given only once if the source is a log")
         return {None: texts[0]} if texts else {}
     positions: dict[int | None, int | str] = {}
     for text in texts or ():

@@ -117,8 +117,17 @@ Partitions = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="With --create: the number of partitions. Default: 1; for a replay with "
-        "--keep-partitions, as many as the source has.",
+        help="With --create: the number of partitions. Default: 1, or with --keep-partitions as "
+        "many as the source has.",
+    ),
+]
+ImportPartitions = Annotated[
+    int | None,
+    typer.Option(
+        "--partitions",
+        metavar="N",
+        min=1,
+        help="With --create: the number of partitions. Default: 1, also with --keep-partitions.",
     ),
 ]
 Compression = Annotated[

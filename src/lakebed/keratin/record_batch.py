@@ -311,7 +311,7 @@ def _check_counts(header: RecordBatchHeader, size: int, *, has_gaps: bool) -> No
     if code == Compression.NONE and count * BATCH_RECORD_BYTES_MIN > records_bytes:
         raise Corrupt(
             "a record batch is too short for its number of messages",
-            expected=count,
+            expected=f"{count} messages",
             found=f"{records_bytes} bytes",
         )
 

@@ -726,7 +726,7 @@ class PartitionGroup:
         self._unrecorded += events
 
     def _record_if_many(self, now_ms: int) -> Ticket[None] | None:
-        """Queues the events derived from the log to be written, if there are many of them.
+        """If many events derived from the partition's log are not recorded yet, queues their write.
 
         Returns None if nothing was queued. The caller holds the mutex.
         """

@@ -207,8 +207,8 @@ def _marked(placed: PlacedEvent) -> int:
 def _replay(events: Iterable[PlacedEvent], recovered: RecoveredGroup, now_ms: int) -> None:
     """Applies the events in order, except for acks, which are applied together at the end.
 
-    That is faster and gives the same state: a settled message stays settled until a reset or a
-    seek.
+    That is faster and gives the same state. Acks before a reset or a seek are left out, because a
+    reset and a seek both decide anew which messages are settled.
     """
     state = recovered.state
     acks: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""The first credentials of a store: taken from the environment, or created if it has no keys.
+"""The first credentials of a store, from the environment or created if the store has no keys.
 
 Credentials from the environment are never stored. Created credentials are stored as an access key
 that is exempt from request limits; their secret is returned only once, with `is_new` set.
