@@ -55,7 +55,10 @@ class BodySink(Protocol[Result]):
 
 
 class BodyPump:
-    """Stores the request bodies of one server. Use it only in the event loop's thread."""
+    """Receives the request bodies of one server, and writes each to its `BodySink` as it arrives.
+
+    Use it only in the event loop's thread.
+    """
 
     def __init__(self, worker: Worker, places: BodyPlaces) -> None:
         self._worker = worker
@@ -170,9 +173,9 @@ class BodyPlaces:
 
 
 class BodyPlace:
-    """The share of `BodyPlaces` that one body holds.
+    """What one request body has reserved of `BodyPlaces`.
 
-    A body holds the number of its bytes, or, once it needs a slot, that slot instead.
+    That is the number of its bytes until it needs a slot, and from then on the slot alone.
     """
 
     __slots__ = ("_places", "is_taken", "small_bytes")

@@ -15,7 +15,10 @@ from lakebed.http_api.service import Service
 
 
 class Flushes:
-    """The flushes of one log. Used in the loop's thread."""
+    """Flushes one log for all requests that wait for its records; see the module.
+
+    Use it only in the event loop's thread.
+    """
 
     def __init__(self, log: Aof) -> None:
         self._log = log

@@ -148,7 +148,8 @@ def _without_forbidden(text: str) -> str:
         return text
     if _EXCHANGED.search(text) or "<![CDATA[" in text:  # references have no meaning in CDATA
         raise malformed(
-            "characters that XML forbids cannot be combined with CDATA or private-use characters"
+            "the document has characters that XML forbids; they are accepted only in a document "
+            "without CDATA sections and private-use characters"
         )
     text = _RAW_FORBIDDEN.sub(lambda match: _exchanged(ord(match.group())), text)
     return _REFERENCE_FORBIDDEN.sub(lambda match: _exchanged(_number(match)), text)

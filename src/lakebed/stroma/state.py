@@ -285,7 +285,10 @@ class GroupState:
         self._note_keys(changes, status)
 
     def _note_keys(self, changes: list[Run[MessageStatus]], status: MessageStatus) -> None:
-        """Updates the key order after messages were leased or released."""
+        """Records which keys have a leased message, after messages were leased or released.
+
+        Does nothing if the group does not deliver in order of keys.
+        """
         if self.keys is None:
             return
         for start, end, old in changes:
