@@ -18,6 +18,7 @@ from lakebed.store.dead_letters import TOPIC_ID
 _LEFT_OUT: Final = frozenset(
     {
         "modified_ms", "created_ms", "created_at", "expires_ms", "deadline_ms", "last_used_ms",
+        "renewed_ms",
         "hlc", "site_id", "path", "stream_id", "secret", "snapshot_bytes", "delta_bytes",
         "incarnation", "topic_id",
     }

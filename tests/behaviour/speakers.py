@@ -316,7 +316,7 @@ class LogSpeaker(Speaker):
 
 
 def repr_without_id(pin: Any) -> str:
-    return repr(replace(pin, pin_id="", created_ms=0, expires_ms=0))
+    return repr(replace(pin, pin_id="", created_ms=0, expires_ms=0, renewed_ms=None))
 
 
 class ObjectSpeaker(Speaker):

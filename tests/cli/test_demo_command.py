@@ -116,7 +116,7 @@ def test_a_bad_scratch_folder_is_one_line(run: Run, tmp_path: Path) -> None:
     assert done.error_line()
     assert done.exit_code not in (0, 70)
     done = run("demo", "--scratch", tmp_path)
-    assert "give a new one" in done.error_line()
+    assert "use a new folder" in done.error_line()
     assert done.exit_code not in (0, 70)
 
 

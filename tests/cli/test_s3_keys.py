@@ -66,5 +66,5 @@ def test_a_missing_file_is_told(run: Run, root: Path) -> None:
     (root / "secret.key").unlink()
     failed = run("s3", "keys", "create")
     assert failed.exit_code == 65
-    assert "secret.key: the file is missing" in failed.error_line()
+    assert "secret.key: the secret key file is missing" in failed.error_line()
     assert len(run("s3", "keys").lines()) == 2

@@ -65,7 +65,7 @@ def test_bodies_come_as_bytes_files_and_pieces(store: Any, size: int) -> None:
     for source in (data, bytearray(data), memoryview(data), io.BytesIO(data), pieces()):
         assert bucket.put("x", source).size == len(data)
         assert bucket.read("x") == data
-    with pytest.raises(InputError, match="got str"):
+    with pytest.raises(InputError, match="it contains str"):
         bucket.put("x", ["text"])
     with pytest.raises(OSError, match="the caller's disk"):
         bucket.put("x", broken())

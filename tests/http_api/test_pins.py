@@ -55,7 +55,9 @@ def test_pins_are_listed_and_renewed(live_api: LiveApi, accept: str) -> None:
         pins.RENEW_PIN, {"pin": of_topic.pin_id}, body=RenewPin(500_000), accept=accept
     )
     assert renewed.expires_ms > of_topic.expires_ms
-    assert renewed == dataclasses.replace(of_topic, expires_ms=renewed.expires_ms)
+    assert renewed == dataclasses.replace(
+        of_topic, expires_ms=renewed.expires_ms, renewed_ms=renewed.renewed_ms
+    )
     assert live_api.store.pins.active_offsets()[0].expires_ms == renewed.expires_ms
 
 

@@ -110,7 +110,7 @@ DrainSeconds = Annotated[
         "--drain-seconds",
         min=0,
         metavar="SECONDS",
-        help="How long to wait for running requests after SIGTERM. Default: 30.",
+        help="How long running requests may take after SIGTERM. Default: 30.",
     ),
 ]
 LogFormat = Annotated[

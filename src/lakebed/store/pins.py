@@ -26,7 +26,14 @@ from random import Random
 
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import BadName, Corrupt, DiskError, InputError, LakebedError, NotFound
-from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
+from lakebed.base.files import (
+    Disk,
+    PathLike,
+    make_folders,
+    read_file,
+    remove_temporaries,
+    replace_atomically,
+)
 from lakebed.base.units import KIB
 from lakebed.store.pin_file import (
     DURATION_MS_MAX,
@@ -256,8 +263,17 @@ class Pins:
             make_folders(self._disk, self._folder)
         self._write(pin)
 
+    def remove_temporaries(self) -> None:
+        """Removes the temporary files of processes that were killed. Only a writer may call it."""
+        if self._disk.is_folder(self._folder):
+            remove_temporaries(self._disk, self._folder)
+
     def _write(self, pin: Pin) -> None:
-        replace_atomically(self._disk, self._path(pin.pin_id), encode_pin(pin))
+        path, data = self._path(pin.pin_id), encode_pin(pin)
+        try:
+            replace_atomically(self._disk, path, data)
+        except NotFound:  # a writer that was just opened has removed the temporary file
+            replace_atomically(self._disk, path, data)
 
     def _remove_expired(self) -> None:
         now_ms = self._now_ms()

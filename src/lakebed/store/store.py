@@ -225,6 +225,7 @@ class Store:
                 is_writer=True,
                 new_id=id_source(random),
             )
+            self.pins.remove_temporaries()
             open_lake = partial(self._open_lake, object_config, connector)
             self._lakes = OpenRegistry(open_lake, name="the object store", runner=runner)
             undo.callback(
