@@ -59,7 +59,7 @@ class Interruption:
     def check(self) -> None:
         if self.is_set:
             raise Closed(
-                "the call was aborted: its caller was closed while it waited for the server"
+                "the call was aborted: the client was closed while it waited for the server"
             )
 
 
