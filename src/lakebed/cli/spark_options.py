@@ -127,7 +127,7 @@ ImportPartitions = Annotated[
         "--partitions",
         metavar="N",
         min=1,
-        help="With --create: the number of partitions. Default: 1, also with --keep-partitions.",
+        help="With --create: the number of partitions, also with --keep-partitions. Default: 1.",
     ),
 ]
 Compression = Annotated[
