@@ -9,6 +9,8 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.store.group import Group
 from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.group import PartitionGroup
+from lakebed.stroma.lease_transitions import LeasedRange
 from tests.store.queues import append, elapse, now_ms, opened, values
 
 HOUR_MS = 3_600_000
@@ -153,3 +155,38 @@ def test_a_deadline_is_told_by_the_wall_of_now(world: World) -> None:
     (held,) = group.lease()
     assert held.deadline_ms == now_ms(world) + 60_000
     assert group.extend(held, lease_ms=90_000).deadline_ms == now_ms(world) + 90_000
+
+
+def delayed(world: World) -> Group:
+    """A group whose only message was given back with a delay of 50 ms."""
+    topic = opened(world, group_config=LONG).topic("orders")
+    append(topic, b"again")
+    group = topic.group("billing")
+    group.nack(group.lease()[0], delay_ms=50)
+    return group
+
+
+def test_a_delay_that_ends_while_a_lease_is_chosen_wakes_the_consumer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = delayed(world)
+    available = PartitionGroup.available
+
+    def slow(part: PartitionGroup, max_messages: int) -> list[LeasedRange]:
+        ranges = available(part, max_messages)
+        world.clock.advance(60 * NS_PER_MS)
+        return ranges
+
+    monkeypatch.setattr(PartitionGroup, "available", slow)
+    assert group.lease(max_bytes=1000) == []
+    assert group.due_ns() == 0, "a consumer that waits tries again"
+
+
+@pytest.mark.parametrize("look", ["describe", "leases", "peek"])
+def test_a_look_at_a_group_after_a_delay_wakes_the_consumers(world: World, look: str) -> None:
+    group = delayed(world)
+    woken: list[str] = []
+    group.on_change(lambda: woken.append(look))
+    world.clock.advance(60 * NS_PER_MS)
+    getattr(group, look)()
+    assert woken

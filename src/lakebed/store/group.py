@@ -526,6 +526,8 @@ class Group:
         part = self._parts.get(number)
         while True:
             spans, size = _fitting(part, allowance)
+            if spans is not None and not spans:
+                return []  # a lease now could end a delay, and its message would wait for a change
             grant = part.group.lease(allowance.message_count, lease_ms=lease_ms, within=spans)
             if not grant.leased and not spans:
                 return []

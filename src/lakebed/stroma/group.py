@@ -134,6 +134,7 @@ class PartitionGroup:
         self._state = recovered.state
         self._unrecorded: list[GroupEvent] = []  # applied, not recorded yet; derived from the log
         self._changed: Event | None = None  # set when there may be more to lease
+        self._owes_notice = False  # leases or delays have ended, and no waiter was woken
         self._listeners = Listeners(" ".join(map(str, paths.name)), runner)
         self._knows_leases = (
             not self._config.per_key_order
@@ -181,7 +182,10 @@ class PartitionGroup:
         last.
         """
         request = _LeaseRequest(_checked_messages(max_messages), self._config.lease_ms)
-        return self._choose(request, partial(self._put_back, request))
+        try:
+            return self._choose(request, partial(self._put_back, request))
+        finally:
+            self._announce_expired()
 
     def ack(self, ranges: Ranges, *, epoch: int) -> None:
         """Settles messages that are leased under `epoch`: they are never delivered again.
@@ -248,6 +252,7 @@ class PartitionGroup:
             self._check_open()
             now_ms = self._expire()
             state, wall_ms = self._state.frozen(), self._clock.wall_ms()
+        self._announce_expired()
         held = (
             run for run in state.runs.between(offset, state.end) if run[2].kind is StatusKind.LEASED
         )
@@ -339,6 +344,7 @@ class PartitionGroup:
                 flagged_events=self._recovered.flagged_count,
                 problems=tuple(self._recovered.problems),
             )
+        self._announce_expired()
         waiting, exhausted = count_messages(state)
         return replace(described, waiting=waiting, exhausted=exhausted)
 
@@ -514,6 +520,7 @@ class PartitionGroup:
             except BaseException:
                 self._give_back(granted.grant)
                 raise
+        self._announce_expired()
         return granted.grant, granted.due_ms
 
     def _choose(self, request: _LeaseRequest, use: Callable[[ChosenRanges, int], Used]) -> Used:
@@ -602,8 +609,18 @@ class PartitionGroup:
         Returns the current time of the group's clock. The caller holds the mutex.
         """
         now_ms = self._clock.now_ms()
-        self._state.expire(now_ms, wall_ms=self._clock.wall_ms())
+        if self._state.expire(now_ms, wall_ms=self._clock.wall_ms()):
+            self._owes_notice = True
         return now_ms
+
+    def _announce_expired(self) -> None:
+        """Wakes waiting consumers if leases or delays have ended that they set a timer for.
+
+        Otherwise they would miss the messages: an ended lease or delay is no longer in `due_ns`.
+        """
+        if self._owes_notice:
+            self._owes_notice = False
+            self._notify()
 
     def _due_ms(self) -> int | None:
         """Returns the ms until the next lease, delay or schedule ends, or None if there is none.
