@@ -1,7 +1,7 @@
 """The calls for topics: describing them, producing, fetching, and batch commits.
 
-Messages are sent as columns: lists with one item per message. A column that is left out is empty
-for all messages.
+Messages are sent as columns: lists with one item per message. If a column is left out, no message
+has that field.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def rm(
         typer.Option(
             metavar="ID",
             help="Remove this version permanently. Default: remove the object; in a versioned "
-            "bucket, its versions are kept behind a delete marker.",
+            "bucket, a delete marker hides its versions, which are kept.",
         ),
     ] = None,
     recursive: Annotated[

@@ -6,7 +6,7 @@ from lakebed.base.clock import NS_PER_S
 
 
 class MinimumRate:
-    """Tracks how far a transfer lags behind its minimum rate.
+    """Tracks by how much a transfer is slower than its minimum rate.
 
     The lag grows by the time that the server waits. Each byte reduces it by the time that one byte
     takes at the minimum rate. The lag is never negative, so a fast start does not excuse a slow

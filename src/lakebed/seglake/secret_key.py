@@ -124,7 +124,7 @@ def first_secret_key(disk: Disk, path: str, *, random_bytes: RandomBytes) -> Sec
 
 
 def _remove_temporaries(disk: Disk, path: str) -> None:
-    """Removes temporary key files that a crash left behind."""
+    """Removes temporary key files that a crash left."""
     folder, start = os.path.dirname(path), os.path.basename(path) + "."
     for name in disk.names(folder):
         if name.startswith(start) and name.endswith(TEMPORARY_SUFFIX):

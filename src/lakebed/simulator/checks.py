@@ -24,7 +24,7 @@ DRAIN_PAUSE_NS = 60 * NS_PER_S
 
 
 def check_opened(context: Context) -> None:
-    """Checks that a newly opened store contains all acknowledged data, and nothing else."""
+    """Checks that a newly opened store has all acknowledged data, and nothing that was refused."""
     looks = [partial(logs.read_log, context, name) for name in sorted(context.model.logs)]
     looks += [partial(_names, context)]
     looks += [partial(topics.read_topic, context, name) for name in topics.NAMES]

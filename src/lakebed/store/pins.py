@@ -264,9 +264,13 @@ class Pins:
         self._write(pin)
 
     def remove_temporaries(self) -> None:
-        """Removes the temporary files of processes that were killed. Only a writer may call it."""
-        if self._disk.is_folder(self._folder):
-            remove_temporaries(self._disk, self._folder)
+        """Removes the temporary files of processes that were killed. Only a writer may call it.
+
+        Disk errors are ignored: leftover files must not prevent a store from opening.
+        """
+        with contextlib.suppress(LakebedError):
+            if self._disk.is_folder(self._folder):
+                remove_temporaries(self._disk, self._folder)
 
     def _write(self, pin: Pin) -> None:
         path, data = self._path(pin.pin_id), encode_pin(pin)

@@ -93,7 +93,10 @@ def state_of(snapshot: Snapshot, config: GroupConfig, *, now_ms: int) -> GroupSt
 
 
 class _Column:
-    """Columns of a snapshot with one entry per message: offsets, times and a further word."""
+    """Parallel columns of a snapshot, with one entry per message.
+
+    They hold its offset, a time, and an integer whose meaning depends on the column's use.
+    """
 
     def __init__(self) -> None:
         self.offsets, self.times, self.words = array("Q"), array("Q"), array("Q")

@@ -152,7 +152,7 @@ class LogModel:
         self.durable_count = max(self.durable_count, last + 1)
 
     def removed(self, first: int) -> None:
-        """Sets the index of the oldest readable record, and checks the removal of older ones."""
+        """Sets the index of the oldest readable record; checks that older ones could be removed."""
         if first > self.first and not self.damaged:
             what = (
                 f"log {self.name}: no setting allows removing {first - self.first} missing records"
