@@ -201,8 +201,13 @@ class Life:
         return False
 
     def may_have_holes(self, world: World) -> bool:
-        """Whether a group's file may have lost bytes in its middle."""
-        return False
+        """Whether a group's file may have lost bytes in its middle.
+
+        A power cut during a sync keeps any of the sectors that were being written. If several
+        events were written at once, a later one may survive an earlier one. That looks like damage,
+        and is reported as damage, although nothing of it was acknowledged.
+        """
+        return world.disk.boot_id() != World(0).disk.boot_id()
 
     def drain(self, group: Group, world: World) -> None:
         for _ in range(200):
@@ -243,12 +248,6 @@ class LifeOfFewSyncs(Life):
             and problem.kind in ("duplicated", "stale")
             and not problem.is_epoch
         )
-
-    def may_have_holes(self, world: World) -> bool:
-        """A power cut keeps any of the pages that were not synced, so a later event may survive
-        an earlier one. That looks like damage, and is reported as damage.
-        """
-        return world.disk.boot_id() != World(0).disk.boot_id()
 
 
 class LifeThenAnother(Life):

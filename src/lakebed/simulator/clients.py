@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -78,7 +79,17 @@ class Wire:
         self._store = store
         self._served: tuple[Store, App] | None = None
         self._reader = HeadReader(Limits())
-        self.lost_count = 0  # the number of coming responses that are dropped
+        # Each simulated thread has its own context, so a client loses only its own responses.
+        self._lost_count = ContextVar("lost_count", default=0)
+
+    @property
+    def lost_count(self) -> int:
+        """The number of the calling client's next responses that are dropped."""
+        return self._lost_count.get()
+
+    @lost_count.setter
+    def lost_count(self, count: int) -> None:
+        self._lost_count.set(count)
 
     def exchange(self, head: bytes, body: bytes) -> tuple[int, dict[str, str], bytes]:
         """Executes a request and returns the status, headers and body of the response.
