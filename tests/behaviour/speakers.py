@@ -7,7 +7,7 @@ that are held, ids that were told) is chosen by a number, and so is the same in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 from lakebed.aof.record_id import RecordId
@@ -132,7 +132,7 @@ class TopicSpeaker(Speaker):
             for number, theirs in batches.items()
         }
         topic = self._store.topics.open(self._name)
-        return [tuple(one) for one in topic.commit_batches(application, version, staged)]
+        return [astuple(one) for one in topic.commit_batches(application, version, staged)]
 
 
 class GroupSpeaker(Speaker):

@@ -94,7 +94,7 @@ class ObjectModel:
     def delete_bucket(self, name: str) -> None:
         bucket = self.bucket(name)
         has_data = any(not one.is_marker for each in bucket.versions.values() for one in each)
-        if has_data or bucket.uploads:
+        if has_data:
             raise BucketNotEmpty(name)
         del self.buckets[name]
 
@@ -249,8 +249,6 @@ class ObjectModel:
     ) -> list[Entry]:
         """Of all versions and markers."""
         found = self.bucket(bucket)
-        if found.versioning is Versioning.DISABLED:
-            return []
         items = {
             key: [
                 Entry(key, one.version_id, is_latest=index == 0)

@@ -114,7 +114,7 @@ class Walk:
         if start > max(records_end, RECORDS_START):
             position_id = RecordId.from_parts(self._info.segment_id, start)
             raise NotFound(
-                f"position {position_id}: the segment's records end at offset {records_end}"
+                f"record {position_id}: its segment's records end at offset {records_end}"
             )
 
     def _gap(self) -> SkippedRange:

@@ -137,7 +137,12 @@ def decode_ledger(data: bytes, *, path: str) -> Ledger:
             raise ValueError
         version = document["version"]
         if isinstance(version, int) and version > VERSION:
-            raise UnknownVersion("damage record", path=path, expected=VERSION, found=version)
+            raise UnknownVersion(
+                "the record of damage has an unknown version",
+                path=path,
+                expected=VERSION,
+                found=version,
+            )
         content = {name: document[name] for name in ("next_id", "forgotten_count", "records")}
         if version != VERSION or document["blake3"] != _checksum(content):
             raise ValueError

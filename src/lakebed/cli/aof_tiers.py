@@ -43,15 +43,18 @@ if TYPE_CHECKING:
 
 _SEGMENT_MAX = (1 << 32) - 1
 
-Segments = Annotated[
-    list[int] | None,
-    typer.Argument(
+
+def _segments_argument(default: str) -> Any:
+    return typer.Argument(
         metavar="[SEGMENT]...",
         min=0,
         max=_SEGMENT_MAX,
-        help="The numbers of the segments. Default: all sealed segments.",
-    ),
-]
+        help=f"The numbers of the segments. Default: {default}.",
+    )
+
+
+Segments = Annotated[list[int] | None, _segments_argument("all sealed segments")]
+FailedSegments = Annotated[list[int] | None, _segments_argument("all segments whose upload failed")]
 
 
 def tiers(context: typer.Context, log: LogName) -> None:
@@ -111,7 +114,7 @@ def upload(context: typer.Context, log: LogName, segment: Segments = None) -> No
     _move(invocation(context), log, "uploaded", "upload", segments=segment or None)
 
 
-def retry_upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
+def retry_upload(context: typer.Context, log: LogName, segment: FailedSegments = None) -> None:
     """Retry failed uploads of segments to Tier 2, after you have fixed the cause.
 
     \b

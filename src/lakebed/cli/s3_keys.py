@@ -56,8 +56,8 @@ def create(
         typer.Option(
             min=1,
             metavar="N",
-            help="The maximum number of concurrent requests with this key. Default: inflight_max "
-            "in section [s3].",
+            help="The maximum number of concurrent requests with this key. Default: for S3, "
+            "inflight_max in section [s3]; for the HTTP API, 1000.",
         ),
     ] = None,
 ) -> None:

@@ -155,7 +155,8 @@ Vacuum = Annotated[
     typer.Option(
         metavar="HOURS",
         help="Delete files that the table has not used for HOURS (at least 168) whenever small "
-        "files are compacted; see --optimize. Default: delete none.",
+        "files are compacted (see --optimize), and from a Parquet table those that killed tasks "
+        "left. Default: delete none.",
     ),
 ]
 CreateBucket = Annotated[

@@ -107,7 +107,8 @@ def first_of(
             if runner.clock.monotonic_ns() + delay_ns > until_ns:
                 raise Locked(
                     f"{error}; that process does not serve the store's socket: it opened "
-                    "only logs (`AofManager`), or is still opening or closing the store; try "
-                    "again, or stop that process"
+                    "only logs (`AofManager`), opened the store with `serves=False`, could not "
+                    "create the socket (see its log), or is still opening or closing the store; "
+                    "try again, or stop that process"
                 ) from None
         runner.sleep_ns(delay_ns)

@@ -4,8 +4,8 @@ llhttp (through httptools) parses the headers and rejects bare CR or LF, folded 
 a colon, control bytes, lengths that are not plain numbers, and `Content-Length` together with
 `Transfer-Encoding`. This module also rejects requests that llhttp would accept: versions other than
 1.0 and 1.1, two spaces in a row in the request line, transfer encodings other than `chunked`, a
-missing or repeated `Host`, and a target that is neither a path nor a URL. Only this module and
-`chunks` decide where a body ends, never llhttp.
+repeated `Host`, a missing `Host` in HTTP/1.1, and a target that is neither a path nor a URL, except
+`OPTIONS *`. Only this module and `chunks` decide where a body ends, never llhttp.
 """
 
 from __future__ import annotations

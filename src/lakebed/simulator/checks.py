@@ -271,8 +271,8 @@ def note_closed(context: Context) -> None:
 
 
 def close_store(context: Context) -> None:
-    """Closes the store cleanly, and records that all appended data is durable unless closing
-    fails.
+    """Closes the store cleanly, and records that all appended data is durable, unless closing fails
+    or the disk has failed before.
     """
     topics.settle_appends(context)
     appended = {name: len(log.records) for name, log in context.model.logs.items()}

@@ -54,7 +54,7 @@ from lakebed.store.lease_reader import (
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
 from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.errors import StaleLease
-from lakebed.stroma.group import HeldRange, PartitionGroup
+from lakebed.stroma.group import HeldRange, PartitionGroup, check_delay_ms, check_lease_ms
 from lakebed.stroma.lease_transitions import Grant
 
 _log = logging.getLogger(__name__)
@@ -247,6 +247,7 @@ class Group:
 
         With `is_delivery=False` this delivery does not count, and `delay_ms` is ignored.
         """
+        check_delay_ms(delay_ms)
         for lease, part in self._held_parts(held):
             if is_delivery:
                 part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
@@ -267,6 +268,8 @@ class Group:
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
         """Extend leases, given by partition and offsets; return the new deadline of each lease."""
+        if lease_ms is not None:
+            check_lease_ms(lease_ms)
         return [
             part.extend(lease.ranges, epoch=lease.epoch, lease_ms=lease_ms)
             for lease, part in self._held_parts(held)

@@ -9,8 +9,8 @@ Invariants:
 - Retention sees every pin that was written before it lists the pins.
 - A file that is not a valid pin, or that lasts longer than `DURATION_MS_MAX`, is ignored. If the
   clock was set back, a pin lasts longer, and is not ignored.
-- Expired pins are removed by the writer, and by any process that creates a pin, but only `GRACE_MS`
-  after they expired, so that a pin is never removed while it is being renewed.
+- Expired pins are removed by the writer, and by `pin` and `pin_ranges` of any process, but only
+  `GRACE_MS` after they expired, so that a pin is never removed while it is being renewed.
 """
 
 from __future__ import annotations

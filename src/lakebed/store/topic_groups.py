@@ -66,7 +66,10 @@ class ReadOnlyGroup:
         return {number: described.lag for number, described in self.describe().items()}
 
     def describe(self) -> dict[int, GroupPartition]:
-        """Return the group's state in each partition; raises `DataError` if files are damaged."""
+        """Return the group's state in each partition, with the damage of its files in `problems`.
+
+        Raises `DataError` if the damage is so severe that the state cannot be determined.
+        """
         return {partition.number: self._describe(partition) for partition in self._partitions}
 
     def _describe(self, partition: ReadOnlyPartition) -> GroupPartition:

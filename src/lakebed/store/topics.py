@@ -537,8 +537,9 @@ class StoreTopics:
     def _delete_letters(self, topic: str) -> None:
         """Deletes the dead-letter topic of a deleted topic.
 
-        It is kept if it has other messages or cannot be read. Errors are only logged, because the
-        topic itself is already deleted.
+        It is kept if the first readable message of a partition is not a dead letter of that topic,
+        or if it cannot be opened. Errors are only logged, because the topic itself is already
+        deleted.
         """
         try:
             letters = self.open_to_read(dead_letter_topic(topic))

@@ -200,7 +200,7 @@ class PartitionGroup:
 
         Raises `StaleLease`, and changes nothing, if a message is not leased under `epoch`.
         """
-        _check_count("delay_ms", delay_ms, minimum=0, maximum=TIME_MS_MAX)
+        check_delay_ms(delay_ms)
         now_ms = self._clock.now_ms()
         self._settle(
             ranges,
@@ -846,8 +846,16 @@ class PartitionGroup:
     def _lease_ms(self, lease_ms: int | None) -> int:
         if lease_ms is None:
             return self._config.lease_ms
-        _check_count("lease_ms", lease_ms, minimum=1, maximum=TIME_MS_MAX)
+        check_lease_ms(lease_ms)
         return lease_ms
+
+
+def check_lease_ms(lease_ms: int) -> None:
+    _check_count("lease_ms", lease_ms, minimum=1, maximum=TIME_MS_MAX)
+
+
+def check_delay_ms(delay_ms: int) -> None:
+    _check_count("delay_ms", delay_ms, minimum=0, maximum=TIME_MS_MAX)
 
 
 def _checked_messages(count: int) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -339,6 +341,12 @@ def test_another_writer_makes_it_busy(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_a_database_that_was_never_closed_does_not_stay_in_memory(tmp_path: Path) -> None:
+    forgotten = weakref.ref(open_database(tmp_path))
+    gc.collect()
+    assert forgotten() is None
+
+
 def test_a_forked_child_is_refused_and_harms_nothing(database: Database) -> None:
     write(database, put(version("a", 1)))
     with database.snapshot() as reader:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from typing import Protocol
+from weakref import WeakSet
 
 from lakebed.base.errors import Closed
 
@@ -31,11 +32,13 @@ class _Lineage:
     def __init__(self) -> None:
         self.generation = 0
         self.held: set[Droppable] = set()
+        self.watched: WeakSet[Droppable] = WeakSet()
 
     def start_child(self) -> None:
         self.generation += 1
         held, self.held = self.held, set()
-        for lock in held:
+        watched, self.watched = self.watched, WeakSet()
+        for lock in [*held, *watched]:
             lock.drop()
 
 
@@ -62,3 +65,11 @@ def hold(lock: Droppable) -> None:
 
 def release(lock: Droppable) -> None:
     _lineage.held.discard(lock)
+
+
+def watch(owner: Droppable) -> None:
+    """Like `hold`, for an owner that has no file left once it is garbage-collected.
+
+    `owner` is not kept in memory, and need not be released.
+    """
+    _lineage.watched.add(owner)

@@ -176,8 +176,9 @@ class Cursor(apsw.Cursor):
 class _Files(apsw.VFS):
     """The file system that SQLite uses until the disk crashes.
 
-    After the crash, its operations do nothing and report success: SQLite calls them while it
-    unwinds, and when a forgotten connection is garbage-collected, where errors cannot be raised.
+    After the crash, no file can be opened. The other operations do nothing and report success:
+    SQLite calls them while it unwinds, and when a forgotten connection is garbage-collected, where
+    errors cannot be raised.
     """
 
     def __init__(self, disk: SimulatedDisk) -> None:

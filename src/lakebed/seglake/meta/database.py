@@ -103,7 +103,7 @@ class Database:
         self._is_closed = False
         self._writer: Writer | None = None  # guarded by _writing; None: must be reopened
         self._open()
-        fork_guard.hold(self)
+        fork_guard.watch(self)
 
     @property
     def path(self) -> str:
@@ -187,7 +187,6 @@ class Database:
             with self._writing:
                 self._is_closed = True
                 self._drop_connections()
-            fork_guard.release(self)
 
     def drop(self) -> None:
         """Forgets the connections in a forked child, without closing them."""

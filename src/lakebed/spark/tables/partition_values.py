@@ -71,7 +71,8 @@ def folder_of(values: dict[str, str | None]) -> str:
 def from_text(text: str | None, data_type: pa.DataType) -> Any:
     """Converts the text of a partition value in the log to a value of the column's type.
 
-    Timestamps without a zone are taken as UTC.
+    If the column's type has a time zone, text without one is taken as UTC; otherwise a time zone in
+    the text is dropped.
     """
     import pyarrow as pa
 

@@ -50,7 +50,7 @@ def topic_id(disk: Disk, root: str, topic: str) -> str | None:
 def copy_topic(
     copier: Copier, disk: Disk, root: str, topic: str, *, runner: Runner, pins: BackupPins
 ) -> bool:
-    """Copies a topic; returns False, and copies nothing, if the topic was deleted."""
+    """Copies a topic. If it is deleted meanwhile, leaves it out of the backup and returns False."""
     paths = TopicPaths(root, topic)
     try:
         identity = load_identity(disk, paths)
