@@ -343,6 +343,21 @@ def test_a_topic_with_other_messages_is_not_deleted_for_its_name(world: World) -
     assert store.topics.names() == [LETTERS]
 
 
+def test_a_topic_that_cannot_be_read_is_not_deleted_for_its_name(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = opened(world, group_config=TWICE)
+    append(store.topic(LETTERS), b"no letter")
+    store.topic("orders")
+    folder = f"{ROOT}/topics/{LETTERS}/0/segments/"
+    paths = [path for path in world.disk.file_paths() if path.startswith(folder)]
+    world.disk.faults.unreadable.update(paths)
+    store.topics.delete("orders")
+    world.disk.faults.unreadable.clear()
+    assert "topic orders: its dead letters cannot be deleted" in caplog.text
+    assert [message.value for message in store.topic(LETTERS).partition(0).read()] == [b"no letter"]
+
+
 def test_a_new_topic_does_not_send_back_letters_of_an_old_one(world: World) -> None:
     """As after a power cut between the deletion of a topic and that of its letters."""
     store = with_a_letter(world)
@@ -498,6 +513,22 @@ def test_letters_that_cannot_be_sent_back_stay_letters(world: World) -> None:
     assert any("pwrite" in line and "orders/0" in line for line in world.trace[steps:])
     assert letters(group) == numbered(3)
     assert group.redrive() == 3, "at once, not only when a lease has ended"
+
+
+def test_letters_that_cannot_be_read_are_an_error_and_not_left_out(world: World) -> None:
+    """A list without them looks complete, and its reader takes them for sent back."""
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, *numbered(3))
+    group = topic.group("billing")
+    fail(group)
+    group.lease()
+    assert letters(group) == numbered(3)
+    for list_letters in (group.dead_letters, group.dead_letter_page):
+        world.disk.faults.fail("pread")
+        with pytest.raises(DiskError):
+            list_letters()
+    assert letters(group) == numbered(3)
+    assert group.redrive() == 3
 
 
 def test_a_scheduled_message_that_died_is_not_scheduled_again(world: World) -> None:

@@ -36,7 +36,7 @@ from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.aof.tiers.reconciliation import Correction, corrections, orphans
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import BadConfig, Busy, LakebedError, NotFound
+from lakebed.base.errors import BadConfig, Busy, Closed, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.files import remove_temporaries
 
@@ -114,6 +114,22 @@ class ManifestRecorder:
     def record(self, payload: Payload, info: SegmentInfo) -> None:
         """Records a change of a sealed segment; `payload` describes the change."""
         self._append(payload, info.segment_id, info.base_offset)
+
+    def journal_to_move(self) -> Journal:
+        """Returns the journal, which moves of segments between tiers need.
+
+        Raises `Closed` if the log is closed, and `BadConfig` if the manifest log is off.
+        """
+        journal = self.journal
+        if journal is not None:
+            return journal
+        name = self._state.name
+        if self._state.is_closed:  # closing sets this before it takes the journal away
+            raise Closed(f"{name}: the log is closed")
+        raise BadConfig(
+            f"{name}: segments cannot be moved between tiers while the manifest log is off: set "
+            "manifest_log_enabled"
+        )
 
     def commit(self) -> None:
         """Waits until everything recorded so far is durable. Call it without the log's mutex."""

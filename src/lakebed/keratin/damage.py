@@ -26,5 +26,14 @@ class SkippedRange(NamedTuple):
     unreadable: DiskError | None = None  # the read failed: the messages may be undamaged
 
 
+def raise_unreadable(skipped: SkippedRange) -> None:
+    """Raises the error of a read that failed; damaged ranges are skipped silently.
+
+    For readers whose answer would be wrong without messages that the next read may find.
+    """
+    if skipped.unreadable is not None:
+        raise skipped.unreadable
+
+
 OnSkipped = Callable[[SkippedRange], object]
 DamagePolicy = base.DamagePolicy[SkippedRange]

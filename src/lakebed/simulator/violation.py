@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+BRIEF_BYTES = 20
+
 
 class Promise(Enum):
     """The promises of `docs/guarantees.md`; each sentence there names the promise it states."""
@@ -46,3 +48,10 @@ class Violation(AssertionError):
 def require(holds: bool, promise: Promise, what: str) -> None:
     if not holds:
         raise Violation(promise, what)
+
+
+def brief(value: bytes | None) -> str:
+    """Returns the value as it appears in a violation: of a long one its beginning and length."""
+    if value is None or len(value) <= BRIEF_BYTES:
+        return repr(value)
+    return f"{value[:BRIEF_BYTES]!r}… ({len(value)} bytes)"

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from lakebed.base.errors import BadName
 from lakebed.base.units import KIB, MIB
 from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.damage import raise_unreadable
 from lakebed.keratin.headers import Header
 from lakebed.keratin.message import Message
 from lakebed.keratin.partition import Partition
@@ -176,10 +177,14 @@ def settings_for(config: TopicConfig) -> dict[str, object]:
 def are_letters_of(topic: str, partitions: Iterable[Partition | ReadOnlyPartition]) -> bool:
     """Whether the first readable message of every partition is a dead letter of this topic.
 
-    Partitions without messages are ignored.
+    Partitions without messages are ignored. Raises `DiskError` if the device cannot read a
+    partition: it may have other messages.
     """
     for partition in partitions:
-        batch = next(partition.read_batches(batch_bytes_max=1, skip_damage=True), None)
+        batches = partition.read_batches(
+            batch_bytes_max=1, skip_damage=True, on_skipped=raise_unreadable
+        )
+        batch = next(batches, None)
         origin = None if batch is None else origin_of(next(iter(batch)))
         if batch is not None and (origin is None or origin.topic != topic):
             return False

@@ -29,7 +29,7 @@ from lakebed.base.runner import Runner
 from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.base.units import MIB
 from lakebed.keratin.append_future import AppendFuture
-from lakebed.keratin.damage import OnSkipped
+from lakebed.keratin.damage import OnSkipped, raise_unreadable
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
@@ -371,7 +371,8 @@ class Group:
     def _dead_letters_from(self, partition: int, offset: int) -> Iterator[tuple[int, DeadLetter]]:
         """Yields the group's dead letters, each with its partition in the dead-letter topic.
 
-        Begins at `partition` and `offset` of that topic.
+        Begins at `partition` and `offset` of that topic. Raises `DiskError` if the device cannot
+        read some of them: a list without them would look complete.
         """
         try:
             redrive_group = self._redrive_group()
@@ -382,7 +383,9 @@ class Group:
                 continue
             letters = redrive_group.topic.partition(number)
             start = max(described.acked_until, offset if number == partition else 0)
-            batches = batches_between(letters, start, letters.high_watermark())
+            batches = batches_between(
+                letters, start, letters.high_watermark(), on_skipped=raise_unreadable
+            )
             for message in chain.from_iterable(batches):
                 origin = origin_of(message)
                 if origin is not None and self._is_mine(origin):

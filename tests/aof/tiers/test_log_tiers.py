@@ -14,7 +14,7 @@ from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Missing, Unauthorised, Unavailable
-from lakebed.base.errors import BadConfig, Busy, InputError, LakebedError, NotFound
+from lakebed.base.errors import BadConfig, Busy, Closed, InputError, LakebedError, NotFound
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from tests.aof.tiers.chaotic_logs import calm, fake_of
@@ -208,6 +208,16 @@ def test_without_its_manifest_log_nothing_is_moved() -> None:
         with pytest.raises(BadConfig, match="manifest log"):
             move()
     assert log.tiers.residency() == []
+
+
+@pytest.mark.parametrize("move", ["upload", "evict", "hydrate"])
+def test_a_closed_log_says_that_it_is_closed_and_not_that_a_setting_is_wrong(move: str) -> None:
+    _, log = open_log(World(1))
+    write_segments(log, 2)
+    log.tiers.upload([0])
+    log.close()
+    with pytest.raises(Closed):
+        getattr(log.tiers, move)()
 
 
 WITHOUT_MANIFEST = dataclasses.replace(CONFIG, manifest=ManifestConfig(manifest_log_enabled=False))

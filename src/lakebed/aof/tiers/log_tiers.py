@@ -23,7 +23,7 @@ from lakebed.aof.tiers.names import manifest_prefix, segments_prefix
 from lakebed.aof.tiers.reconciliation import doubtful
 from lakebed.aof.tiers.segment_tiering import RepairOutcome, SegmentTiering
 from lakebed.aof.tiers.warm_file import Compression
-from lakebed.base.errors import BadConfig, Busy, NotFound
+from lakebed.base.errors import Busy, NotFound
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +60,8 @@ class Repaired(NamedTuple):
 class LogTiers:
     """Moves the segments of one log between tiers, and shows where they are. Thread-safe.
 
-    Every method that moves a segment raises `BadConfig` while the manifest log is off.
+    Every method that moves a segment raises `BadConfig` while the manifest log is off, and
+    `Closed` after the log was closed.
     """
 
     def __init__(
@@ -202,12 +203,7 @@ class LogTiers:
         return None if journal is None else journal.state(segment_id)
 
     def _known_state(self, segment_id: int) -> SegmentState:
-        if self._recorder.journal is None:
-            raise BadConfig(
-                f"{self._state.name}: segments cannot be moved between tiers while the manifest "
-                "log is off: set manifest_log_enabled"
-            )
-        state = self._recorder.journal.state(segment_id)
+        state = self._recorder.journal_to_move().state(segment_id)
         if state is None or not state.is_sealed:
             raise NotFound(f"{self._state.name}: the log has no sealed segment {segment_id}")
         return state

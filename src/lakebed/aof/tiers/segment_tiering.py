@@ -79,7 +79,6 @@ from lakebed.aof.tiers.warm_file import (
 )
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import (
-    BadConfig,
     Busy,
     Closed,
     Corrupt,
@@ -520,13 +519,7 @@ class SegmentTiering:
 
     @property
     def _journal(self) -> Journal:
-        journal = self._recorder.journal
-        if journal is None:
-            raise BadConfig(
-                f"{self._state.name}: segments cannot be moved between tiers while the manifest "
-                "log is off: set manifest_log_enabled"
-            )
-        return journal
+        return self._recorder.journal_to_move()
 
     def _find(self, segment_id: int) -> tuple[SegmentInfo, SegmentState]:
         """Returns a sealed segment's entry in the log, and its state in the manifest log.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakebed.simulator.violation import Promise, Violation, require
+from lakebed.simulator.violation import Promise, Violation, brief, require
 
 UNSYNCED_NS = 3 * 10**9
 """Writes older than this are synced even if they were acknowledged before the sync."""
@@ -206,21 +206,25 @@ class PartitionModel:
             self.copies[message.value] -= 1
             self._add(offset, message)
             return
-        what = f"{self.name}: offset {offset} has {message.value!r}, which must not exist there"
+        what = (
+            f"{self.name}: offset {offset} has {brief(message.value)}, which must not exist there"
+        )
         is_known = any(_same(other, message) for other in self.messages.values())
         raise Violation(Promise.ONCE if is_known else Promise.NEVER_LATER, what)
 
     def _add(self, offset: int, message: ModelMessage) -> None:
         place = self.places.setdefault(message.value, offset)
         if place != offset and message.value is not None and message.value not in self.copied:
-            what = f"{self.name}: {message.value[:20]!r} is stored twice, at {place} and {offset}"
+            what = f"{self.name}: {brief(message.value)} is stored twice, at {place} and {offset}"
             raise Violation(Promise.ONCE, what)
         self.messages[offset] = message
         self.end = max(self.end, offset + 1)
 
     def _compare(self, offset: int, known: ModelMessage, seen: ModelMessage) -> None:
         promise = Promise.DAMAGE_NEVER_SERVED if self.is_damaged else Promise.KEPT
-        what = f"{self.name}: offset {offset} has {seen.value!r}, expected {known.value!r}"
+        what = (
+            f"{self.name}: offset {offset} has {brief(seen.value)}, expected {brief(known.value)}"
+        )
         require(_same(known, seen), promise, what)
 
     def _missing(self, missing: Sequence[int], rule: TopicRule) -> None:
@@ -236,7 +240,7 @@ class PartitionModel:
                 rule.compact and message.key is not None and last_of_key[message.key] > offset
             )
             is_tombstone = rule.compact and message.value is None
-            what = f"{self.name}: acknowledged offset {offset} ({message.value!r}) is missing"
+            what = f"{self.name}: acknowledged offset {offset} ({brief(message.value)}) is missing"
             require(is_superseded or is_tombstone, Promise.KEPT, what)
         for offset in list(missing):  # a crash may undo a compaction
             self.removed[offset] = self.messages.pop(offset)
