@@ -41,7 +41,7 @@ def poll_until(runner: Runner, is_reached: Callable[[], bool], timeout: float | 
                 return False
         runner.sleep_ns(delay_ns)
         if 2 * (clock.monotonic_ns() - now) < delay_ns:
-            raise Closed("the store was closed while waiting")
+            raise Closed("the runner was closed while waiting")
         delay_ns = min(2 * delay_ns, POLL_NS_MAX)
     return True
 
