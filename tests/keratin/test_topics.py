@@ -169,6 +169,22 @@ def test_what_a_crash_left_of_creations_and_deletions_is_removed(
     assert world.disk.names("/store/topics") == ["orders"]
 
 
+def test_what_cannot_be_removed_of_a_change_of_settings_prevents_no_opening(
+    world: World, topics: Topics
+) -> None:
+    topics.create("orders")
+    topics.close()
+    temporary = f"{TopicPaths('/store', 'orders').identity}.7.tmp"
+    world.disk.create(temporary).close()
+    world.disk.faults.fail("unlink")
+    reopened = Topics("/store", disk=world.disk, runner=world.runner)
+    assert reopened.open("orders").partition_count == 1
+    reopened.close()
+    assert world.disk.exists(temporary)
+    Topics("/store", disk=world.disk, runner=world.runner).close()
+    assert not world.disk.exists(temporary), "the next opening tries again"
+
+
 def test_settings_differ_from_the_stores_and_take_units(world: World, topics: Topics) -> None:
     settings = {"retention_ms": "2h", "segment_bytes": "1MiB", "ack": "after_write"}
     topic = topics.create("orders", settings=settings)

@@ -114,6 +114,20 @@ def test_what_was_only_written_may_be_lost_with_the_power_and_only_from_the_end(
         partition.read([], start=0, end=1, rule=TopicRule(), now_ns=6 * SECOND)
 
 
+def test_a_restored_backup_lacks_only_what_retention_takes_from_its_start() -> None:
+    partition = partition_of(b"a", b"b", b"c")
+    partition.restored({0, 1, 2}, {0, 1, 2}, start=0, rule=TopicRule())
+    retained = TopicRule(retention_bytes=1)
+    partition.restored({0, 1, 2}, {2}, start=2, rule=retained)
+    for found, start, rule in (
+        ({1, 2}, 1, TopicRule()),
+        ({0, 2}, 0, retained),
+        ({1}, 1, retained),
+    ):
+        with broken(Promise.BACKUP):
+            partition.restored({0, 1, 2}, found, start=start, rule=rule)
+
+
 def group_of() -> GroupPartitionModel:
     part = GroupPartitionModel("billing")
     part.delivered(3, epoch=1, until_ns=10 * SECOND, delivery_count=1, now_ns=0)

@@ -2,7 +2,8 @@
 
 A new topic is built as `topics/+creating-<id>`, which is then renamed to the topic's name. A
 deleted topic is renamed to `topics/+deleting-<id>` before its files are removed. Topic names never
-contain a `+`. If a crash leaves such folders, they are removed the next time the store is opened.
+contain a `+`. If a crash leaves such folders, they are removed the next time the store is opened,
+and so are the temporary files of an interrupted change of a `topic.json`.
 
 So a folder with a topic's name that holds files but no `topic.json` is a damaged topic: it must not
 be treated as nonexistent. A folder without any files is not a topic: older releases left such
@@ -18,7 +19,13 @@ import logging
 import os
 
 from lakebed.base.errors import Corrupt, LakebedError, NotFound
-from lakebed.base.files import Disk, PathLike, make_folders, replace_atomically
+from lakebed.base.files import (
+    Disk,
+    PathLike,
+    make_folders,
+    remove_temporaries,
+    replace_atomically,
+)
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX
 from lakebed.keratin.paths import (
     IDENTITY_NAME,
@@ -109,23 +116,23 @@ def delete_topic_folder(disk: Disk, paths: TopicPaths, *, token: str) -> None:
 
 
 def remove_leftovers(disk: Disk, root: PathLike) -> None:
-    """Removes the folders of interrupted creations and deletions.
+    """Removes what interrupted creations, deletions and changes of settings left.
 
-    Only the process that holds the root's lock may call this.
+    These are whole folders, and temporary files next to a `topic.json`. Only the process that holds
+    the root's lock may call this, before it changes any topic.
     """
     topics = os.path.join(os.fspath(root), TOPICS_NAME)
     if not disk.is_folder(topics):
         return
     for name in disk.names(topics):
-        if name.startswith((_CREATING, _DELETING)):
-            try:
-                remove_tree(disk, os.path.join(topics, name))
-            except LakebedError as error:  # the next opening tries again
-                _log.warning(
-                    "%s: the leftover folder could not be removed: %s",
-                    os.path.join(topics, name),
-                    error,
-                )
+        path = os.path.join(topics, name)
+        try:
+            if name.startswith((_CREATING, _DELETING)):
+                remove_tree(disk, path)
+            elif is_topic_name(name) and disk.is_folder(path) and not disk.is_symlink(path):
+                remove_temporaries(disk, path)
+        except LakebedError as error:  # the next opening tries again
+            _log.warning("%s: the leftover files could not be removed: %s", path, error)
 
 
 def remove_tree(disk: Disk, folder: str) -> None:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -174,6 +174,20 @@ class PartitionModel:
         for offset in [at for at in self.messages if at < start]:
             del self.messages[offset]
         self.doubts = [doubt for doubt in self.doubts if doubt.is_open]
+
+    def restored(
+        self, durable: Collection[int], found: Container[int], *, start: int, rule: TopicRule
+    ) -> None:
+        """Checks that a restored backup has all offsets that were durable before the backup.
+
+        `rule` must also allow what the settings in the backup allow. Retention and truncation
+        explain only missing messages before `start`, where the restored partition begins.
+        """
+        missing = [offset for offset in durable if offset not in found]
+        if rule.retention_bytes or rule.retention_ms or self.maybe_truncated_before:
+            missing = [offset for offset in missing if offset >= start]
+        what = f"{self.name}: messages are missing from a restored backup"
+        require(not missing or rule.compact, Promise.BACKUP, what)
 
     def _started(self, start: int, rule: TopicRule) -> None:
         what = f"{self.name}: the start offset went back from {self.start} to {start}"

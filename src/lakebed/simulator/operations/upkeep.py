@@ -225,13 +225,13 @@ def _compare_partition(
     if topic is None or name not in store.topics.names():
         return
     known = topic.partitions[number]
-    found = {
-        message.offset: message for message in store.topics.open(name).partition(number).read()
-    }
-    rule = topic.rule
-    may = rule.compact or rule.retention_bytes or rule.retention_ms or known.maybe_truncated_before
-    wrong = f"{known.name}: messages are missing from a restored backup"
-    require(offsets <= set(found) or bool(may), Promise.BACKUP, wrong)
+    restored = store.topics.open(name)
+    partition = restored.partition(number)
+    found = {message.offset: message for message in partition.read()}
+    # The backup has the settings of the last `topic.configure`, which apply when the restored
+    # topic is opened, although the original topic may not have been opened with them yet.
+    rule = topic.rule.or_else(topics.rule_of(restored.config))
+    known.restored(offsets, found, start=partition.start_offset(), rule=rule)
     for offset, message in found.items():
         expected = known.messages.get(offset) or known.removed.get(offset)
         if expected is not None:
