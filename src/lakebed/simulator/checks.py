@@ -72,10 +72,9 @@ def _looked(context: Context, look: Callable[[], Answer]) -> str:
 
 def note_opening(context: Context) -> None:
     """Records in the model of every group that the store is about to be opened."""
-    is_vague = context.parts.pop("leases_vague", False)
     for group in context.model.groups.values():
         for part in group.partitions:
-            part.reopened(context.machine.now_ns, is_clock_stepped=is_vague)
+            part.in_flight = 0
 
 
 def check_tasks(context: Context) -> None:

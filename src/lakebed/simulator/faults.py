@@ -14,6 +14,7 @@ from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.simulator.context import Answer, Context, Outcome
 from lakebed.simulator.damages import draw_damage, draw_vanishing, plant, vanish
 from lakebed.simulator.machine import ROOT
+from lakebed.simulator.operations import groups
 from lakebed.simulator.plan import Step
 from lakebed.simulator.settings import draw_settings
 
@@ -184,9 +185,14 @@ def _draw_step(random: Random) -> dict[str, Any]:
 
 def _step_clock(context: Context, step: Step) -> Answer:
     minutes = step.arguments["minutes"]
-    context.machine.set_clock(minutes * 60 * NS_PER_S)
-    context.parts["leases_vague"] = True
+    _set_clock(context, minutes * 60 * NS_PER_S)
     return Answer(Outcome.OK, f"step the wall clock by {minutes:+} minutes")
+
+
+def _set_clock(context: Context, difference_ns: int) -> None:
+    context.machine.run("clock", lambda: groups.note_opened_parts(context))
+    context.machine.set_clock(difference_ns)
+    groups.doubt_times(context)
 
 
 def _draw_suspend(random: Random) -> dict[str, Any]:
@@ -195,8 +201,7 @@ def _draw_suspend(random: Random) -> dict[str, Any]:
 
 def _suspend(context: Context, step: Step) -> Answer:
     hours = step.arguments["hours"]
-    context.machine.set_clock(hours * HOUR_NS)
-    context.parts["leases_vague"] = True
+    _set_clock(context, hours * HOUR_NS)
     return Answer(Outcome.OK, f"suspend the machine for {hours} hours")
 
 

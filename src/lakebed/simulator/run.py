@@ -19,7 +19,7 @@ from lakebed.simulator.damages import Vanish
 from lakebed.simulator.drawing import TOGETHER
 from lakebed.simulator.faults import FAULTS, Reopen, StoreGone
 from lakebed.simulator.machine import Machine, quiet_logs
-from lakebed.simulator.operations import OPERATIONS
+from lakebed.simulator.operations import OPERATIONS, groups
 from lakebed.simulator.plan import Plan, Step
 from lakebed.simulator.report import Coverage
 from lakebed.simulator.trace import Trace
@@ -203,7 +203,7 @@ class _Run:
         self._close()
         if settings is not None:
             self._machine.settings.update(settings)
-            self._context.parts["leases_vague"] = True  # the new settings may shorten leases
+            groups.doubt_times(self._context)  # the new settings may shorten leases
             self._context.story("reopen with other settings")
         self._open()
 

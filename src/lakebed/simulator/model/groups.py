@@ -48,6 +48,7 @@ class GroupPartitionModel:
     buried: set[int] = field(default_factory=set)  # messages that are or may be dead letters
     lost_lease_count: int = 0  # leases that may have been granted without reaching a client
     vague_until_ns: int = 0  # until then, leases unknown to the model may hold messages
+    is_time_doubtful: bool = False  # the ends of leases and delays are in doubt once it is opened
     epochs: set[int] = field(default_factory=set)
     has_started_over: bool = False
     settled_before_ns: tuple[int, set[int]] = (
@@ -239,12 +240,14 @@ class GroupPartitionModel:
         self.delayed_until_ns.clear()
         self.vague_until_ns = now_ns + VAGUE_NS
 
-    def reopened(self, now_ns: int, *, is_clock_stepped: bool) -> None:
-        """Records that the store was reopened. Leases remain; after a clock step their ends are in
-        doubt.
+    def maybe_opened(self, now_ns: int) -> None:
+        """Records that the partition was opened or may be opened. Leases and delays remain; if the
+        wall clock was set since they were recorded, their ends are in doubt.
+
+        They run on the monotonic clock only while the partition is open. In its files they end at a
+        time of the wall clock.
         """
-        self.in_flight = 0
-        if is_clock_stepped:
+        if self.is_time_doubtful:
             self.doubt_all()
             self.delayed_until_ns.clear()
             self.vague_until_ns = now_ns + VAGUE_NS
@@ -268,6 +271,17 @@ class GroupModel:
     deleting: int = 0  # calls under way that delete it
     incarnations: list[int] = field(default_factory=list)  # by partition
     letters: set[tuple[int, int]] = field(default_factory=set)  # partition and offset
+
+    def maybe_closed(self, now_ns: int, *, is_disk_failing: bool) -> None:
+        """Records that the group may be closed and opened again while the store stays open.
+
+        If the disk fails then, the changes that were not synced may be lost, as in a power cut.
+        """
+        for part in self.partitions:
+            part.call_count += 1
+            part.maybe_opened(now_ns)
+            if is_disk_failing and not self.syncs:
+                part.lost_power(now_ns, 1 << 62)
 
     @property
     def in_flight_any(self) -> bool:

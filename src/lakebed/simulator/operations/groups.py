@@ -80,7 +80,40 @@ def open_named(
         model.incarnations = _incarnations(group)
         for part in model.partitions:
             part.delivery_count_max = config.delivery_count_max
+    if any(part.is_time_doubtful for part in model.partitions):
+        _note_opened(context, group, model)
     return group, model, topic_model
+
+
+def doubt_times(context: Context) -> None:
+    """Records that the ends of leases and delays are in doubt once their partition is opened.
+
+    In a partition that is open now, they do not change until it is closed and opened again.
+    """
+    for model in context.model.groups.values():
+        for part in model.partitions:
+            part.is_time_doubtful = True
+
+
+def note_opened_parts(context: Context) -> None:
+    """Records which partitions of all groups are open, so that a later opening is noticed."""
+    for key, model in sorted(context.model.groups.items()):
+        group = context.handles.get(("group", *key))
+        if isinstance(group, Group):
+            _note_opened(context, group, model)
+
+
+def _note_opened(context: Context, group: Group, model: GroupModel) -> None:
+    opened = {part.name.partition: part for part in group.opened_parts()}
+    for number, part in enumerate(model.partitions):
+        key = ("group part", model.topic, model.name, str(number))
+        found = opened.get(number)
+        if found is None:
+            part.maybe_opened(context.machine.now_ns)  # by the caller's next call
+        elif context.handles.get(key) is not found:
+            context.handles[key] = found
+            part.maybe_opened(context.machine.now_ns)
+            part.is_time_doubtful = False
 
 
 def _incarnations(group: Group) -> list[int]:

@@ -200,11 +200,13 @@ def _delete(context: Context, step: Step) -> Answer:
         context.model.maybe_deleted.add(name)
     deletes: list[str] = context.parts.setdefault("topic_deletes", [])
     deletes.append(name)
+    _maybe_close_groups(context, name)
     try:
         context.surface(step).topics.delete(name)
     except NotFound:
         return missing(context, name)
     except LakebedError as error:
+        _maybe_close_groups(context, name)
         return context.refused(error, what, is_damaged=known is not None and known.is_damaged)
     finally:
         deletes.append(name)
@@ -222,6 +224,13 @@ def _delete(context: Context, step: Step) -> Answer:
         wrong,
     )
     return Answer(Outcome.OK, what)
+
+
+def _maybe_close_groups(context: Context, name: str) -> None:
+    """Records that a deletion closes the topic's groups. If it fails, they are opened again."""
+    for key, group in context.model.groups.items():
+        if key[0] == name:
+            group.maybe_closed(context.machine.now_ns, is_disk_failing=context.is_troubled)
 
 
 def _draw_produce(random: Random) -> dict[str, Any]:
