@@ -78,7 +78,7 @@ class LogReader:
         index = locate(segments, record_id)
         check_alignment(record_id)
         if record_id >= durable_end:
-            raise NotFound(f"record {record_id}: the log's durable records end at {durable_end}")
+            raise NotFound(f"position {record_id}: the log's durable records end at {durable_end}")
         info = segments[index]
         known_end = records_end(segments, index, durable_end)
         offset = record_id.segment_offset

@@ -60,8 +60,9 @@ async def describe_topic(service: Service, call: Call) -> TopicState:
 
 
 async def configure_topic(service: Service, call: Call) -> TopicState:
-    document, topic = await call.document(Configure), await topic_of(service, call)
-    await service.run(lambda: service.store.topics.configure(topic.name, document.settings))
+    document, name = await call.document(Configure), call.names["topic"]
+    await service.run(lambda: service.store.topics.configure(name, document.settings))
+    topic = await topic_of(service, call)
     return await service.run(lambda: _state(topic))
 
 

@@ -25,6 +25,7 @@ from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import (
     TopicIdentity,
     check_partition_count,
+    checked_settings,
     encode_identity,
     load_identity,
     new_identity,
@@ -169,6 +170,7 @@ class Topics:
 
         The change takes effect the next time the topic is opened.
         """
+        checked_settings(settings)  # first: wrong settings are an error for a missing topic, too
         paths, identity = TopicPaths(self.root, name), self.identity(name)
         merged = {**identity.settings, **settings}
         fresh = new_identity(identity.partition_count, merged, self._random)

@@ -181,17 +181,24 @@ class Group:
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
         """Return the messages that a lease with these limits would get now, without leasing."""
         messages: list[PeekedMessage] = []
+        failure: LakebedError | None = None
         allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
         for number in self._in_turn(self._turn + 1, messages):
-            part, size = self._parts.get(number), 0
-            ranges = part.group.available(allowance.message_count)
-            if allowance.counts_bytes:
-                ranges, size = allowance.fitting(part.partition, ranges)
-            peeked = read_peeked(part.partition, sorted(ranges))
-            allowance.take(len(peeked), size)
-            messages += peeked
+            try:
+                part, size = self._parts.get(number), 0
+                ranges = part.group.available(allowance.message_count)
+                if allowance.counts_bytes:
+                    ranges, size = allowance.fitting(part.partition, ranges)
+                before = len(messages)
+                for message in read_peeked(part.partition, sorted(ranges)):
+                    messages.append(message)
+                allowance.take(len(messages) - before, size)
+            except LakebedError as error:  # other messages could be leased all the same
+                failure = failure or error
             if allowance.is_spent:
                 break
+        if failure is not None and not messages:
+            raise failure
         return messages
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:

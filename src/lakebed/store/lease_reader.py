@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from lakebed.keratin.damage import OnSkipped
+from lakebed.keratin.damage import OnSkipped, raise_unreadable
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
@@ -47,21 +47,22 @@ def read_leased(
             yield ReadLease([], [(position, end)])
 
 
-def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[PeekedMessage]:
-    """Reads the messages of these ranges; those that no longer exist are left out."""
-    return [
-        PeekedMessage(
-            partition.number,
-            message.offset,
-            message.timestamp_ms,
-            message.key,
-            message.value,
-            message.headers,
-        )
-        for start, end, _ in ranges
-        for batch in batches_between(partition, start, end)
-        for message in batch
-    ]
+def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> Iterator[PeekedMessage]:
+    """Yields the messages of these ranges; those that no longer exist or are damaged are left out.
+
+    Raises `DiskError` at the first message that the device cannot read.
+    """
+    for start, end, _ in ranges:
+        for batch in batches_between(partition, start, end, on_skipped=raise_unreadable):
+            for message in batch:
+                yield PeekedMessage(
+                    partition.number,
+                    message.offset,
+                    message.timestamp_ms,
+                    message.key,
+                    message.value,
+                    message.headers,
+                )
 
 
 def batches_between(

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from lakebed.base.errors import LakebedError
+from lakebed.keratin.damage import raise_unreadable
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import PartitionSegment
@@ -67,7 +68,9 @@ class MessageCounts:
     def _windows(self, info: PartitionSegment) -> _CountedRange:
         firsts, lengths = [], []
         start = max(info.base_offset, self._partition.start_offset())
-        for batch in self._partition.read_batches(start, info.next_offset, skip_damage=True):
+        for batch in self._partition.read_batches(
+            start, info.next_offset, skip_damage=True, on_skipped=raise_unreadable
+        ):
             firsts.append(int(batch.offsets[0]))
             lengths.append(len(batch))
         counts, left = [], sum(lengths)
@@ -82,7 +85,10 @@ class MessageCounts:
         if index:  # `offset` may be inside the batch before
             ahead = counted.counts[index - 1] - total
             before = self._partition.read_batches(
-                counted.firsts[index - 1], offset, skip_damage=True
+                counted.firsts[index - 1],
+                offset,
+                skip_damage=True,
+                on_skipped=raise_unreadable,
             )
             total += ahead - sum(map(len, before))
         return total
