@@ -37,6 +37,8 @@ def test_messages_without_a_key_take_turns_also_for_who_opens_the_topic_each_tim
 def test_a_topic_that_is_not_there_cannot_be_configured(store: Any) -> None:
     with pytest.raises(NotFound, match="there is no topic orders"):
         store.topics.configure("orders", {"retention_ms": 5})
+    with pytest.raises(InputError, match="retention_ms"):
+        store.topics.configure("orders", {"retention_ms": "soon"})
 
 
 def test_more_may_be_asked_for_than_one_call_takes(store: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,47 @@ def test_a_group_stops_before_a_bad_sector_and_settles_nothing_behind_it(root: P
         found = group.lease(max_messages=COUNT)
         assert [message.offset for message in found] == list(range(len(seen), COUNT))
         assert {message.delivery_count for message in found} == {1}
+
+
+def test_a_peek_shows_what_is_before_a_bad_sector_and_then_fails(root: Path) -> None:
+    with open_bad(root) as store:
+        group = store.topic("clicks").group("billing")
+        peeked = [message.offset for message in group.peek(max_messages=COUNT)]
+        assert peeked == list(consumed(group))
+        with pytest.raises(DiskError, match=second_segment(root, "topic").name):
+            group.peek()
+
+
+def test_a_peek_shows_the_messages_of_partitions_that_can_be_read(root: Path) -> None:
+    with Store.open(root, config=CONFIG, topic_config=TOPIC_CONFIG) as store:
+        topic = store.topic("pairs", partitions=2)
+        for partition in (0, 1):
+            topic.append_batch([b"x" * 32 * KIB], partition=partition).result()
+        topic.group("billing")
+    name = "00000000000000000000.log"
+    assert (root / "topics/pairs/1/segments" / name).exists()
+    disk = UnreadableDisk({name: 4096}, under="topics/pairs/1/")
+    with Store.open(
+        root, config=CONFIG, topic_config=TOPIC_CONFIG, disk=disk, connector=connect
+    ) as store:
+        group = store.topic("pairs").group("billing")
+        assert [message.partition for message in group.peek()] == [0]
+        assert [message.partition for message in group.lease()] == [0]
+
+
+def test_lag_counts_every_offset_of_a_segment_that_cannot_be_read(tmp_path: Path) -> None:
+    config = replace(TOPIC_CONFIG, compact=True)
+    with Store.open(tmp_path / "root", topic_config=config) as store:
+        topic = store.topic("clicks", partitions=1)
+        for number in range(COUNT):
+            topic.append_batch([payload(number)], key=b"%d" % number).result()
+    bad = {second_segment(tmp_path / "root", "topic").name: BAD_START}
+    for disk in (UnreadableDisk(bad), UnreadableDisk({})):
+        with Store.open(
+            tmp_path / "root", topic_config=config, disk=disk, connector=connect
+        ) as store:
+            group = store.topic("clicks").group("billing")
+            assert (group.lag(), group.lag()) == ({0: COUNT}, {0: COUNT})
 
 
 def test_a_group_goes_on_behind_a_bad_sector_once_the_topic_is_repaired(root: Path) -> None:
