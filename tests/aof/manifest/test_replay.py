@@ -242,6 +242,20 @@ def test_a_torn_header_costs_nothing() -> None:
     assert judged.header.base_record + len(judged.records) == len(records) + 1
 
 
+def test_a_torn_header_of_the_chunk_with_the_snapshot_does_not_change_its_first_number() -> None:
+    world = World(10)
+    written(world, chunks=2)
+    journal = Opened(world, UNTIMED).journal
+    journal.take_snapshot()
+    journal.append(CustomEvent(1, b"x"), segment_id=0, logical_offset=0)
+    journal.commit()
+    world.restart(Crash.KILL)
+    before = reader(world).chunk(1).header
+    change(world, chunk_name(1), 0, bytes(64))
+    Opened(world, UNTIMED)
+    assert reader(world).chunk(1).header == before
+
+
 def test_behind_a_snapshot_a_torn_end_costs_only_what_is_torn() -> None:
     world = World(1)
     journal = Opened(world, UNTIMED).journal

@@ -221,6 +221,8 @@ def _fold_chunk(
     if inspected.header is not None:
         _check_ordinal(reader, inspected, start, result)
         result.next_ordinal = inspected.header.base_record
+    else:  # so far it counts the records before `start`, some of which may be in this chunk
+        result.next_ordinal -= sum(position < start for position, _ in inspected.records)
     apply = result.index.apply
     for position, record in inspected.records:
         if position >= start:
