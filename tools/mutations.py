@@ -1,7 +1,8 @@
-"""Put known faults back, one at a time, and look whether the simulator finds them.
+"""Put known faults back, one in each run, and look whether the simulator finds them.
 
     python -m tools.mutations                   # every patch of tests/simulation/mutations
     python -m tools.mutations 01 28 --minutes 2 # those whose names begin so
+    python -m tools.mutations --jobs 1          # one at a time; by default, one for each core
 
 Each patch is applied to a scratch copy of `src`, and seeds 1, 2, 3 … are simulated there until one
 breaks a promise. A seed counts only if the sources without the patch keep every promise with it.
@@ -25,6 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,35 +126,46 @@ class Simulations:
     def __init__(self, *, step_count: int, seconds_max: float) -> None:
         self._step_count = step_count
         self._seconds_max = seconds_max
-        self._keeps_promises: dict[int, bool] = {}
-        self.seed_count = 0  # of the last search
+        self._mutex = threading.Lock()
+        self._keeps_promises: dict[int, bool] = {}  # guarded by _mutex
+        self._running: set[subprocess.Popen[str]] = set()
 
-    def search(self, folder: Path, seen_as: Sequence[str] = ()) -> Violation | None:
-        """The first seed that breaks one of these promises, or any, and not without the patch."""
-        begun = time.monotonic()
+    def search(self, folder: Path, seen_as: Sequence[str] = ()) -> tuple[Violation | None, int]:
+        """The first seed that breaks one of these promises, or any, and not without the patch.
+
+        Also returns how many seeds were run.
+        """
+        begun, seed_count = time.monotonic(), 0
         with self._answers(folder / "src", first=1, last=0) as lines:
             for line in lines:
                 seed, promise, what = json.loads(line)
-                self.seed_count = seed
+                seed_count = seed
                 seconds = time.monotonic() - begun
                 if promise is None:
                     continue
                 if seen_as and promise not in seen_as:
                     print(f"seed {seed} breaks another promise, {promise}: {what}", flush=True)
                 elif self._is_kept_without(seed):
-                    return Violation(seed, promise, what, seconds)
+                    return Violation(seed, promise, what, seconds), seed_count
         if time.monotonic() - begun < self._seconds_max:
             raise RuntimeError("the simulation ended early; its error is above")
-        return None
+        return None, seed_count
+
+    def stop(self) -> None:
+        """End the processes of all searches, which then raise."""
+        for process in list(self._running):
+            process.kill()
 
     def _is_kept_without(self, seed: int) -> bool:
-        if seed not in self._keeps_promises:
-            with self._answers(ROOT / "src", first=seed, last=seed) as lines:
-                _, promise, what = json.loads(next(lines, '[0, "background-work-ends", "hangs"]'))
-            self._keeps_promises[seed] = promise is None
-            if promise is not None:
-                print(f"seed {seed} fails without a patch, too: {promise}: {what}", flush=True)
-        return self._keeps_promises[seed]
+        with self._mutex:
+            if seed not in self._keeps_promises:
+                with self._answers(ROOT / "src", first=seed, last=seed) as lines:
+                    line = next(lines, '[0, "background-work-ends", "hangs"]')
+                _, promise, what = json.loads(line)
+                self._keeps_promises[seed] = promise is None
+                if promise is not None:
+                    print(f"seed {seed} fails without a patch, too: {promise}: {what}", flush=True)
+            return self._keeps_promises[seed]
 
     @contextmanager
     def _answers(self, sources: Path, *, first: int, last: int) -> Iterator[Iterator[str]]:
@@ -164,6 +177,7 @@ class Simulations:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._running.add(process)
         limit = threading.Timer(self._seconds_max, process.kill)  # also of a seed that hangs
         limit.start()
         try:
@@ -172,6 +186,7 @@ class Simulations:
             limit.cancel()
             process.kill()
             process.communicate()
+            self._running.discard(process)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -179,30 +194,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="how the names of the patches begin")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="at most, for each patch")
     parser.add_argument("--steps", type=int, default=STEP_COUNT, help="of each seed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="patches at a time")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the simulation, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     simulations = Simulations(step_count=options.steps, seconds_max=options.minutes * 60)
-    print(f"{'mutation':42}{'seed':>6}{'seconds':>9}  promise")
-    is_all_right = True
-    for mutation in mutations(options.names):
-        with scratch_sources() as folder:
-            problem = apply(mutation, folder)
-            violation = None if problem else simulations.search(folder, mutation.seen_as)
-        if problem:
+    print(f"{'mutation':42}{'seed':>6}{'seconds':>9}  promise", flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        try:
+            results = list(pool.map(lambda each: _try(each, simulations), mutations(options.names)))
+        except BaseException:  # also if this process is told to end
+            pool.shutdown(wait=False, cancel_futures=True)
+            simulations.stop()
+            raise
+    return 0 if all(results) else 1
+
+
+def _try(mutation: Mutation, simulations: Simulations) -> bool:
+    """Search with the patch applied, and print a row. Whether the result is the expected one."""
+    with scratch_sources() as folder:
+        problem = apply(mutation, folder)
+        if problem is not None:
             print(f"{mutation.name:42} does not apply: {problem}", flush=True)
-        elif violation is not None:
-            seed, promise, what, seconds = violation
-            print(f"{mutation.name:42}{seed:>6}{seconds:>9.1f}  {promise}: {what}", flush=True)
-        else:
-            reason = mutation.unfound_because or "NOT EXPECTED"
-            count = simulations.seed_count
-            print(
-                f"{mutation.name:42}{'-':>6}{'-':>9}  not found by {count} seeds: {reason}",
-                flush=True,
-            )
-        is_expected = violation is not None or mutation.unfound_because is not None
-        is_all_right = is_all_right and problem is None and is_expected
-    return 0 if is_all_right else 1
+            return False
+        violation, seed_count = simulations.search(folder, mutation.seen_as)
+    if violation is None:
+        reason = mutation.unfound_because or "NOT EXPECTED"
+        row = f"{'-':>6}{'-':>9}  not found by {seed_count} seeds: {reason}"
+    else:
+        seed, promise, what, seconds = violation
+        row = f"{seed:>6}{seconds:>9.1f}  {promise}: {what}"
+    print(f"{mutation.name:42}{row}", flush=True)
+    return violation is not None or mutation.unfound_because is not None
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ def test_fault_that_is_put_back_is_found() -> None:
     (mutation,) = mutations(["48"])
     with scratch_sources() as folder:
         assert apply(mutation, folder) is None
-        violation = Simulations(step_count=1000, seconds_max=120).search(folder, mutation.seen_as)
+        simulations = Simulations(step_count=1000, seconds_max=120)
+        violation, _ = simulations.search(folder, mutation.seen_as)
     assert violation is not None
     assert violation.promise == "failures-are-named-errors"
