@@ -2,10 +2,11 @@
 
     .option("filters", '[["partition", "=", 1], ["timestamp", ">=", "2026-01-31T12:00:00Z"]]')
 
-Data that cannot meet the conditions is not read. The conditions belong to the frame, so every query
-of the frame sees the same rows. A query's own `where` conditions are not pushed down to the source:
-Spark 4.3.0 would store the filters that one query pushed into a Python source with the frame, and
-other queries of that frame, including a self-join, would then miss rows.
+Where a condition allows it, data that cannot meet it is not read; all other rows are checked after
+they are read. The conditions belong to the frame, so every query of the frame sees the same rows. A
+query's own `where` conditions are not pushed down to the source: Spark 4.3.0 would store the
+filters that one query pushed into a Python source with the frame, and other queries of that frame,
+including a self-join, would then miss rows.
 """
 
 from __future__ import annotations
