@@ -97,8 +97,14 @@ def _condition(parts: Sequence[Any], schema: pa.Schema) -> Filter:
             f"the column {column!r} does not exist; the columns are {', '.join(schema.names)}"
         )
     name = str(operator).lower()
+    if name not in _OPERATORS:
+        raise ValueError(f"the operator {operator!r} does not exist")
     if name in _NULLS and not values:
         return _NULLS[name]((column,))  # type: ignore[no-any-return]
+    if name in _NULLS or len(values) != 1:
+        raise ValueError(
+            f"the operator {operator!r} takes {'no' if name in _NULLS else 'one'} value"
+        )
     (value,) = values
     kind = schema.field(column).type
     if name == "in":
