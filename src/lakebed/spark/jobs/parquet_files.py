@@ -162,8 +162,8 @@ def parquet_files(location: FilesLocation) -> list[FoundFile]:
     files = [file for file in files if file.path.endswith(SUFFIX) or file.path == location.base]
     if not files:
         raise NotFound(
-            f"{location}: no file name ends with {SUFFIX}; files and folders whose names start with "
-            ". or _ are skipped"
+            f"{location}: no file name ends with {SUFFIX}; files and folders whose names start "
+            "with . or _ are skipped"
         )
     return files
 
