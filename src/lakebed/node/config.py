@@ -130,7 +130,10 @@ def node_settings(
 
 
 def tls_of(settings: Settings) -> TlsFiles | None:
-    """Loads the certificate and its key, or returns None if TLS is not configured."""
+    """Loads the certificate and its key, or returns None if TLS is not configured.
+
+    Raises `BadConfig` if they cannot be loaded, or if only one of the two is set.
+    """
     if not _has_tls(settings):
         return None
     try:

@@ -29,7 +29,9 @@ _INDENT: Final = "    "
 
 
 class NodeLogs:
-    """Replaces all log handlers of the process with one. `close` restores the previous handlers."""
+    """Replaces all handlers of the root logger with one that writes to `stream`, or nowhere if
+    `stream` is None. `close` restores the previous handlers and levels.
+    """
 
     def __init__(self, stream: TextIO | None, *, secrets: Iterable[str] = ()) -> None:
         self._handler: logging.Handler = logging.NullHandler()
@@ -109,7 +111,7 @@ class JsonLines(logging.Formatter):
 
 
 class ConsoleLines(logging.Formatter):
-    """Formats each log record as the name of the event followed by `key=value` pairs.
+    """Formats each log record as its time, its level, the name of the event and `key=value` pairs.
 
     Values with spaces are quoted. The lines of a traceback are indented, so that they cannot be
     mistaken for events.
@@ -137,8 +139,8 @@ def _loggers() -> tuple[logging.Logger, logging.Logger, logging.Logger]:
 
 
 def _facts(record: logging.LogRecord) -> dict[str, object]:
-    """Returns the fields of an event without secrets, and the id of the current request if there is
-    one.
+    """Returns the fields of an event, and the id of the current request if there is one. The values
+    of fields whose names mark them as secret are hidden.
     """
     facts: dict[str, object] = dict(getattr(record, "facts", {}))
     request_id = CURRENT.get()

@@ -59,7 +59,7 @@ _HELP: Final[Mapping[str, str]] = {
     "store_damage_unacknowledged": "Recorded losses that are not acknowledged yet.",
     "seglake_objects": "Objects visible in listings.",
     "seglake_segments": "Segment files of the object store.",
-    "seglake_bytes_live": "Bytes of all readable object versions.",
+    "seglake_bytes_live": "Bytes of all object versions.",
     "seglake_live_manifests": "Manifests of existing versions, including delete markers.",
     "seglake_manifests": "Manifests, including those whose files are not removed yet.",
     "stroma_folds": "Compactions of a group's state into a snapshot.",
@@ -103,5 +103,5 @@ def _help(engine: str, name: str, full: str) -> str:
     if template is not None:
         return template.format(engine=engine)
     if name.startswith("would_block_"):
-        return f"Appends refused instead of waiting: {name.removeprefix('would_block_')}."
+        return f"Appends refused because they would wait ({name.removeprefix('would_block_')})."
     return f"{name.replace('_', ' ').capitalize()} of {engine}."

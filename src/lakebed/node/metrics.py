@@ -247,6 +247,6 @@ def _of_disk(disk: ReadinessReport) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "lakebed_not_writable",
-        "Logs, partitions and groups that refuse writes after a failure.",
+        "Logs, partitions, groups and object stores that refuse writes after a failure.",
         value=len(disk.failed),
     )

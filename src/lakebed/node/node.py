@@ -1,8 +1,8 @@
 """A node: one process that opens a store and serves it until it is stopped.
 
 It starts in this order: settings, logs, store, listeners, the first access key if the store has
-none, the ready message. It stops in reverse order. So a start that fails never creates a key
-without showing it. SIGTERM and SIGINT stop the node: it refuses new requests, finishes running
+none, the ready message. So a start that fails never creates a key without showing it. It stops in
+reverse order. SIGTERM and SIGINT stop the node: it refuses new requests, finishes running
 ones, and cuts off those that still run after a time limit. A second signal cuts off all requests
 immediately. SIGHUP reloads the certificates and the log settings; invalid settings are logged and
 ignored.

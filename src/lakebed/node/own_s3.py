@@ -5,7 +5,7 @@
         rows.write.format("lakebed.table").option("path", "data").option("table", "lake/events")
 
 The server runs until the end of the `with` block, in its own thread and event loop. At the end, it
-finishes running requests before it stops.
+waits up to ten seconds for running requests before it stops.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def loopback_s3(store: Store, credentials: Credentials) -> Iterator[Served]:
 
 
 class _Server:
-    """The S3 server. It runs in one thread; other threads may call only `end`."""
+    """The S3 server. It runs in one thread; other threads may only call `end`, and wait for
+    `listening`, which gets the URL.
+    """
 
     def __init__(self, store: Store, credentials: Credentials, config: SeglakeConfig) -> None:
         self.listening: Future[str] = Future()

@@ -110,7 +110,9 @@ class Pages:
         return Response(200, [("Content-Type", content_type), _FRESH], text)
 
     async def _admit(self, request: Request) -> None:
-        """Raises `Unauthenticated` if the request needs an access key and has no valid one."""
+        """Raises `Unauthenticated` if the request has an access key that is not valid, or needs one
+        and has none. Never does so if the metrics are public.
+        """
         is_asked = "authorization" in request.headers
         if not is_asked and (self._is_public or is_local(request)):
             return

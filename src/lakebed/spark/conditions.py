@@ -2,10 +2,11 @@
 
     .option("filters", '[["partition", "=", 1], ["timestamp", ">=", "2026-01-31T12:00:00Z"]]')
 
-Data that cannot meet the conditions is not read. The conditions belong to the frame, so every query
-of the frame sees the same rows. A query's own `where` conditions are not pushed down to the source:
-Spark 4.3.0 would store the filters that one query pushed into a Python source with the frame, and
-other queries of that frame, including a self-join, would then miss rows.
+Where a condition allows it, data that cannot meet it is not read; all other rows are checked after
+they are read. The conditions belong to the frame, so every query of the frame sees the same rows. A
+query's own `where` conditions are not pushed down to the source: Spark 4.3.0 would store the
+filters that one query pushed into a Python source with the frame, and other queries of that frame,
+including a self-join, would then miss rows.
 """
 
 from __future__ import annotations
@@ -96,8 +97,14 @@ def _condition(parts: Sequence[Any], schema: pa.Schema) -> Filter:
             f"the column {column!r} does not exist; the columns are {', '.join(schema.names)}"
         )
     name = str(operator).lower()
+    if name not in _OPERATORS:
+        raise ValueError(f"the operator {operator!r} does not exist")
     if name in _NULLS and not values:
         return _NULLS[name]((column,))  # type: ignore[no-any-return]
+    if name in _NULLS or len(values) != 1:
+        raise ValueError(
+            f"the operator {operator!r} takes {'no' if name in _NULLS else 'one'} value"
+        )
     (value,) = values
     kind = schema.field(column).type
     if name == "in":

@@ -1,5 +1,5 @@
-"""Errors of the Spark integration: Spark cannot run on this machine, or data was removed before
-it was read.
+"""Errors of the Spark integration: no Spark session can be started, or data is gone before it was
+read.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from lakebed.base.errors import LakebedError
 
 
 class SparkUnavailable(LakebedError):
-    """pyspark or Java is missing, or the Spark session did not start. The message states how to
-    fix it.
+    """pyspark or Java is missing, the Spark session did not start, or no Spark Connect server
+    answers. The message states the reason.
     """
 
     exit_code = 69
 
 
 class DataLost(LakebedError):
-    """Data that a query needs was removed before the query read it. The message states what to
-    do.
+    """Data that a query needs does not exist any more: it was removed, or its topic or log was
+    replaced or restored from an older backup. The message states what to do.
     """
 
     exit_code = 65

@@ -72,7 +72,8 @@ def home(java: Probe, *, wrapper_folders: Sequence[Path] | None = None) -> Path:
 
     The wrapper is a folder whose `bin/java` drops an option that a trimmed runtime refuses. It is
     written below the first of `wrapper_folders` that is writable. Each Java has its own wrapper, so
-    sessions that use different Javas do not interfere.
+    sessions that use different Javas do not interfere. Raises `SparkUnavailable` if no folder is
+    writable.
     """
     real = java.candidate.home
     if java.has_vector_module:

@@ -105,7 +105,7 @@ class OwnS3:
             self.store.bucket(name)
 
     def close(self) -> None:
-        """Stops the S3 server, removes `s3.json` and closes the store. A second call does
+        """Removes `s3.json`, stops the S3 server and closes the store. A second call does
         nothing.
         """
         self._stack.close()

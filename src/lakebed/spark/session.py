@@ -54,11 +54,12 @@ def session(
     """Starts the Spark session of this process, or returns the existing one, with all data sources
     registered.
 
-    Raises `SparkUnavailable` if pyspark or Java is missing, or if no server answers at `remote`.
+    Raises `SparkUnavailable` if pyspark or Java is missing, if Spark does not start, or if no
+    server answers at `remote`; and `InputError` if an argument is not valid.
 
-    `log` is the path of a new file for the output of Java and the workers, from level WARN up.
-    Without it, their output goes to standard error, from level ERROR up. A Spark Connect server has
-    its own log.
+    `log` is the path of a file for the output of Java and the workers, from level WARN up. The file
+    is created, and must not exist yet. Without `log`, their output goes to standard error, from
+    level ERROR up. A Spark Connect server has its own log.
     """
     for name in options:
         if not name.startswith("spark."):

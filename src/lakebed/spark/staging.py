@@ -17,8 +17,9 @@ it durably records its batches before it calls the store, and later commits use 
 instead of their own. If the store refuses the batches of a decision, the decision is revoked, but
 only if no partition has stored any of them.
 
-No committed batch is ever lost. The batches of abandoned runs are removed after a day, or after 30
-days if there is a decision. Batches that are carried in messages have no decision: see `Inline`.
+No committed batch is ever lost. Commits of later runs remove the batches of abandoned runs: after a
+day, or after 30 days if there is a decision. Batches that are carried in messages have no decision:
+see `Inline`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class StagedWriter(Protocol):
         """Stages one record batch for the partition, after those that were appended before."""
 
     def finish(self) -> Batches:
-        """Makes all staged batches durable, and returns where they are."""
+        """Completes the staging, and returns where the batches are, or the batches themselves.
+
+        Batches in files or objects are durable then.
+        """
 
     def discard(self) -> None:
         """Removes all batches that this writer has staged. Called when the task fails."""
@@ -76,10 +80,10 @@ class Staging(Protocol):
     def writer(self, run: Run) -> StagedWriter: ...
 
     def decide(self, run: Run, batches: Batches) -> Batches:
-        """Records durably which batches the run commits, and returns these batches.
+        """Returns the batches that the run commits, and records them durably first.
 
         They are the batches of an earlier decision of the same run, or `batches` if the run has no
-        decision yet.
+        decision yet. `Inline` records nothing: it always returns `batches`.
         """
 
     def forget(self, run: Run) -> None:

@@ -1,6 +1,6 @@
 """Stages record batches in a folder that the tasks share with the process that has the store open.
 
-    <folder>/lock                                       held while a decision is made
+    <folder>/lock                                       held to make a decision, or to remove a run
     <folder>/<run>/decision.json                        which batches to commit
     <folder>/<run>/<ms>-<token>-<partition>.batches     <ms>: when the task began
 
@@ -143,7 +143,7 @@ class FolderStaging:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Holds the lock for making decisions within the `with` block.
+        """Holds the lock of the staging folder within the `with` block.
 
         The lock is needed because a killed driver may have left a process that is still making a
         decision. Raises `Locked` if the lock is not free within 30 seconds.

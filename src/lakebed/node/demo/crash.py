@@ -105,7 +105,9 @@ class _Producer:
         return 0
 
     def wait_for(self, event_count: int) -> None:
-        """Waits until `event_count` events are acknowledged. Raises `Busy` after `_WAIT_S`."""
+        """Waits until `event_count` events are acknowledged. Raises `Busy` after two minutes, or
+        the error with which the producer failed.
+        """
         context, ledger = self._ground, self._producing.ledger
         until_ns = context.now_ns() + round(_WAIT_S * NS_PER_S)
         while ledger.event_count < event_count:

@@ -35,7 +35,7 @@ _KEPT_VARIABLES: Final = frozenset({"LAKEBED_KERNELS", "LAKEBED_TRACEBACK"})
 
 
 class NodeFailed(LakebedError):
-    """The node process did not start, or ended unexpectedly."""
+    """The node process ended before it was ready, or was not ready in time."""
 
     exit_code = 69
 

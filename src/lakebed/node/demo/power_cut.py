@@ -72,9 +72,10 @@ def check_acknowledged(log: Aof, ledger: list[Acknowledged]) -> None:
 
 
 def cut_power_everywhere(seed: int) -> int:
-    """Simulates a power cut and a kill at every I/O step, and returns how many there were.
+    """Simulates a kill and two power cuts at every I/O step, each in a run of its own.
 
-    Raises `CaseFailed` if acknowledged records were lost.
+    Returns the number of kills and power cuts. Raises `CaseFailed` if acknowledged records were
+    lost.
     """
     return sweep(PowerCut, seeds=[seed], survivors=range(2))
 

@@ -128,7 +128,7 @@ class _Tour:
             context.root, folder=context.folder, runner=context.runner, environment=os.environ
         )
         stack.enter_context(node)
-        kind = "compiled" if kernels.COMPILED else "reference (slow: no compiler was found)"
+        kind = "compiled" if kernels.COMPILED else "reference (slow, not compiled)"
         context.report(
             "node",
             f"S3 on {node.ready_line.s3}, HTTP API on {node.ready_line.http}, {kind} kernels",
@@ -170,8 +170,8 @@ class _Tour:
             self._power_cuts = cut_power_everywhere(context.seed)
         context.report(
             "power",
-            f"cut {self._power_cuts:,} times on a simulated disk (seed {context.seed}): "
-            "nothing acknowledged was lost",
+            f"cut, or the process killed, {self._power_cuts:,} times on a simulated disk "
+            f"(seed {context.seed}): nothing acknowledged was lost",
         )
 
     def _draw(

@@ -1,7 +1,8 @@
 """Converts columns that the compiled kernels return to Arrow columns.
 
 Nothing is copied where Arrow can use the same bytes. Spark has no unsigned numbers, so an unsigned
-number becomes the signed number with the same bits.
+integer becomes the signed integer with the same bits. Timestamps are clamped to Spark's range
+instead.
 """
 
 from __future__ import annotations

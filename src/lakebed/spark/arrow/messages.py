@@ -158,7 +158,7 @@ def _bytes(buffer: memoryview, slices: Slices | None) -> pa.Array:
 
 
 def _no_headers(count: int) -> pa.Array:
-    """Returns a headers column of `count` rows that all are empty lists, not nulls."""
+    """Returns a headers column of `count` rows, which are all empty lists, not nulls."""
     offsets = integers(np.zeros(count + 1, np.int32).data, pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array([], _HEADER), type=_HEADERS)
 

@@ -2,8 +2,10 @@
 bucket.
 
 Each task writes one file, named by the number of the task: `part-00000.parquet`. A repeated task
-replaces the file. A file or object appears only when it is complete. The file `_SUCCESS` is written
-last and means that all files are there. A `FilesLocation` is plain data and is sent to the workers.
+replaces the file. In a folder, a file gets its name only when it is complete. In a bucket, a task
+that fails may leave an incomplete object, which it then tries to remove. The file `_SUCCESS` is
+written last and means that all files are there and complete. A `FilesLocation` is plain data and is
+sent to the workers.
 """
 
 from __future__ import annotations
@@ -120,8 +122,8 @@ class FilesLocation:
             name = file.path.removeprefix(self.base).lstrip("/")
             if not _OURS.fullmatch(name):
                 raise AlreadyExists(
-                    f"{self}: cannot be overwritten, because {name} is not a file of an earlier "
-                    "export"
+                    f"{self}: cannot be overwritten, because {file.path} is not a file of an "
+                    "earlier export"
                 )
         self.remove(file.path for file in existing)
         with _converted_errors(self):
@@ -150,15 +152,19 @@ class FilesLocation:
 
 
 def parquet_files(location: FilesLocation) -> list[FoundFile]:
-    """Returns the Parquet files at the location, sorted by path.
+    """Returns the Parquet files below the location, sorted by path, or the single file that it
+    names.
 
-    Files are skipped if a part of their path starts with a dot or an underscore. Raises `NotFound`
-    if there are no Parquet files.
+    Files are skipped if a part of their path below the location starts with a dot or an underscore.
+    Raises `NotFound` if there are no Parquet files.
     """
     files = [file for file in location.list_files() if not _is_hidden(file.path, location)]
     files = [file for file in files if file.path.endswith(SUFFIX) or file.path == location.base]
     if not files:
-        raise NotFound(f"{location}: no file name ends with {SUFFIX}")
+        raise NotFound(
+            f"{location}: no file name ends with {SUFFIX}; files and folders whose names start "
+            "with . or _ are skipped"
+        )
     return files
 
 

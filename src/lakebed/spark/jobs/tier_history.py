@@ -3,19 +3,20 @@ long.
 
     report = tier_history(spark, Backend(path=root), ["orders"], output="history")
 
-It writes these tables as Parquet and CSV into the output folder:
+It computes these tables, and writes them as Parquet and CSV into the output folder if there is one:
 
 - `time_in_tier`: per log and tier, how many stays of segments in the tier have ended, how many
   continue, and percentiles of the duration of those that ended, in seconds. A stay that began
   before the history counts from the start of the history.
-- `hydration_latency`: per log and source tier, the number of hydrations, and percentiles of their
-  duration in milliseconds.
-- `upload_retries`: per log, the number of uploads, attempts and retries.
+- `hydration_latency`: per log and source tier, the numbers of completed and failed hydrations, and
+  percentiles of the duration of the completed ones in milliseconds.
+- `upload_retries`: per log, the numbers of uploads, attempts, retries and failures, and percentiles
+  of the duration of completed uploads in milliseconds.
 - `bytes_per_tier`: per log, the bytes in each tier, at no more than a thousand points in time.
 
-Plots of all but `upload_retries` are written as PNGs to the same folder. If retention removed the
-start of the history, the history begins with the oldest snapshot. Damaged chunks of manifest logs
-are left out and reported.
+Plots of all but `upload_retries` go to the same folder as PNGs. If retention removed the start of
+the history, the history begins with the oldest snapshot. Damaged chunks of manifest logs are left
+out and reported.
 """
 
 from __future__ import annotations

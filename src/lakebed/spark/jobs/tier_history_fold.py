@@ -40,7 +40,10 @@ _KNOWN_BEFORE = ("durable_bytes", "resident_bytes", "compressed_bytes", "key", "
 
 
 class Span(NamedTuple):
-    """A span of time in the history of one segment. Fields that its kind does not use are None."""
+    """A span of time in the history of one segment, or a fact without a time, such as damage.
+
+    Fields that its kind does not use are None, 0 or False.
+    """
 
     kind: str
     tier: int

@@ -118,7 +118,7 @@ def _bars(table: pa.Table, *, by: str, unit: str, title: str) -> Any:
 def _bytes(table: pa.Table) -> Any:
     """Plots the bytes in each tier over time, with one chart per log and the tiers stacked.
 
-    Returns None if the table is empty.
+    Plots only the first eight logs. Returns None if the table is empty.
     """
     rows = table.to_pylist()
     logs: Sequence[str] = list(dict.fromkeys(row["log"] for row in rows))[:_LOGS_PLOTTED_MAX]

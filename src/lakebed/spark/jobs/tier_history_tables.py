@@ -38,7 +38,7 @@ class HistoryTables(NamedTuple):
 def tables_of(spark: SparkSession, spans: DataFrame) -> HistoryTables:
     """Computes the tables from the spans of all segments.
 
-    Reads `spans` two times, or three times if there is damage.
+    Reads `spans` at most three times.
     """
     groups = _groups(spans)
     reported: list[tuple[str, str]] = []

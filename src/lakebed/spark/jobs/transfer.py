@@ -7,8 +7,8 @@ loss.
 
 An exported file has the columns of `lakebed.topic`. An imported file needs only the column `value`;
 it may also have `key`, `timestamp`, `headers` and `partition`. The columns `topic` and `offset` are
-ignored. Files are imported in the order of their names, and rows in the order of the file, so that
-an exported partition is restored exactly.
+ignored. Files are imported in the order of their paths, and rows in the order of the file. So if
+partitions are kept, each partition gets its messages back in their order.
 """
 
 from __future__ import annotations

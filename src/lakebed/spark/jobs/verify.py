@@ -1,12 +1,11 @@
-"""The job `verify`: checks every checksum of a store in many tasks. Its report is the
-same as that of `verify_store`.
+"""The job `verify`: checks every checksum of a store in many tasks.
 
     report = verify(spark, Backend(path=root))
 
 If the backend is a path, the tasks read the files: logs in all tiers with their manifest logs,
-topics, groups and objects. Each task checks a group of segments or object versions; the groups have
-about equal sizes. Damage is reported; it does not make a task fail. For an endpoint, see
-`verify_remote`.
+topics, groups and objects. The findings are the same as those of `verify_store`. Each task checks a
+group of segments or object versions; the groups have about equal sizes. Damage is reported; it does
+not make a task fail. For an endpoint, see `verify_remote`.
 
 Objects that have lost bytes are marked as damaged. This is done by the process that has the store
 open, or by this process if there is none; it checks the objects again first. Parts of multipart
@@ -65,7 +64,7 @@ def verify(
     """Checks the whole store, and marks damaged objects if `mark` is set.
 
     `tier2` requests that all Tier 2 objects of logs are read too. The report's `is_good` is False
-    if there is any damage.
+    if there is any damage, or if something could not be checked.
     """
     watcher = watcher or NullWatcher()
     checked = check(spark, backend, tier2=tier2, watcher=watcher)

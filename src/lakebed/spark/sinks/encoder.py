@@ -105,8 +105,8 @@ class Encoder:
     ) -> None:
         """Creates an encoder for the rows of Arrow batches.
 
-        `columns` has the index of each column in the batches, by name. `first_turn` is the
-        partition with which round robin starts.
+        `columns` has the index of each column in the batches, by name. Round robin starts with the
+        partition `first_turn`, modulo the number of partitions.
         """
         self._columns = columns
         self._target = target

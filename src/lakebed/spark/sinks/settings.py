@@ -91,7 +91,8 @@ class SinkSettings:
 def settings_of(values: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings:
     """Parses the options of a write to a topic, and creates the topic if that is requested.
 
-    Raises `BadConfig` if an option is invalid, and `NotFound` if the topic does not exist.
+    Raises `BadConfig` if an option is invalid, and `NotFound` if the topic does not exist and is
+    not to be created.
     """
     options = Options(NAME, values, known=OPTIONS)
     backend = backend_of(options)
@@ -128,7 +129,9 @@ def settings_of(values: Mapping[str, Any], *, is_streaming: bool) -> SinkSetting
 def writing(backend: Backend) -> Iterator[Store | RemoteStore]:
     """Opens the store for writing within the `with` block.
 
-    Uses the process that has the store open, or opens the store in this process if there is none.
+    Connects to the endpoint or, for a path, to the process that has the store open; if there is
+    none, opens the store in this process. Raises `Locked` if another process has it open and cannot
+    be connected to within `WAIT_S` seconds.
     """
     with ThreadRunner() as runner, _opened(backend, runner) as store:
         yield store

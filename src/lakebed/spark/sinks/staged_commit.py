@@ -82,8 +82,8 @@ def stage(
 def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
     """Commits the batches that the tasks staged, then removes the staged batches.
 
-    The messages are durable when it returns. Raises `InputError` if the store refuses the batches;
-    no partition has any of them then.
+    The topic's messages are durable when it returns. Raises `InputError` if the store refuses the
+    batches and no partition has any of them, and `HalfCommitted` if some partitions have them.
     """
     staged = _staged(messages)
     if not staged:
@@ -109,7 +109,7 @@ def abort(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]
 def hand_over(settings: SinkSettings, run: Run, batches: Batches) -> list[CommittedPartition]:
     """Commits the batches to all partitions of the topic.
 
-    Partitions without rows are committed too, so that they refuse rows of a repeated run later.
+    Partitions without rows are committed too, so that they ignore rows of a repeated run later.
     """
     with writing(settings.backend) as store:
         topic = store.topics.open(run.topic)
@@ -134,7 +134,13 @@ def _commit(
             staging.forget(run)  # otherwise every retry would be refused
             if decided == batches:
                 raise
-            _log.warning("%s: new decision for version %d: %s", run.topic, run.version, error)
+            _log.warning(
+                "%s: the batches of version %d that were decided on first cannot be committed; "
+                "trying those of this attempt: %s",
+                run.topic,
+                run.version,
+                error,
+            )
 
 
 def _check_untouched(settings: SinkSettings, run: Run, refusal: InputError) -> None:
@@ -186,7 +192,7 @@ def _joined(messages: Sequence[StagedRows]) -> Batches:
 def _logging_errors(what: str) -> Iterator[None]:
     """Logs errors of a cleanup in the `with` block instead of raising them.
 
-    Staged batches that a failed cleanup leaves are removed after a day.
+    A later commit removes the staged batches that a failed cleanup leaves: see `remove_leftovers`.
     """
     try:
         yield

@@ -3,8 +3,9 @@
     startingOffsets   earliest | latest | {"orders": {"0": 17, "1": -2}} | {"0": 17}
     startingTimestamp milliseconds since 1970, or a date and time
 
-In JSON, -2 means earliest and -1 means latest, as in Kafka. A lane (a partition of a topic, or a
-log) that is left out gets the default. For a log: `{"audit": "3:64"}`.
+`endingOffsets` and `endingTimestamp` take the same values. In JSON, -2 means earliest and -1 means
+latest, as in Kafka. A lane (a partition of a topic, or a log) that is left out gets the default.
+For a log: `{"audit": "3:64"}`.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def edge_of(
     """Parses the two options that set where a read starts, or where it ends.
 
     `offsets` and `timestamp` are the names of the options. Raises `BadConfig` if both are set or
-    one is invalid.
+    one is invalid. The positions in JSON are only parsed when the edge is used.
     """
     option = options.at_most_one_of(offsets, timestamp)
     if option is None:

@@ -12,10 +12,12 @@ Options:
 - `view`: `records` (the default) or `state`.
 - `asOf`: a time (all records up to and including that millisecond), a number (all records up to
   and including that `record`) or a position as in `lakebed manifest state --as-of` (`3:64`: all
-  records before it). A record or position that does not exist is an error, and so is a state
-  before the start of the history; a time before that start has no records.
+  records before it). A record that does not exist is an error. In the view `state`, so is a
+  position that does not exist, and a time or position before the start of the history; in the view
+  `records`, a time before that start has no records.
 - `onDamage`: `fail` (the default) raises an error, `tell` reports damage in the rows: see below. A
-  torn end that a crash left in the last chunk is not damage; no committed record is missing there.
+  torn end that a crash left in the last chunk does not fail a read, because no committed record is
+  missing there; `tell` reports it in a row too.
 - `columns`: names separated by commas; all by default.
 - `partitionBytes`: about how many bytes of chunks a task reads; 8 MiB by default.
 
@@ -215,7 +217,7 @@ class ManifestSourceReader(DataSourceReader):
 
 
 def request_of(values: Mapping[str, Any]) -> Request:
-    """Parses the options of the data source. Raises `BadConfig` if they are invalid."""
+    """Parses the options of the data source. Raises `InputError` if they are invalid."""
     options = Options(NAME, values, known=_KNOWN)
     view = options.choice("view", tuple(VIEWS), default="records")
     moment, record = _as_of(options)

@@ -107,7 +107,7 @@ def position_after(reader: ManifestReader, record: int) -> Position:
     """Returns the position directly after the record with this number.
 
     The state at that position includes the record, and none after it. Raises `NotFound` if the
-    record does not exist or was removed.
+    record does not exist or was removed, and `Corrupt` if it cannot be found because of damage.
     """
     indexes = reader.chunk_indexes()
     for index in reversed(indexes):

@@ -1,6 +1,6 @@
 """Reads the metadata of the object store, from the files or through the HTTP API.
 
-Both ways return the same pages of rows. Manifests are decoded here.
+Both ways return the same rows, in pages. Manifests are decoded here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class ObjectBackend(Protocol):
     ) -> list[list[KeyRange]]:
         """Divides the ranges of keys, in order, into parts of about `rows_max` rows, one per task.
 
-        `only_current` means that only the newest versions count as rows.
+        There are at most 64 parts, so the parts of a large store are larger. `only_current` means
+        that only the newest versions count as rows.
         """
 
     def objects(self, keys: KeyRange) -> Iterator[list[VersionRow]]: ...

@@ -14,8 +14,9 @@ Options:
 - `bucket`: names separated by commas; only these buckets are read.
 - `prefix`: only keys that start with this text are read.
 - `filters`: conditions that all rows meet, as JSON: see below and `lakebed.spark.conditions`.
-- `columns`: names separated by commas. `partitionRows`: about how many rows (versions, in the view
-  `chunks`) a task reads; 100,000 by default, 20,000 for manifests and chunks.
+- `columns`: names separated by commas; all by default.
+- `partitionRows`: about how many rows (versions, in the view `chunks`) a task reads; 100,000 by
+  default, 20,000 for manifests and chunks. A query has at most 64 tasks, which read more if needed.
 
 `buckets`, by name:
 

@@ -87,9 +87,10 @@ class ReadSettings:
 def settings_of(
     kind: Kind, values: Mapping[str, Any], *, columns: Sequence[str] | None, is_stream: bool
 ) -> ReadSettings:
-    """Parses the options of a read of topics or logs. Raises `BadConfig` if they are invalid.
+    """Parses the options of a read of topics or logs.
 
-    `columns` are the columns to read; None means those of the option `columns`, or all.
+    `columns` are the columns to read; None means those of the option `columns`, or all. Raises
+    `BadConfig` if an option is invalid, and `InputError` if a column does not exist.
     """
     options = known_options(kind, values)
     for name in _BATCH_OPTIONS if is_stream else _STREAM_OPTIONS:
@@ -169,6 +170,6 @@ def all_feed_states(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, F
 
 
 def not_found(kind: Kind, error: NotFound, names: Sequence[str]) -> NotFound:
-    """Returns the error with a list of the names that exist added to its message."""
+    """Returns the error with up to 20 of the names that exist added to its message."""
     existing = ", ".join(sorted(names)[:20]) or "none"
     return NotFound(f"{error}; existing {kind.nouns}: {existing}")

@@ -89,8 +89,8 @@ class Split(InputPartition):
 def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, limits: ReadFilter) -> list[Split]:
     """Plans a batch read: pins what the options and filters select, and cuts it into splits.
 
-    Returns an empty list if there is nothing to read. Makes one call to the store, for any number
-    of partitions or logs.
+    Returns an empty list if there is nothing to read. Plans any number of partitions or logs with
+    one call to the store. Raises `DataLost` if requested data is gone and that is an error.
     """
     reads = _plan(feed, kind, settings, _requests(feed, settings, limits))
     with _released_on_failure(feed, reads):
@@ -109,7 +109,7 @@ def plan(
     """Plans a read of these portions: pins them, and cuts them into splits.
 
     Returns an empty list if there is nothing to read. Raises `DataLost` if a portion ends beyond
-    the current end of its partition or log.
+    the current end of its partition or log, or if its start was removed and that is an error.
     """
     nonempty = [portion for portion in portions if portion.start < portion.end]
     ranges = [LaneRange(portion.lane, portion.start, portion.end) for portion in nonempty]

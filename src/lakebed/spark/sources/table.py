@@ -14,10 +14,11 @@ Options for reading:
     filters             conditions that all rows meet, as JSON; files that cannot match are
                         skipped: see `lakebed.spark.conditions`
 
-Streams also take `startingVersion` (a number, or `latest`; by default all current rows, and then
-new rows), `maxFilesPerTrigger`, `maxBytesPerTrigger`, and what to do about versions that removed
-rows, at which a stream fails by default: `ignoreDeletes`, `ignoreChanges` (rewritten rows are
-returned again), `skipChangeCommits` (nothing of such versions is returned). Options for writing:
+Streams take only `columns` and `partitionBytes` of these. They also take `startingVersion` (a
+number, or `latest`; by default all current rows, and then new rows), `maxFilesPerTrigger` or
+`maxBytesPerTrigger`, and what to do about versions that removed rows, at which a stream fails by
+default: `ignoreDeletes`, `ignoreChanges` (rewritten rows are returned again), `skipChangeCommits`
+(nothing of such versions is returned). Options for writing:
 
     partitionBy         columns separated by commas, for a new table
     mergeSchema         add columns that the table lacks

@@ -11,8 +11,8 @@ transaction twice, so a commit works like this:
 3. After any failure, go to 1. If the commit succeeded but its response was lost, step 1 finds it.
    The names of the files show whether this call made the commit: no other commit has them.
 
-If the table cannot be read after step 2 was tried, the outcome is unknown, and `CommitInDoubt` is
-raised.
+If the table cannot be read after step 2 was tried, the outcome is unknown. Then `CommitInDoubt` is
+raised or, if the server does not answer, the error of the last attempt.
 
 A commit may also advance the numbers of other applications from one value to another. If a number
 in the table is already past the start of its advance, the rows would be stored twice, so the commit
@@ -261,8 +261,8 @@ def _current_table(
 ) -> tuple[DeltaTable | None, Committed | None]:
     """Returns the current table, and the result of the commit if it was already made.
 
-    Raises `CommitInDoubt` if a commit was tried and the table cannot be read now. `tried_from` is
-    the version of the table before the first try.
+    `tried_from` is the version of the table before the first try, or None if no commit was tried.
+    If one was, raises `CommitInDoubt` in place of an `InputError` or `UnsupportedTable`.
     """
     try:
         table = find_table(place)
@@ -431,7 +431,10 @@ def _schema_for(
 
 def _wrong_partitioning(place: TableLocation, columns: Sequence[str]) -> InputError:
     by = ", ".join(columns) or "no column"
-    return InputError(f"{place} is partitioned by {by}, but partitionBy names other columns")
+    return InputError(
+        f"{place} is partitioned by {by}, but this write asks for another partitioning: use the "
+        "same columns, or another table"
+    )
 
 
 def _has_ntz(schema: StructType) -> bool:

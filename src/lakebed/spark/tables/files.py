@@ -220,7 +220,9 @@ class _OpenFile:
         )
 
     def drop(self) -> None:
-        """Closes the file without completing it. Part of it may remain in the bucket."""
+        """Closes the file without the rows that are held in memory. The other rows may remain in
+        the bucket.
+        """
         for closes in (self._writer.close, self._stream.close):
             with contextlib.suppress(Exception):
                 closes()

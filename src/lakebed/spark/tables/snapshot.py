@@ -78,7 +78,8 @@ def load_table(
 ) -> DeltaTable:
     """Returns the table at a version or as of a time; by default the newest version.
 
-    Raises `NotFound` if the table or the version does not exist.
+    Raises `NotFound` if the table or the version does not exist, and `InputError` if the log has no
+    version that is as old as `moment_us`.
     """
     from deltalake.exceptions import DeltaError
 
@@ -241,7 +242,7 @@ def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
 def _version_as_of(place: TableLocation, moment_us: int) -> int:
     """Returns the version that the table had at that time.
 
-    As everywhere in Delta, the time of a version is that of its file in the log.
+    As usual in Delta, the time of a version is that of its file in the log.
     """
     from pyarrow.fs import FileSelector
 

@@ -1,4 +1,6 @@
-"""Maintains a Delta table: merges small files, and removes files that no version needs."""
+"""Maintains a Delta table: merges small files, and removes files that recent versions do not
+need.
+"""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ once.
                            s3=own.options(), values="json"))
 
 Messages do not pass through Spark. The task that reads a part of a topic converts it to rows and
-writes the Parquet files itself. The rows of Spark's micro-batch contain only the names of these
-files; the sink commits the files under the id of the query and the number of the batch. This is
-several times faster than passing rows from Python to Java and back.
+writes the Parquet files itself. The rows of Spark's micro-batch contain only counts and the names
+of these files; the sink commits the files under the id of the query and the number of the batch.
+This is several times faster than passing rows from Python to Java and back.
 
 Guarantees for a table:
 

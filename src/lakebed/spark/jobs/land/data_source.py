@@ -183,7 +183,7 @@ class LandingReader(FeedStreamReader):
 
 
 class SampleReader(FeedReader):
-    """Samples JSON values to find the types of their fields. Values that are not JSON are
+    """Samples JSON values to find the types of their fields. Values that are not JSON objects are
     ignored.
     """
 
@@ -310,11 +310,11 @@ def targets(
 
 
 def keep_up(landing: Landing, tables: tuple[Target, Target]) -> tuple[int, int]:
-    """Optimizes and vacuums both tables. Returns how many files were replaced by larger ones, and
-    how many were removed.
+    """Optimizes both tables if they are Delta tables, and vacuums them if a retention is set.
 
-    An error is logged, not raised: no rows are lost, and the next call tries again. A table that
-    does not exist yet is skipped.
+    Returns how many files were replaced by larger ones, and how many a vacuum removed. An error is
+    logged, not raised: no rows are lost, and the next call tries again. A table that does not exist
+    yet is skipped.
     """
     from deltalake.exceptions import DeltaError
 

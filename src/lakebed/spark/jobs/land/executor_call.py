@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The result of a call on an executor: its value, or the class name and text of its error."""
+    """The result of a call on an executor: its value, or its error.
+
+    `error` is the name of the error's class, or of the nearest base class in `lakebed.base.errors`;
+    `text` is its message.
+    """
 
     value: Any = None
     error: str = ""
@@ -24,11 +28,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def call_on_executor(spark: SparkSession, function: Callable[[], Any]) -> Any:
-    """Calls the function on an executor. Returns its result, or raises the `LakebedError` that it
-    raised.
+    """Calls the function on an executor and returns its result.
 
-    The result is sent as JSON. The function must be importable on the executor, or be a `partial`
-    of such a function.
+    An `InputError` is raised again here as the nearest class in `lakebed.base.errors`, any other
+    `LakebedError` as a plain `LakebedError`, with the same message. The result is sent as JSON. The
+    function must be importable on the executor, or be a `partial` of such a function.
     """
     return call_on_executors(spark, lambda _: function(), count=1)[0]
 
@@ -36,8 +40,8 @@ def call_on_executor(spark: SparkSession, function: Callable[[], Any]) -> Any:
 def call_on_executors(
     spark: SparkSession, function: Callable[[int], Any], *, count: int
 ) -> list[Any]:
-    """Calls `function(0)` to `function(count - 1)`, each in a task of its own. Returns the
-    results.
+    """Calls `function(0)` to `function(count - 1)`, each in a task of its own. Returns the results
+    in that order. Errors are raised as by `call_on_executor`.
     """
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

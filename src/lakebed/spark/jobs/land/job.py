@@ -90,7 +90,7 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NO_WATCHER
 def _prepared(
     spark: SparkSession, landing: Landing, places: SourceOptions, watcher: Watcher
 ) -> Landing:
-    """Creates the table, or checks that an existing table accepts the rows.
+    """Creates the table, or adds missing columns to an existing table.
 
     Returns the landing. If the schema of a new table had to be inferred from a sample, the returned
     landing has that schema.
@@ -205,9 +205,9 @@ def _report(
 
 
 def _prepare(landing: Landing, places: SourceOptions, is_first: bool) -> bool:
-    """Creates the table, or checks that an existing table accepts the rows.
+    """Creates the table, or adds missing columns to an existing table.
 
-    Returns False, and does nothing, if the schema of a new table must be inferred from a sample
+    Returns False, and creates no table, if the schema of a new table must be inferred from a sample
     first. `is_first` is True in the first call, before a sample was taken.
     """
     if landing.creates_bucket:

@@ -44,8 +44,9 @@ class Tally:
 def follow(tallies: Sequence[Tally], watcher: Watcher, done: LandedCounts) -> bool:
     """Waits until all queries have ended, and reports their progress to the watcher.
 
-    `done` is what earlier queries of the job landed. If a query fails, the others are stopped and
-    its error is raised. A keyboard interrupt stops all queries, and the result is False.
+    `done` is what earlier queries of the job landed. Returns True. If a query fails, the others are
+    stopped and its error is raised. A keyboard interrupt stops all queries, and the result is
+    False.
     """
     try:
         running = list(tallies)

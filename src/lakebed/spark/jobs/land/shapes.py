@@ -153,7 +153,7 @@ def _extended(table: DataType, requested: DataType) -> DataType:
 
 
 def leaf_count(data_type: DataType) -> int:
-    """Returns how many columns the type takes in a Parquet file."""
+    """Returns how many columns the type takes in a Parquet file; a map counts as one."""
     match data_type:
         case StructType():
             return sum(leaf_count(field.dataType) for field in data_type.fields)

@@ -55,15 +55,19 @@ class Target(Protocol):
     ) -> None:
         """Adds the files to the table, and records how far each partition or log was landed.
 
-        If the same transaction or the same advances were committed before, the table stays
-        unchanged and the files are removed. `files` may be empty.
+        If the same transaction or the same advances were committed before, no rows are added again,
+        and those of `files` that the earlier commit does not name are removed. `files` may be
+        empty.
         """
 
     def remove(self, files: Sequence[WrittenFile]) -> None:
         """Removes files that were written for this table but never committed."""
 
     def optimize(self) -> int:
-        """Merges small files into larger ones. Returns how many small files were replaced."""
+        """Merges small files into larger ones. Returns how many small files were replaced.
+
+        Raises `InputError` if tables of this kind cannot be optimized.
+        """
 
     def vacuum(self, *, retention_h: float) -> int:
         """Removes files that are no longer needed and older than `retention_h` hours.
