@@ -201,8 +201,8 @@ class Topics:
     def failures(self) -> dict[str, Exception]:
         """Returns the errors of background work that failed and is retried, by partition name.
 
-        Only open partitions are included. Partitions that refuse writes are left out: see
-        `Partition.failure`.
+        Only open partitions are included. `Busy` errors are left out, and so are partitions that
+        refuse writes: see `Partition.failure`.
         """
         failing = self._flushing.failures() | self._upkeep.failures()
         return {

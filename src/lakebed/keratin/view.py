@@ -20,7 +20,7 @@ class PartitionSegment:
     path: str  # of its `.log`, on the machine that stores it
     end: int  # the position after its last record
     is_sealed: bool
-    generation: int = 0  # how many times the file was replaced by a smaller one
+    generation: int = 0  # how often the file was replaced since the partition was opened
 
 
 class PartitionView(Protocol):
