@@ -67,8 +67,8 @@ class Partition:
         """Opens the partition, completes what a crash left unfinished, and repairs damage.
 
         `wake` schedules `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned`
-        returns whether retention must keep a segment. Losses are recorded in `damage` before the
-        repair.
+        returns whether retention and compaction must leave a segment alone. Losses are recorded in
+        `damage` before the repair.
         """
         self._damage = damage
         self._disk = disk

@@ -140,7 +140,7 @@ class PartitionReader:
         """Returns whole records as bytes, from the record that holds `offset`, or the next one, on.
 
         All records come from one segment. Returns at most `max_bytes`, but at least one record,
-        unless `offset` is the high watermark. Control records are included. Raises
+        unless there is none at or after `offset`. Control records are included. Raises
         `OffsetOutOfRange` like `scan_from`.
         """
         start, end = self._bounds(offset, None)

@@ -68,9 +68,9 @@ class Topics:
         """Prepares access to the topics of a root. The topics themselves are not opened yet.
 
         `is_pinned` takes a topic, a partition and a range of offsets, and returns whether retention
-        must keep those messages. `spare_budget` limits the zero-filled bytes; it may be shared with
-        other engines. Losses are recorded in `damage`. `make_topic` is called with the arguments of
-        `Topic`.
+        and compaction must leave those messages alone. `spare_budget` limits the zero-filled bytes;
+        it may be shared with other engines. Losses are recorded in `damage`. `make_topic` is called
+        with the arguments of `Topic`.
         """
         self.root = os.fspath(root)
         self._disk = disk
