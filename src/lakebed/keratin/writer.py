@@ -157,7 +157,7 @@ class PartitionWriter:
             if self._active.end - self._checkpoint_end >= self._config.checkpoint_bytes // 8:
                 save_checkpoint(self._disk, self._paths.checkpoint, self.checkpoint())
         except LakebedError as error:
-            _log.warning("%s: not all files could be saved on close: %s", self._paths.name, error)
+            _log.warning("%s: closing did not make everything durable: %s", self._paths.name, error)
         self.abandon()
         self._end_file.close()
 
