@@ -69,8 +69,8 @@ class _Stride(NamedTuple):
 class PartitionBacklog:
     """The unread messages `[start, end)` of one partition. Implements `Backlog`.
 
-    Offsets without a message are passed over with the message that follows them, or at the end of
-    the range with the last message.
+    An offset without a message counts as part of the next message, or of the last one if none
+    follows.
     """
 
     def __init__(self, partition: ReadablePartition, start: int, end: int) -> None:

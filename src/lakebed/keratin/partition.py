@@ -327,7 +327,10 @@ class Partition:
             self._damage.record(*losses)
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        """Returns the losses that no operator has acknowledged, sorted by first offset."""
+        """Returns the recorded losses of messages, sorted by first offset.
+
+        Losses that an operator has acknowledged are left out.
+        """
         if self._damage is None:
             return ()
         return self._damage.ledger().lost_offsets(self.paths.topic, self.number)

@@ -69,7 +69,7 @@ class PartitionVerification:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all segments."""
+        """The worst verdict of all segments; `CORRUPT` if the folder is missing."""
         if self.is_missing:
             return Verdict.CORRUPT
         verdicts = {segment.verdict for segment in self.segments}

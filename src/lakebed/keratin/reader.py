@@ -137,7 +137,7 @@ class PartitionReader:
         raise NotFound(f"{self._view.name}: there is no message with offset {offset}")
 
     def fetch(self, offset: int, max_bytes: int) -> FetchedRecords:
-        """Returns whole records as bytes, from the record that holds `offset`, or the next one, on.
+        """Returns whole records as bytes, beginning with the one that holds `offset`, or the next.
 
         All records come from one segment. Returns at most `max_bytes`, but at least one record,
         unless there is none at or after `offset`. Control records are included. Raises

@@ -42,7 +42,10 @@ class PartitionView(Protocol):
         """
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        """Returns the losses that no operator has acknowledged, sorted by first offset."""
+        """Returns the recorded losses of messages, sorted by first offset.
+
+        Losses that an operator has acknowledged are left out.
+        """
 
     def start_offset(self) -> int:
         """Returns the first offset that may be read. There may be no message at that offset."""
