@@ -30,7 +30,8 @@ class AppendFuture:
     def result(self, timeout: float | None = None) -> Appended:
         """Waits for the acknowledgement and returns the base offset and the message count.
 
-        Raises `OutcomeUnknown` after `timeout` seconds: the append is still queued and may succeed.
+        Raises the append's error if it failed. Raises `OutcomeUnknown` after `timeout` seconds: the
+        append may still succeed.
         """
         return self._ticket.wait(timeout)
 

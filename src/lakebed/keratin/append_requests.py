@@ -107,8 +107,8 @@ def build_batch_append(batch: Buffer, *, config: TopicConfig, ack: Ack) -> Appen
 def build_staged_append(batch: bytes) -> Append:
     """Builds an append of one record batch from a commit file.
 
-    The size of the batch was checked when it was added to the file. The append is acknowledged as
-    soon as it is written; the caller syncs once, after the last batch.
+    The batch was validated before it was added to the file. The append is acknowledged as soon as
+    it is written; the caller syncs once, after the last batch.
     """
     return _batch_append(batch, check(batch), Ack.AFTER_WRITE)
 
@@ -128,7 +128,8 @@ def _batch_append(data: bytes, header: RecordBatchHeader, ack: Ack) -> Append:
 def _to_tuple(what: str, values: Iterable[object], count: int | None = None) -> tuple[object, ...]:
     """Copies the values, because the caller's list may change before the append is written.
 
-    Raises `InputError` if they are not a sequence, or not `count` values.
+    Raises `InputError` if `values` is not iterable, is a single string or bytes-like object, or
+    does not have `count` values.
     """
     if isinstance(values, bytes | bytearray | memoryview | str):
         raise InputError(f"{what}: must be a sequence, not a single {type(values).__name__}")

@@ -1,6 +1,7 @@
 """Divides the unread messages of a partition into chunks, to read partitions in event-time order.
 
-    ends = advance_partitions([(partition, start, end), …], messages_max=10_000)
+    ranges = [PartitionRange(partition, start, end), …]
+    ends = advance_partitions(ranges, messages_max=10_000, bytes_max=None)
 
 `lakebed.base.oldest_first` chooses among the chunks. In a sealed segment, there is one chunk per
 index entry. In the active segment, or where an index is missing, is damaged or does not show the
@@ -46,9 +47,9 @@ def advance_partitions(
 ) -> list[int]:
     """Returns for each range the offset up to which to read next.
 
-    The offsets are chosen so that event time advances in all partitions together, and that all
-    messages together do not exceed the limits. At least one message is
-    read, even if it alone exceeds them.
+    The offsets are chosen so that event time advances in all partitions together, and that the
+    messages before them do not exceed the limits, all partitions together. None means no limit. At
+    least one message is chosen, even if it alone exceeds the limits.
     """
     backlogs = [PartitionBacklog(*partition_range) for partition_range in ranges]
     return advance(backlogs, Limit(messages_max, bytes_max))
@@ -68,8 +69,8 @@ class _Stride(NamedTuple):
 class PartitionBacklog:
     """The unread messages `[start, end)` of one partition. Implements `Backlog`.
 
-    Offsets without a message are passed over with the message that follows them, or at the end of
-    the range with the last message.
+    An offset without a message counts as part of the next message, or of the last one if none
+    follows.
     """
 
     def __init__(self, partition: ReadablePartition, start: int, end: int) -> None:
@@ -123,7 +124,10 @@ class PartitionBacklog:
         yield from self._read_chunks(before.offset, end)
 
     def _strides(self, info: PartitionSegment) -> list[_Stride]:
-        """Returns the records that both indexes list; none if an index is missing or damaged."""
+        """Returns the records of a sealed segment that both indexes list.
+
+        Returns none for the active segment, or if an index is missing or damaged.
+        """
         if not info.is_sealed:
             return []
         disk, base_offset = self._partition.disk, info.base_offset

@@ -98,7 +98,7 @@ class NewCommit:
             self._write()
 
     def finish(self) -> None:
-        """Writes the header and makes every byte durable."""
+        """Writes the batches that are still in memory and the header; makes every byte durable."""
         self._write()
         self._file.write_and_sync(0, [_sealed(self._header)])
         self._file.close()
@@ -106,7 +106,8 @@ class NewCommit:
     def publish(self) -> None:
         """Renames the file to its final name, durably.
 
-        If this raises, the commit has failed and no batch may be appended.
+        If this raises, the caller must not append the batches. If the file exists nevertheless, the
+        next commit or opening of the partition appends them.
         """
         assert self._temporary is not None, "published twice"
         self._disk.rename(self._temporary, self._path)

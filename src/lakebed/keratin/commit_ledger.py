@@ -38,7 +38,7 @@ class Committed(NamedTuple):
     """
 
     version: int
-    base_offset: int | None  # None: the commit was interrupted too many times to know it
+    base_offset: int | None  # None: unknown, after many interruptions or for an earlier version
     message_count: int
     committed_ms: int  # since 1970
 

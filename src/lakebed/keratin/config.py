@@ -26,7 +26,7 @@ class Ack(Enum):
         try:
             ack = cls(text)
         except ValueError:
-            allowed = ", ".join(level.value for level in cls)
+            allowed = ", ".join(level.value for level in cls if level is not cls.AFTER_REPLICATED)
             raise InputError(f"ack {text[:40]!r}: must be one of {allowed}") from None
         return ack
 
@@ -49,9 +49,9 @@ class TopicConfig:
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
     """Maximum number of segments of a partition that are kept open for reading."""
     batch_bytes_max: int = bounded(1 * MIB, minimum=4 * KIB, maximum=64 * MIB)
-    """Maximum bytes of appends that are written together."""
+    """Appends are written together up to this many bytes; a larger append is written alone."""
     batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
-    """Maximum number of messages that are written together."""
+    """Appends are written together up to this many messages; a larger append is written alone."""
     linger_ms_max: int = bounded(5, minimum=0, maximum=10_000)
     """Maximum time that a busy partition waits for more appends to write together."""
     queue_count_max: int = bounded(1024, minimum=1, maximum=1_000_000)
@@ -75,7 +75,7 @@ class TopicConfig:
     retention_ms: int = bounded(0, minimum=0, maximum=_YEARS_MS)
     """Remove segments whose newest message is older than this; 0: no limit."""
     retention_bytes: int = bounded(0, minimum=0, maximum=1 << 60)
-    """Remove the oldest segments while a partition is larger than this; 0: no limit."""
+    """Remove the oldest segments if the others together have at least this size; 0: no limit."""
     compact: bool = False
     """Keep only the last value of each key."""
     tombstone_ms: int = bounded(_DAY_MS, minimum=0, maximum=_YEARS_MS)

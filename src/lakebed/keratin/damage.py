@@ -27,9 +27,10 @@ class SkippedRange(NamedTuple):
 
 
 def raise_unreadable(skipped: SkippedRange) -> None:
-    """Raises the error of a read that failed; damaged ranges are skipped silently.
+    """Raises the read error if the range could not be read; does nothing if it is damaged.
 
-    For readers whose answer would be wrong without messages that the next read may find.
+    Passed as `on_skipped` by readers whose result would be wrong without messages that a later read
+    may find.
     """
     if skipped.unreadable is not None:
         raise skipped.unreadable

@@ -42,7 +42,8 @@ def decode_durable_end(data: Buffer, *, path: PathLike) -> DurableEnd:
 def load_durable_end(disk: Disk, path: str) -> DurableEnd | None:
     """Returns the published end, or None if the file is missing or damaged.
 
-    Callers must be able to work without the published end.
+    Callers must be able to work without the published end. Raises `UnknownVersion` if a newer
+    release wrote the file.
     """
     decode = partial(decode_durable_end, path=path)
     return read_notice(disk, path, size=DURABLE_END.size, decode=decode)

@@ -3,7 +3,7 @@
 InputError
 ├── OffsetOutOfRange     (NotFound) the message was removed, or does not exist yet
 ├── ProducerFenced       a producer with the same id and a newer epoch has taken over
-└── OutOfOrderSequence   earlier messages of this producer are missing
+└── OutOfOrderSequence   the sequence is neither the next one nor that of a remembered message
 
 LakebedError
 ├── CodecMissing         a compressed batch needs a package that is not installed
@@ -37,7 +37,11 @@ class ProducerFenced(InputError):
 
 
 class OutOfOrderSequence(InputError):
-    """The sequence is not the next one: the log lacks earlier messages of this producer."""
+    """The sequence is neither the producer's next one nor that of a remembered message.
+
+    Either earlier messages of this producer are missing, or these messages were appended so long
+    ago that they are not recognised as sent again.
+    """
 
 
 class CodecMissing(LakebedError):

@@ -92,7 +92,7 @@ class Filler:
     # Called by the writer.
 
     def begin(self, *, base_offset: int, end: int) -> None:
-        """Starts filling a new active segment, whose records end at position `end`."""
+        """Lets later steps fill a new active segment, whose records end at byte `end`."""
         with self._mutex:
             self._base_offset = base_offset
             self._end = self._filled_end = self._begun_bytes = end
@@ -100,9 +100,10 @@ class Filler:
             self._begun_ns = self._clock.monotonic_ns()
 
     def reach(self, end: int) -> bool:
-        """Announces that records will be written up to `end`; returns whether a step is due.
+        """Announces that records will be written up to byte `end`.
 
-        Waits first if a step is filling a part of that range.
+        Waits first while a step is filling bytes before `end`. Returns whether the caller must
+        request a step.
         """
         while True:
             with self._mutex:

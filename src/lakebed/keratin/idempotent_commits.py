@@ -59,7 +59,8 @@ _log = logging.getLogger(__name__)
 class IdempotentCommits:
     """Commits batches to one partition.
 
-    `turn`, `resume` and `close` are thread-safe. All other methods must be called within a turn.
+    `turn`, `resume` and `close` are thread-safe. All other methods must be called within a `with`
+    block of `turn`.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -78,7 +79,7 @@ class IdempotentCommits:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Waits until no other thread has a turn; then other threads wait until the block ends.
+        """Holds the exclusive right to commit during a `with` block; other threads wait for it.
 
         Raises `Closed` if the partition is closed.
         """
@@ -101,7 +102,7 @@ class IdempotentCommits:
             turn_ended.set()
 
     def close(self) -> None:
-        """Waits for the current turn to end, and refuses further turns. Idempotent."""
+        """Waits until the current block of `turn` ends, and refuses further ones. Idempotent."""
         while True:
             with self._mutex:
                 self._is_closed = True
@@ -263,7 +264,7 @@ class IdempotentCommits:
             writer.make_room(log_bytes(header))
         piece: list[Append] = []
         size = 0
-        for append in _missing_appends(commit, appended_count):
+        for append in _missing_appends(commit, appended_count, path=self._paths.commit):
             if piece and size + append.size > self._partition.config.batch_bytes_max:
                 writer.append(piece, is_durable=False)
                 piece, size = [], 0
@@ -330,8 +331,11 @@ def _appended_count(runs: tuple[ProducerRun, ...]) -> int:
     return runs[-1].first_sequence + runs[-1].message_count if runs else 0
 
 
-def _missing_appends(commit: Commit, appended_count: int) -> Iterator[Append]:
-    """Yields an append for each batch of the commit that is not in the log yet."""
+def _missing_appends(commit: Commit, appended_count: int, *, path: str) -> Iterator[Append]:
+    """Yields an append for each batch of the commit that is not in the log yet.
+
+    `path` is the path of the commit file, for error messages.
+    """
     end = 0  # the sequence after the batch
     for batch in commit.batches():
         append = build_staged_append(batch)
@@ -339,6 +343,7 @@ def _missing_appends(commit: Commit, appended_count: int) -> Iterator[Append]:
         if start < appended_count < end or (appended_count > end == commit.header.message_count):
             raise Corrupt(
                 "the log holds an unexpected number of this commit's messages",
+                path=path,
                 expected=f"{start} or {end}",
                 found=appended_count,
             )

@@ -67,7 +67,8 @@ def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
     """Reads and decodes `topic.json`.
 
     Raises `NotFound` if the topic does not exist, `Corrupt` if the topic exists but its
-    `topic.json` is missing or damaged, and `BadConfig` if a setting is wrong.
+    `topic.json` is missing or damaged, `UnknownVersion` if a newer release wrote it, and
+    `BadConfig` if a setting is wrong.
     """
     path = paths.identity
     check_topic_folder(disk, paths)
@@ -100,7 +101,7 @@ def rebuilt_identity(disk: Disk, paths: TopicPaths, random: Random) -> TopicIden
     """Makes a new identity for a topic whose `topic.json` is missing.
 
     The number of partitions comes from the partition folders. The topic gets a new id and default
-    settings.
+    settings. Raises `Corrupt` if there is no partition folder.
     """
     numbers = paths.partitions(disk) if disk.is_folder(paths.folder) else []
     if not numbers:

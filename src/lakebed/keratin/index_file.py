@@ -1,7 +1,7 @@
 """The two indexes of a segment: `.idx` finds records by offset, `.tidx` by timestamp.
 
-Both are derived from the log and are rebuilt from it if they do not match. Only their headers have
-a checksum. So a reader must verify that an index entry leads to the expected record.
+Both are derived from the log, and recovery rebuilds them from it when that is needed. Only their
+headers have a checksum. So a reader must verify that an index entry leads to the expected record.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def encode_time_index(entries: Sequence[TimeEntry], *, base_offset: int, created
 def load_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[IndexEntry]:
     """Returns the entries of an `.idx` file in order, up to the first invalid one.
 
-    Raises `Corrupt` if the file is not an index of this segment.
+    Raises `NotFound` if there is no such file, `Corrupt` if it is not a valid index of this
+    segment, and `UnknownVersion` if a newer release wrote it.
     """
     data = read_file(disk, path, size_max=INDEX_BYTES_MAX)
     return decode_index(data, path=path, base_offset=base_offset)

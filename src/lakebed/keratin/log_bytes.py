@@ -68,7 +68,8 @@ class LogBytes:
     def header(self) -> LogHeader:
         """Reads and decodes the header of the log.
 
-        Raises `Torn` or `Corrupt` if the log does not begin with this segment's header.
+        Raises `Torn` or `Corrupt` if the log does not begin with this segment's header, and
+        `UnknownVersion` if a newer release wrote it.
         """
         data = self.bytes_at(0, min(self.size, HEADER_BYTES_MAX))
         return decode_log_header(data, path=self.path, base_offset=self.base_offset)
@@ -120,8 +121,8 @@ class LogBytes:
         """Searches for the next good record after damage, at or after `position`.
 
         Only a whole record whose offset is in `[least_offset, limit_offset)` counts. Returns a run
-        with that record alone, or None if none is found. Raises `UnknownVersion` if the record has
-        a newer format version.
+        with that record alone, or None if none is found within `FIND_COST_BYTES_MAX`. Raises
+        `UnknownVersion` if the record has a newer format version.
         """
         cost_bytes = 0
         while position + RECORD_OVERHEAD <= end:

@@ -7,8 +7,9 @@ The log is not changed.
 - In an unsealed log, bad bytes followed by good records are corrupt. Bad bytes with no good record
   after them are torn, unless they lie below the confirmed end; then they are corrupt. Zeros after
   the last record are the end of the log.
-- A damaged header is corrupt if records follow it, and torn if none do.
-- An unsupported version is always an error.
+- A damaged header is corrupt if records follow it, if the log is sealed, or if its confirmed end is
+  not 0; otherwise it is torn.
+- A header or record of an unsupported version raises `UnknownVersion`.
 
 Limitation: if the header of a record is damaged, and its payload itself contains whole records with
 plausible offsets, those are mistaken for records of the log.
@@ -172,7 +173,10 @@ class _Survey:
             position = next_position
 
     def _resume_after(self, position: int, problem: str) -> int | None:
-        """Notes damage at `position`; returns the position of the next good record, or None."""
+        """Notes damage at `position`; returns the position of the next good record, or None.
+
+        Notes nothing if only zeros follow, because the log ends there.
+        """
         used_end = self._log.end_of_bytes(position, self._size)
         if used_end == position:
             return None

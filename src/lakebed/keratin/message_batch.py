@@ -69,7 +69,7 @@ class MessageBatch(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """The size in bytes of all keys, values and headers, as they are stored."""
+        """The size in bytes of all keys, values and headers as they are encoded, uncompressed."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Message]: ...

@@ -64,11 +64,11 @@ class Partition:
         is_pinned: IsPinned | None = None,
         damage: DamageLedger | None = None,
     ) -> None:
-        """Opens the partition and repairs it if a crash left it unfinished or damaged.
+        """Opens the partition, completes what a crash left unfinished, and repairs damage.
 
         `wake` schedules `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned`
-        returns whether retention must keep a segment. Losses are recorded in `damage` before they
-        are repaired.
+        returns whether retention and compaction must leave a segment alone. Losses are recorded in
+        `damage` before the repair.
         """
         self._damage = damage
         self._disk = disk
@@ -248,7 +248,7 @@ class Partition:
     def append_copy(
         self, value: bytes | None, *, key: bytes | None, headers: Sequence[Header]
     ) -> AppendFuture:
-        """Appends a copy of a message that another topic has accepted.
+        """Queues a copy of a message that another topic has accepted, and returns its future.
 
         The size limits of this topic do not apply. The append is acknowledged after a sync, even if
         the topic's `ack` is `after_write`.
@@ -266,7 +266,11 @@ class Partition:
     def append_record_batch(
         self, batch: Buffer, *, ack: Ack | None = None, timeout: float | None = None
     ) -> AppendFuture:
-        """Appends one Kafka record batch, as a whole or not at all."""
+        """Queues one Kafka record batch, and returns its future.
+
+        The batch is appended as a whole or not at all. This call waits only for room in the queue,
+        and raises `Busy` after `timeout` seconds.
+        """
         ack = ack or self.config.ack_level
         append = build_batch_append(batch, config=self.config, ack=ack)
         return AppendFuture(self.submit(append, timeout=timeout), partition=self.number)
@@ -323,7 +327,10 @@ class Partition:
             self._damage.record(*losses)
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        """Returns the losses that no operator has acknowledged, sorted by first offset."""
+        """Returns the recorded losses of messages, sorted by first offset.
+
+        Losses that an operator has acknowledged are left out.
+        """
         if self._damage is None:
             return ()
         return self._damage.ledger().lost_offsets(self.paths.topic, self.number)
@@ -381,7 +388,10 @@ class Partition:
         return self._reader.read(start, end, skip_damage=skip_damage)
 
     def follow(self, start: int | None = None) -> Follower:
-        """Returns an iterator over the messages from `start` on. It waits for new messages."""
+        """Returns an iterator over the messages from `start` on; None: from the oldest message on.
+
+        The iterator waits for new messages.
+        """
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
@@ -444,7 +454,7 @@ class Partition:
         return cast("int", self.change(lambda writer: writer.forget_producers()))
 
     def checkpoint_if_due(self) -> None:
-        """Saves a checkpoint if enough was written since the last one.
+        """Saves a checkpoint if enough was written since the last one. Errors are only logged.
 
         The state is copied between two commits, and is then written to disk while appends continue.
         """

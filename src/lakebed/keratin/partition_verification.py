@@ -1,8 +1,8 @@
 """Verifies a whole partition without changing it: its manifest, logs and indexes.
 
 The logs are authoritative. A manifest or an index that does not match them is a problem that is
-fixed when the partition is opened, not a loss. While a writer is running, the newest segment is
-verified only up to the durable end, because later bytes may be half written.
+fixed when the partition is opened, not a loss. Missing logs are losses. While a writer is running,
+the newest segment is verified only up to the durable end, because later bytes may be half written.
 
 Verification has three steps, which may run at different times: `plan_partition` lists the segments,
 `check_segment` checks one of them, and `join_partition` combines the results.
@@ -55,7 +55,8 @@ class SegmentVerification:
 class PartitionVerification:
     """The result of verifying a partition.
 
-    Opening the partition fixes `problems` without loss.
+    Opening the partition fixes `problems`. If one of them is that the active segment is missing,
+    its messages are lost.
     """
 
     name: str
@@ -68,7 +69,7 @@ class PartitionVerification:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all segments."""
+        """The worst verdict of all segments; `CORRUPT` if the folder is missing."""
         if self.is_missing:
             return Verdict.CORRUPT
         verdicts = {segment.verdict for segment in self.segments}
@@ -232,7 +233,10 @@ def _manifest(disk: Disk, paths: PartitionPaths, problems: list[str]) -> Partiti
 def _index_problems(
     disk: Disk, paths: PartitionPaths, base: int, log: LogBytes, inspection: LogInspection
 ) -> list[str]:
-    """Returns a description of each index entry that does not match the log."""
+    """Returns descriptions of the index entries and indexes that do not match the log.
+
+    After `_INDEX_PROBLEMS_MAX` descriptions, the others are only counted.
+    """
     problems: list[str] = []
     path = paths.segment(base, SegmentFile.INDEX)
     try:

@@ -18,10 +18,10 @@ def partition_of(key: Buffer, partition_count: int) -> int:
 def divided(
     keys: Iterable[Buffer | None], partition_count: int, next_partition: Callable[[], int]
 ) -> list[tuple[int, list[int]]]:
-    """Groups the messages, given by their keys, by partition. Returns the indexes of each group.
+    """Groups messages, given by their keys, by partition.
 
-    The groups are sorted by partition. All messages without a key go to the same partition, which
-    `next_partition` chooses.
+    Returns each partition that gets messages with their indexes in `keys`, sorted by partition. All
+    messages without a key go to the same partition, which `next_partition` chooses.
     """
     indexes: dict[int, list[int]] = {}
     keyless_partition: int | None = None

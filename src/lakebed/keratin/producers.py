@@ -52,8 +52,8 @@ NEW = Verdict(0, 0)
 def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
     """Returns how many of the `count` messages from `producer.sequence` on are already in the log.
 
-    Raises `ProducerFenced` if the producer's epoch has ended, and `OutOfOrderSequence` if earlier
-    messages are missing.
+    Raises `ProducerFenced` if the producer's epoch has ended, and `OutOfOrderSequence` if the
+    sequence is neither the next one nor in a remembered run.
     """
     if not runs:
         return NEW  # an unknown producer, or one that was forgotten
@@ -80,7 +80,11 @@ def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
 
 
 def extended(runs: Runs, new: ProducerRun) -> Runs:
-    """Returns `runs` with `new` added. If `new` continues the last run, the two are joined."""
+    """Returns `runs` with `new` added. If `new` continues the last run, the two are joined.
+
+    Keeps the last `RUNS_MAX` runs. If the sequence or the epoch of `new` does not continue that of
+    the last run, keeps only `new`.
+    """
     last = runs[-1] if runs else None
     if last is None or (last.epoch, _next_sequence(last)) != (new.epoch, new.first_sequence):
         return (new,)  # the producer started a new epoch, or had been forgotten

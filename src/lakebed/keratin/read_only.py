@@ -159,7 +159,10 @@ class ReadOnlyPartition:
         return self._reader.read(start, end, skip_damage=skip_damage)
 
     def follow(self, start: int | None = None) -> Follower:
-        """Returns an iterator over the messages from `start` on. It waits for new messages."""
+        """Returns an iterator over the messages from `start` on; None: from the oldest message on.
+
+        The iterator waits for new messages.
+        """
         return Follower(self, start)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
@@ -180,7 +183,7 @@ class ReadOnlyPartition:
         return self._reader.offset_for_time(timestamp_ms)
 
     def close(self) -> None:
-        """Closes the files and wakes every waiting reader. Idempotent."""
+        """Closes the files. Readers that wait for messages then raise `Closed`. Idempotent."""
         self._is_closed = True
         self._reader.close()
         self._poll.close()

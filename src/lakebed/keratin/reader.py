@@ -105,8 +105,8 @@ class PartitionReader:
 
         By default, `start` is the partition's start and `end` its current high watermark. An `end`
         after the high watermark counts as the high watermark. Raises `OffsetOutOfRange` like
-        `scan_from`, and `Corrupt` at damage. With `skip_damage`, skips each damaged range instead
-        of raising `Corrupt`, and calls `on_skipped` with it if given.
+        `scan_from`, and `Corrupt` at damage. With `skip_damage`, skips each damaged range instead,
+        and after a failed read the rest of the segment; calls `on_skipped` with what it skips.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         bounds = self._bounds(start, end)
@@ -128,7 +128,8 @@ class PartitionReader:
         """Returns the message with that offset.
 
         Raises `OffsetOutOfRange` like `scan_from`, `NotFound` if no message has that offset (it was
-        compacted away, or never existed), and `Corrupt` if the message is damaged.
+        compacted away, never existed, or is the high watermark), and `Corrupt` if the message is
+        damaged.
         """
         start, end = self._bounds(offset, offset + 1)
         for batch in self._batches(start, end, _STRICT, _GET_BYTES):
@@ -136,10 +137,10 @@ class PartitionReader:
         raise NotFound(f"{self._view.name}: there is no message with offset {offset}")
 
     def fetch(self, offset: int, max_bytes: int) -> FetchedRecords:
-        """Returns whole records as bytes, beginning with the record that holds `offset`.
+        """Returns whole records as bytes, beginning with the one that holds `offset`, or the next.
 
         All records come from one segment. Returns at most `max_bytes`, but at least one record,
-        unless `offset` is the high watermark. Control records are included. Raises
+        unless there is none at or after `offset`. Control records are included. Raises
         `OffsetOutOfRange` like `scan_from`.
         """
         start, end = self._bounds(offset, None)

@@ -115,8 +115,8 @@ def decode(
 ) -> DecodedBatch:
     """Checks and decodes a batch.
 
-    Raises the same errors as `check`, and `TooLarge` if the records inflate to more than
-    `inflated_bytes_max`.
+    Raises the same errors as `check`, `TooLarge` if the records inflate to more than
+    `inflated_bytes_max`, and `CodecMissing` if the codec of their compression is not installed.
     """
     header = check(batch, has_gaps=has_gaps, path=path, start=start)
     section = memoryview(batch)[RECORD_BATCH.size :]
@@ -262,9 +262,9 @@ def producer_of(header: RecordBatchHeader) -> Producer | None:
 def _other_magic(view: memoryview) -> Corrupt | UnknownVersion:
     """Returns the error for a wrong magic number.
 
-    It is `Corrupt` if only the magic number is damaged, and `UnknownVersion` otherwise. Other
-    versions have their checksum elsewhere. So if the checksum where version 2 has it is right, only
-    the magic number is damaged.
+    It is `Corrupt` if only the magic number is damaged, or if the length is not positive, and
+    `UnknownVersion` otherwise. Other versions have their checksum elsewhere. So if the checksum
+    where version 2 has it is right, only the magic number is damaged.
     """
     magic = view[_MAGIC_AT]
     facts = {"offset": _MAGIC_AT, "expected": RECORD_BATCH_MAGIC, "found": magic}

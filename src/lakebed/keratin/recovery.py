@@ -15,8 +15,8 @@ scanned, and indexes that do not match are rebuilt. The steps are always the sam
 - Bad bytes at the end of the active segment with no good record after them are torn, and are cut.
   If good records follow them, all these bytes are saved in the quarantine before they are cut.
 - Bad bytes below the confirmed end, or in a sealed segment, are damage. So is a segment that ends
-  before the next one begins. Such a segment is left unchanged and listed in `damaged`, for `repair`
-  to make its remaining records readable.
+  before the next one begins. The records of such a segment are left unchanged, and it is listed in
+  `damaged`, for `repair` to make its remaining records readable.
 
 Recovery may be interrupted at any point; running it again gives the same result.
 """
@@ -218,7 +218,7 @@ class Recovery:
             except UnknownVersion:
                 raise
             except DataError as error:
-                self._problem(f"{error}; an older producers file is used")
+                self._problem(f"{error}; the logs are scanned for the producers instead")
                 continue
             self._producers, self._producers_base = Producers(runs), base
             return
@@ -352,10 +352,11 @@ class Recovery:
     def _repair_tail(
         self, file: File, path: str, base: int, start: int, size: int, unsure_from: int
     ) -> None:
-        """Makes the good records before `start` durable, and zeros the bytes from `start` on.
+        """Writes the good records before `start` again, and zeros the bytes from `start` on.
 
-        Records before `unsure_from` are known to be durable. If the bytes after `start` contain
-        whole records, they are saved in the quarantine before they are zeroed.
+        Records before `unsure_from` are known to be durable, and are not written again. If the
+        bytes from `start` on contain whole records, these bytes are saved in the quarantine before
+        they are zeroed. The caller must sync the file.
         """
         unsure_from = max(unsure_from, RECORDS_START)
         if unsure_from < start:
@@ -386,7 +387,11 @@ class Recovery:
         file.zero_fill(start, tail_end - start)
 
     def _begin_active(self, manifest: PartitionManifest | None) -> None:
-        """Creates an empty active segment at the next offset."""
+        """Creates an empty active segment at the next offset.
+
+        If the newest segment is missing, records the loss first. That is the case if `manifest` is
+        given, or if offsets were assigned but no segment is left.
+        """
         result = self._result
         if manifest is not None:
             self._problem(
@@ -532,7 +537,11 @@ class Recovery:
 
 
 def _goes_on_from(checkpoint: Checkpoint, file: File, path: str) -> bool:
-    """Returns whether the log has a whole record that ends where the checkpoint ends."""
+    """Returns whether the log is the one that the checkpoint was made of.
+
+    Its creation time must be the same, and a whole record must end where the checkpoint ends.
+    Raises `Torn` or `Corrupt` if the header of the log is damaged.
+    """
     log = LogBytes(FileBytes(file), path=path, base_offset=checkpoint.base_offset)
     if log.size < checkpoint.position or log.header().created_ms != checkpoint.created_ms:
         return False

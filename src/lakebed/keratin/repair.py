@@ -44,7 +44,8 @@ def repair_segment(
     """Rewrites a sealed segment without its bad bytes; returns None if the segment is whole.
 
     `created_ms` is the creation time for the new log if the header of the old one is damaged.
-    `record` is called with every `Loss` before the new log replaces the old one.
+    `record` is called once, with all losses, before the new log replaces the old one. Raises
+    `InputError` if the segment is not sealed.
     """
     if not info.is_sealed:
         raise InputError(
@@ -103,7 +104,7 @@ def _bad_stretches(inspection: LogInspection, size: int) -> list[tuple[int, int]
 
 
 def _without(inspection: LogInspection) -> list[GoodRange]:
-    """Returns the good ranges, cut so that they leave out whole records with damaged contents."""
+    """Returns the good ranges, without the batch records in them that cannot be decoded."""
     ranges: list[GoodRange] = []
     for good in inspection.good_ranges:
         inside = [damage for damage in inspection.damages if good.start <= damage.start < good.end]

@@ -1,9 +1,9 @@
 """Decides, without I/O, where a partition begins after retention.
 
-Segments are removed in order, beginning with the oldest. A segment that a reader or a pin needs is
-kept, and so are all later ones. The active segment is never removed. A segment that was sealed
-while the clock was ahead counts as being as old as the next segment, so that it does not keep
-others from being removed.
+Segments are removed in order, beginning with the oldest. A segment that is still needed, for
+example because it is pinned, is kept, and so are all later ones. The active segment is never
+removed. A segment that was sealed while the clock was ahead counts as being as old as the next
+segment, so that it does not keep others from being removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def start_after_retention(
 ) -> int | None:
     """Returns the new start offset of the partition, or None if no segment is removed.
 
-    `segments` must be in order, oldest first.
+    `segments` are all sealed segments, oldest first, and `active_bytes` is the size of the active
+    one. `is_needed` returns whether a segment must be kept.
     """
     total = active_bytes + sum(segment.size for segment in segments)
     start = None

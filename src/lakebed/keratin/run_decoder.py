@@ -54,7 +54,10 @@ def within(batch: MessageBatch, start: int, end: int) -> MessageBatch | None:
 
 
 def open_batch(run: Run, index: int, *, path: str) -> DecodedBatch:
-    """Decodes the batch record at `index`; raises `Corrupt` if it cannot be decoded."""
+    """Decodes the batch record at `index`.
+
+    Raises `Corrupt` if it cannot be decoded, and `CodecMissing` if its codec is not installed.
+    """
     start = run.origin + int(run.positions[index])
     try:
         batch = decode(run.payload(index), has_gaps=True, path=path, start=start)

@@ -14,7 +14,8 @@ Numbers = int | Sequence[int]
 class ActiveSegment:
     """The offsets, end and index entries of the active segment.
 
-    The partition's mutex guards the fields, except the index entries, which only the writer uses.
+    Only the writer changes it, and without a lock: other threads may see outdated numbers, and must
+    not use the index entries.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ ENTRIES_AT_ONCE = 64  # index entries per write; until then, readers search up t
 
 
 class SegmentFiles:
-    """The open files of the active segment. Only the writer's thread may use them."""
+    """The open files of the active segment. Only the partition's writer may use them."""
 
     def __init__(self, disk: Disk, paths: PartitionPaths, segment: ActiveSegment) -> None:
         """Opens the files. Their records must be durable, and the indexes must match the log."""

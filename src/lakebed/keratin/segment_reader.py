@@ -73,7 +73,8 @@ class SegmentReader:
     def _place_before(self, offset: int, end: int) -> Place:
         """Returns the position and offset of a verified record at or before `offset`.
 
-        If none is known, returns those of the first record of the segment.
+        If none is known, returns the position of the first record, and the base offset of the
+        segment.
         """
         for place in self.places.before(offset):
             if place[1] < end and self._is_at(place, end):

@@ -120,7 +120,7 @@ class Topic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendFuture:
-        """Appends messages to one partition.
+        """Queues messages for one partition, and returns their future.
 
         They go to `partition` if given, else to the partition of `key`, else to the next open
         partition in turn. All messages get the same `key`; use `append_keyed` for different keys.
@@ -151,11 +151,11 @@ class Topic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> list[AppendFuture]:
-        """Appends (key, payload) pairs to their keys' partitions, with one append per partition.
+        """Queues (key, payload) pairs for their keys' partitions, with one append per partition.
 
         All messages without a key go to the next open partition in turn. Everything is validated
-        before the first append. Raises `PartlyAppended` if some appends succeeded and others were
-        refused.
+        before the first append. Returns the futures, sorted by partition. If an append is refused,
+        waits for the earlier ones, and raises `PartlyAppended` if any of them succeeded.
         """
         pairs = list(messages)
         prepared = []
@@ -175,7 +175,10 @@ class Topic:
         return futures
 
     def next_partition(self) -> int:
-        """Returns the partition for messages without a key. Open partitions take turns."""
+        """Returns the partition for messages without a key. Open partitions take turns.
+
+        If no partition is open, all partitions take turns.
+        """
         first = self._turn + 1
         turns = ((first + step) % self.partition_count for step in range(self.partition_count))
         is_open = (number for number in turns if self.opened_partition(number) is not None)

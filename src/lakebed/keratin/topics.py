@@ -68,9 +68,9 @@ class Topics:
         """Prepares access to the topics of a root. The topics themselves are not opened yet.
 
         `is_pinned` takes a topic, a partition and a range of offsets, and returns whether retention
-        must keep those messages. `spare_budget` limits the zero-filled bytes; it may be shared with
-        other engines. Losses are recorded in `damage`. `make_topic` is called with the arguments of
-        `Topic`.
+        and compaction must leave those messages alone. `spare_budget` limits the zero-filled bytes;
+        it may be shared with other engines. Losses are recorded in `damage`. `make_topic` is called
+        with the arguments of `Topic`.
         """
         self.root = os.fspath(root)
         self._disk = disk
@@ -201,8 +201,8 @@ class Topics:
     def failures(self) -> dict[str, Exception]:
         """Returns the errors of background work that failed and is retried, by partition name.
 
-        Only open partitions are included. Partitions that refuse writes are left out: see
-        `Partition.failure`.
+        Only open partitions are included. `Busy` errors are left out, and so are partitions that
+        refuse writes: see `Partition.failure`.
         """
         failing = self._flushing.failures() | self._upkeep.failures()
         return {

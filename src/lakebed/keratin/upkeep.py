@@ -60,7 +60,7 @@ class MaintainedPartition(PartitionView, Protocol):
 class Upkeep:
     """Runs the background work of one partition.
 
-    Only one thread at a time may use it, and only a thread of the runner.
+    Only the runner may call `step`, from one thread at a time. The writer calls `note_sealed`.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Upkeep:
         return delay_ns
 
     def _look(self) -> None:
-        """Runs retention and compaction. Logs temporary errors, and raises others."""
+        """Runs retention and compaction. Logs `RetryError` and `Closed`; raises other errors."""
         partition = self._partition
         try:
             if is_wanted(partition.config):
@@ -136,8 +136,9 @@ class Upkeep:
     def compact(self) -> int:
         """Removes messages that are replaced by newer ones with the same key.
 
-        Returns the number of segments that changed. Does nothing unless a segment was sealed since
-        the last pass: without new messages only old tombstones could be removed, and that can wait.
+        Returns the number of segments that changed. Does nothing while a sealed segment is pinned,
+        or if no segment was sealed since the last pass: without new messages only old tombstones
+        could be removed, and that can wait.
         """
         partition = self._partition
         sealed = [info for info in partition.segments() if info.is_sealed]
@@ -198,7 +199,10 @@ class Upkeep:
         return list(self._candidates.values())
 
     def _newest_ms(self, info: PartitionSegment) -> int | None:
-        """Returns the segment's largest timestamp, or None if its time index is incomplete."""
+        """Returns the segment's largest timestamp in ms.
+
+        Returns None if its time index is missing, damaged or incomplete.
+        """
         try:
             path = time_index_path(info.path)
             times = load_time_index(self._partition.disk, path, base_offset=info.base_offset)
@@ -208,7 +212,10 @@ class Upkeep:
         return times[-1].timestamp_ms if is_whole else None
 
     def _created_ms(self, info: PartitionSegment) -> int:
-        """Returns when the segment was created, or the current time if its header is damaged."""
+        """Returns when the segment was created, in ms since 1970.
+
+        Returns the current time if the header of its log is damaged.
+        """
         with self._partition.disk.open(info.path) as file:
             header = file.pread(0, HEADER_BYTES_MAX)
         try:

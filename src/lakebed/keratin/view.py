@@ -20,7 +20,7 @@ class PartitionSegment:
     path: str  # of its `.log`, on the machine that stores it
     end: int  # the position after its last record
     is_sealed: bool
-    generation: int = 0  # how many times the file was replaced by a smaller one
+    generation: int = 0  # how often the file was replaced since the partition was opened
 
 
 class PartitionView(Protocol):
@@ -42,7 +42,10 @@ class PartitionView(Protocol):
         """
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        """Returns the losses that no operator has acknowledged, sorted by first offset."""
+        """Returns the recorded losses of messages, sorted by first offset.
+
+        Losses that an operator has acknowledged are left out.
+        """
 
     def start_offset(self) -> int:
         """Returns the first offset that may be read. There may be no message at that offset."""

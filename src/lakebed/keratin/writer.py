@@ -141,7 +141,7 @@ class PartitionWriter:
         return answers
 
     def close(self) -> None:
-        """Makes everything durable, including the manifest, and closes the files. Idempotent.
+        """Makes all messages and the manifest durable, and closes the files. Idempotent.
 
         If that fails, the error is logged, not raised. Afterwards another writer may open the
         partition.
@@ -157,7 +157,7 @@ class PartitionWriter:
             if self._active.end - self._checkpoint_end >= self._config.checkpoint_bytes // 8:
                 save_checkpoint(self._disk, self._paths.checkpoint, self.checkpoint())
         except LakebedError as error:
-            _log.warning("%s: the final sync on close failed: %s", self._paths.name, error)
+            _log.warning("%s: closing did not make everything durable: %s", self._paths.name, error)
         self.abandon()
         self._end_file.close()
 
@@ -393,9 +393,10 @@ class PartitionWriter:
             self.roll()
 
     def append(self, appends: Sequence[Append], *, is_durable: bool) -> None:
-        """Writes appends, and syncs them if `is_durable`; raises if one of them is refused.
+        """Writes appends, and syncs them if `is_durable`.
 
-        Readers do not see the messages before a sync.
+        Readers do not see the messages before a sync. Raises if an append is refused; the others
+        are written nevertheless.
         """
         for answer in self._commit_appends([*appends, SYNC] if is_durable else appends):
             if isinstance(answer, LakebedError):
@@ -431,9 +432,10 @@ class PartitionWriter:
         )
 
     def remove_before(self, offset: int) -> list[PartitionSegment]:
-        """Moves the start of the partition to `offset`, and removes the segments before it.
+        """Moves the start of the partition forward to `offset`, and removes the segments before it.
 
-        Returns the removed segments.
+        Returns the removed segments. A file that cannot be removed now is removed when the
+        partition is opened.
         """
         start_offset = max(offset, self._state.start_offset())
         sealed = self._state.sealed

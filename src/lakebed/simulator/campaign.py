@@ -42,9 +42,10 @@ def run_seeds(
 ) -> Campaign:
     """Runs consecutive seeds from `first_seed` on, and stops at the first broken promise.
 
-    Results are counted in the order of the seeds, so `failed` is the lowest seed that broke a
-    promise, whatever `job_count`, the number of processes, is. A `seed_count` or `seconds_max` of
-    None means no limit.
+    Results are counted in the order of the seeds, so `failed` is the result of the lowest seed that
+    broke a promise, whatever `job_count`, the number of processes, is. `on_seed` is called after
+    each seed that broke none. A `seed_count` or `seconds_max` of None means no limit; the time is
+    checked after each seed.
     """
     campaign = Campaign()
     started_ns = clock.monotonic_ns()

@@ -71,7 +71,7 @@ def _looked(context: Context, look: Callable[[], Answer]) -> str:
 
 
 def note_opening(context: Context) -> None:
-    """Records in the model of every group that the store is about to be opened."""
+    """Records in the model of every group that no call is in progress; the store is opened next."""
     for group in context.model.groups.values():
         for part in group.partitions:
             part.in_flight = 0

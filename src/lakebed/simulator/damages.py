@@ -116,8 +116,8 @@ def _damage_log(context: Context, step: Step) -> str | None:
 
 
 def _damage_topic(context: Context, step: Step) -> str | None:
-    """Damages a message in a sealed segment. Returns what was done, or
-    None if there is nothing to damage.
+    """Damages a message in a sealed segment. Returns what was done, or None if there is nothing to
+    damage.
     """
     for name in topics.NAMES:
         model = context.model.topics.get(name)
@@ -197,8 +197,9 @@ def _apply_to_object(context: Context, step: Step, path: str, position: int, _na
 
 
 def _damage_group(context: Context, step: Step) -> str | None:
-    """Flips a bit in the state file of a group. Returns what was done, or
-    None if there is nothing to damage.
+    """Flips a bit in the delta log of a group. Returns what was done.
+
+    Returns None if no group can be damaged, or if the step does not flip a bit.
     """
     disk = context.machine.world.disk
     for (topic_name, name), model in sorted(context.model.groups.items()):
@@ -260,9 +261,10 @@ def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
 
 
 def poke(context: Context, path: str) -> None:
-    """Opens or creates the bucket or topic whose file is missing.
+    """Uses the store while the file at `path` is missing, which must destroy no data.
 
-    A program that does not know about the missing file would do so. It must destroy no data.
+    If the file is a `topic.json`, opens or creates its topic; if it is the metadata of the objects,
+    lists the buckets.
     """
     store = context.store
     if path.endswith("meta.db"):

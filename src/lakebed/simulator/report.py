@@ -52,7 +52,7 @@ class Coverage:
     def lines(self) -> list[str]:
         """Returns the table as text, one line per operation and fault.
 
-        The line of an operation ends with the faults that it never met.
+        The line of an operation ends with the faults that it never met, if they are only a few.
         """
         rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  faults met"]
         for name in [*OPERATIONS, *FAULTS]:

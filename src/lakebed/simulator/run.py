@@ -42,7 +42,7 @@ class RunResult:
 
 
 def run_plan(plan: Plan) -> RunResult:
-    """Runs all steps of a plan, and then the final checks."""
+    """Runs the steps of a plan and then the final checks, and stops at the first broken promise."""
     with quiet_logs(), _collected_at_fixed_steps():
         return _Run(plan).result()
 

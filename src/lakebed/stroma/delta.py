@@ -88,7 +88,8 @@ def encode_header(
 def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHeader:
     """Decodes the header of a delta log.
 
-    Raises `Torn` if the header was never written completely, and `Corrupt` if it is damaged.
+    Raises `Torn` if the header was never written completely, `Corrupt` if it is damaged, and
+    `UnknownVersion` if its version is not supported.
     """
     if len(data) < DELTA_HEADER.size:
         raise Torn("the delta log's header is cut short", path=path, offset=0,

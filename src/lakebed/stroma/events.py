@@ -96,8 +96,9 @@ _REPEATED_CLASSES: Mapping[int, type[Leases | Acks | Returns]] = {
 def encode(events: Iterable[Event], *, ahead_ms: int = 0) -> list[bytes]:
     """Encodes each event; an event whose payload would be too long becomes several.
 
-    The times in `events` are those of the group's clock, and are stored as wall clock times.
-    `ahead_ms` is how far the wall clock is ahead of the group's clock.
+    The ends of leases and delays in `events` are times of the group's clock, and are stored as wall
+    clock times. `ahead_ms` is how far the wall clock is ahead of the group's clock. The times of
+    `Delay` events are wall clock times already.
     """
     if ahead_ms:
         events = (_shifted(event, ahead_ms) for event in events)

@@ -159,7 +159,8 @@ class PartitionGroup:
     ) -> Grant:
         """Leases up to `max_messages` messages, those with the lowest offsets first.
 
-        The grant is empty if no message is available. With `wait_s`, the call waits up to that many
+        The lease lasts `lease_ms`, by default the `lease_ms` of the group's settings. The grant is
+        empty if no message is available. With `wait_s`, the call waits up to that many
         seconds until a message becomes available: because it is new, was given back, reached the
         end of its delay or lease, or is the next one of its key.
 
@@ -217,7 +218,7 @@ class PartitionGroup:
         )
 
     def extend(self, ranges: Ranges, *, epoch: int, lease_ms: int | None = None) -> int:
-        """Moves the deadline of leased messages to `lease_ms` from now.
+        """Moves the deadline of leased messages to `lease_ms` from now, by default as in `lease`.
 
         Returns the new deadline in ms since 1970. Raises `StaleLease`, and changes nothing, if a
         message is not leased under `epoch`.
@@ -397,7 +398,8 @@ class PartitionGroup:
     def compact(self) -> None:
         """Writes the state as a new snapshot, and removes its events from the delta log.
 
-        Other calls continue while this runs.
+        Other calls continue while this runs. If another call is doing this already, waits for it
+        instead.
         """
         while (fold_ended := self._begin_folding()) is None:
             if self._journal.failure is None:
@@ -510,7 +512,7 @@ class PartitionGroup:
     def _try_lease(self, request: _LeaseRequest) -> tuple[Grant, int | None]:
         """Tries once to lease messages, and waits until the lease is recorded.
 
-        If no message is available, returns an empty lease, and the ms until the next lease, delay
+        If no message is available, returns an empty grant, and the ms until the next lease, delay
         or schedule ends, or None if there is none.
         """
         granted = self._choose(request, partial(self._grant, request))
@@ -639,8 +641,8 @@ class PartitionGroup:
     ) -> Span | None:
         """Returns the messages to examine next, or None if no more need to be examined.
 
-        The span doubles with each turn, in case only few of its messages can be delivered. The
-        caller holds the mutex.
+        `turn` is how many spans the same request has examined before. The span doubles with each
+        of them, in case only few of its messages can be delivered. The caller holds the mutex.
         """
         room = self._config.in_flight_max - self._state.in_flight
         missing = min(count_max, room) - chosen.message_count

@@ -40,9 +40,10 @@ def open_group(
 ) -> PartitionGroup:
     """Opens the group, or creates it if it has no files.
 
-    The caller must hold the root's lock, and must not open the group twice. Losses are recorded in
-    `damage` before they are repaired. Raises `DataError` if the files are so damaged that it is
-    unknown which messages were acked (see `recovery`).
+    The caller must hold the root's lock, and must not open the group twice. `wake` must schedule a
+    call of the group's `step`. Losses are recorded in `damage` before the repair. Raises
+    `DataError` if the files are so damaged that it is unknown which messages were acked (see
+    `recovery`).
     """
     config = config or GroupConfig()
     paths = GroupPaths(root, name)

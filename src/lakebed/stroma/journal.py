@@ -49,7 +49,8 @@ _QUEUE_COUNT_MAX = 65_536
 class Append(NamedTuple):
     """A queue item: events to append to the delta log.
 
-    Without events, the item is done as soon as all earlier items are done.
+    With `must_sync`, all events up to these are synced. Without events, the item is done as soon as
+    all earlier items are done and, with `must_sync`, synced.
     """
 
     events: Sequence[bytes]
@@ -101,7 +102,7 @@ class DeltaSink:
         self._file: File | None = delta.file
         self._end = delta.end
         self.has_unsynced = False
-        self.failure: LakebedError | None = None  # the first one since the last fold
+        self.failure: LakebedError | None = None  # None again after a successful `Fold`
         self._process = fork_guard.generation()
 
     def commit(self, items: Sequence[Item]) -> Sequence[LakebedError | None]:

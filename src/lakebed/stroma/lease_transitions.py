@@ -32,7 +32,7 @@ from lakebed.stroma.runs import Run
 from lakebed.stroma.source import Fact
 from lakebed.stroma.state import GroupState
 
-LOOK_MIN = 256  # messages examined in one turn
+LOOK_MIN = 256  # messages examined at a time
 LOOK_MAX = 65_536
 
 

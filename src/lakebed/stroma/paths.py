@@ -122,7 +122,10 @@ def decode_stem(stem: str) -> GroupName | None:
 
 
 def list_groups(disk: Disk, root: PathLike) -> list[GroupName]:
-    """Returns all groups that have files and are not being deleted, sorted."""
+    """Returns the groups that have a snapshot or a delta log and are not being deleted.
+
+    The names are sorted; a group has one name for each of its partitions that has these files.
+    """
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
         return []
@@ -150,7 +153,10 @@ def groups_being_removed(disk: Disk, folder: str, names: Iterable[str]) -> list[
 
 
 def read_removal(disk: Disk, path: str) -> list[GroupName] | None:
-    """Returns the groups that a removal file lists, or None if the file is damaged."""
+    """Returns the groups that a removal file lists, or None if the file is damaged.
+
+    Returns an empty list if the file does not exist.
+    """
     try:
         stored = json.loads(read_file(disk, path, size_max=_REMOVAL_BYTES_MAX))
         topic, group = str(stored["topic"]), str(stored["group"])

@@ -12,9 +12,10 @@ torn bytes, and nothing is ever appended to a file that may not be durable. A da
 saved in the quarantine, and is replaced by a new snapshot and a new delta log. Repair may be
 interrupted at any point; running it again gives the same result.
 
-Unknown state is never guessed: a damaged snapshot, a delta log without its snapshot, or a delta log
-with a damaged header raises an error. `start_over` sets these files aside, so that the group can be
-used again.
+A damaged snapshot, a delta log without its snapshot, or a delta log with a damaged header raises an
+error. `start_over` sets these files aside, so that the group can be used again. If the delta log is
+missing, or its header is missing or cut short, the group continues from its snapshot (without one,
+it starts over), and leases granted before are no longer accepted.
 """
 
 from __future__ import annotations

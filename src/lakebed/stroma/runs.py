@@ -179,7 +179,10 @@ class Runs(Generic[Value]):
         return replaced
 
     def drop_before(self, offset: int) -> None:
-        """Forgets all offsets before `offset`, which becomes the new `base`."""
+        """Forgets all offsets before `offset`, which becomes the new `base`.
+
+        If `offset` is after `end`, it also becomes the new `end`.
+        """
         assert offset >= self.base, "the base can only move forward"
         if offset >= self.end:
             self._firsts, self._starts, self._values = [], [], []
@@ -193,7 +196,10 @@ class Runs(Generic[Value]):
         starts[0] = self._firsts[0] = self.base = offset
 
     def cut(self, end: int) -> None:
-        """Forgets all offsets from `end` on."""
+        """Forgets all offsets from `end` on.
+
+        If `end` is before `base`, it also becomes the new `base`.
+        """
         if end <= self.base:
             self.drop_before(self.end)
             self.base = self.end = end

@@ -1,4 +1,4 @@
-"""Decides the events of ack, nack, extend and dead-letter calls, and refuses stale leases. No I/O.
+"""Decides the events of calls that settle, give back or extend leased messages. No I/O.
 
 A call succeeds or fails as a whole. It is refused if one of its messages is not leased under the
 caller's epoch: the lease has ended, and another caller may hold the message. As an exception,

@@ -3,7 +3,8 @@
 A snapshot may hold a million messages, but only a few of them are used soon. So opening a group
 only reads the columns, and the runs of a part are made when that part is first used.
 
-If a message is in the snapshot twice, which only a faulty writer causes, it counts as settled.
+If a message is listed both as settled and as leased or waiting, which only a faulty writer causes,
+it counts as settled.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class KeyModel:
 
     def changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
         """Applies an acknowledged change to every possible state; drops states that it cannot apply
-        to.
+        to. If it can apply to none, keeps all states unchanged.
         """
         self.states = (
             _unique(after for after in map(change, self.states) if after is not None) or self.states
@@ -90,7 +90,9 @@ class KeyModel:
         )
 
     def resolve(self, version_id: str, content: bytes) -> None:
-        """Drops the possible states in which that version has other content than was read."""
+        """Drops the possible states in which that version has other content than was read, unless
+        none would be left.
+        """
         self.states = [
             state
             for state in self.states

@@ -22,7 +22,7 @@ from lakebed.store.leased_message import LeasedMessage
 from lakebed.stroma.errors import StaleLease
 
 NAMES = ("billing", "audit")
-HELD_MAX = 60  # how many tokens the consumers keep, newest first
+HELD_MAX = 60  # how many tokens the consumers keep: the newest ones
 
 
 class Token(NamedTuple):
@@ -117,7 +117,7 @@ def _note_opened(context: Context, group: Group, model: GroupModel) -> None:
 
 
 def _incarnations(group: Group) -> list[int]:
-    """Returns the incarnation of the group in each open partition, by partition number."""
+    """Returns the incarnation of the group in each partition, in order. Opens all partitions."""
     return [part.incarnation for part in group.parts]
 
 
@@ -504,7 +504,7 @@ def _extended(
 
 
 def _drop(context: Context, chosen: list[Token]) -> None:
-    """Drops most of the settled tokens. The others are kept, to be settled again later."""
+    """Drops the settled tokens. In some cases keeps them, so that they are settled again later."""
     if chosen and chosen[0].message.offset % 4:
         gone = {id(token) for token in chosen}
         context.parts["tokens"] = [token for token in tokens(context) if id(token) not in gone]

@@ -634,7 +634,7 @@ def _read_versions(context: Context, bucket: Any, known: BucketModel, rows: list
 
 
 def _touch_reserved(context: Context, step: Step) -> Answer:
-    """Deletes an object of the bucket that is reserved for logs, which must be refused."""
+    """Tries to delete an object of the bucket that is reserved for logs; it must be refused."""
     what = f"delete an object of the reserved bucket {TIER2_BUCKET}"
     try:
         bucket = context.open_bucket(TIER2_BUCKET)
@@ -653,7 +653,10 @@ def _touch_reserved(context: Context, step: Step) -> Answer:
 
 
 def check_buckets(context: Context) -> None:
-    """Checks that the store has exactly the buckets that were created and not deleted."""
+    """Checks that the store has exactly the buckets that were created and not deleted.
+
+    Then checks the contents of each bucket. Does nothing if the model has no buckets.
+    """
     if not context.model.buckets and not context.model.maybe_buckets:
         return
     infos = {info.name: info for info in context.store.buckets()}
