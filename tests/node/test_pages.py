@@ -237,9 +237,11 @@ def test_a_folder_that_cannot_be_written_is_told(
 def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
     with Store.open(tmp_path / "root") as store:
         (tmp_path / "root").rename(tmp_path / "moved")
-        (problem,) = check_readiness(store).problems
+        report = check_readiness(store)
         (tmp_path / "moved").rename(tmp_path / "root")
-    assert problem.startswith("the store's folder cannot be read: ")
+    assert report.problems == ("the store's folder cannot be read",), "the page is public"
+    (failed,) = report.failed
+    assert str(tmp_path) in str(failed.error)
 
 
 @in_loop

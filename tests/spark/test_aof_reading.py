@@ -200,7 +200,7 @@ def test_a_limited_stream_whose_start_is_gone_is_an_error_or_goes_on(root: Path)
     (first, *_) = sorted((root / "aof" / "audit" / "segments").glob("*.seg"))
     first.unlink()
     for limit in (ReadMaxRows(70), ReadMaxBytes(30_000), ReadAllAvailable()):
-        with pytest.raises(DataLost, match="audit, partition 0: the range from 0:64"):
+        with pytest.raises(DataLost, match="log audit: the range from 0:64"):
             strict.latestOffset(start, limit)
     strict.stop()
     lenient = log_stream(root, failOnDataLoss="false")
@@ -236,7 +236,7 @@ def test_a_stream_goes_on_behind_a_segment_that_it_had_read_to_its_end(
     remove_sealed(root)
     reader = log_stream(root)
     if more:
-        with pytest.raises(DataLost, match="audit, partition 0: the range from"):
+        with pytest.raises(DataLost, match="log audit: the range from"):
             reader.latestOffset(start, ReadAllAvailable())
     else:
         end = reader.latestOffset(start, ReadMaxRows(15))
@@ -259,7 +259,7 @@ def test_a_checkpoint_that_does_not_tell_where_its_segment_began_is_taken_for_lo
     end = reader.latestOffset(start, ReadAllAvailable())
     assert numbers(rows(reader, reader.partitions(start, end))) == [*range(COUNT, COUNT + 20)]
     remove_sealed(root)
-    with pytest.raises(DataLost, match="audit, partition 0: the range from"):
+    with pytest.raises(DataLost, match="log audit: the range from"):
         reader.latestOffset(start, ReadAllAvailable())
     reader.stop()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -24,10 +25,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from lakebed.base.errors import BadConfig, InputError
+from lakebed.base.errors import BadConfig, InputError, LakebedError, TooLarge
 from lakebed.spark.arrow.columns import TIMESTAMP
 from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.land.config import LandConfig
+from lakebed.spark.jobs.land.executor_call import Answer, encoded_answer, value_of
 from lakebed.spark.jobs.land.json_decoder import JsonDecoder, check_decodable
 from lakebed.spark.jobs.land.rows import MessageRows, times_of
 from lakebed.spark.jobs.land.shapes import (
@@ -370,3 +372,23 @@ def _pruned(value: Any) -> Any:
     if isinstance(value, list):
         return [_pruned(one) for one in value]
     return value
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (BadConfig("no such key"), BadConfig),
+        (TooLarge("the column count", size=2, limit=1), InputError),
+        (LakebedError("out of reach"), LakebedError),
+    ],
+)
+def test_an_error_of_an_executor_is_raised_with_its_message(
+    error: LakebedError, raised: type[LakebedError]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    answer = msgspec.json.decode(encoded_answer(fail), type=Answer)
+    with pytest.raises(LakebedError, match=f"^{error}$") as caught:
+        value_of(answer)
+    assert type(caught.value) is raised

@@ -291,6 +291,7 @@ def test_options_that_are_wrong_are_told() -> None:
             {"asOf": "yesterday"},
             "a time such as 2026-01-31T12:00:00Z, a record number, or a position",
         ),
+        ({"asOf": ":5"}, "the option asOf"),
         ({"columns": "name"}, "column 'name' does not exist"),
         ({"chunk": "1"}, "unknown option"),
     ]:

@@ -164,6 +164,7 @@ def test_a_read_begins_and_ends_where_it_is_told(
         ({"columns": "offset,colour"}, "column 'colour' does not exist"),
         ({"maxRowsPerTrigger": "5"}, "is only for a stream"),
         ({"topics": "a,b"}, "only one of the options topic or topics"),
+        ({"topic": "", "topics": ",", "startingOffsets": "[1]"}, "one or more names of topics"),
     ],
     ids=str,
 )

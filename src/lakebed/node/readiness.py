@@ -88,7 +88,10 @@ def check_readiness(store: Store) -> ReadinessReport:
         facts = os.statvfs(store.root)
     except (LakebedError, OSError) as error:
         return ReadinessReport(
-            None, reserve_bytes, (f"the store's folder cannot be read: {error}",)
+            None,
+            reserve_bytes,
+            ("the store's folder cannot be read",),
+            [FailedPart("folder", str(store.root), error)],
         )
     problems = []
     if facts.f_flag & os.ST_RDONLY or not os.access(store.root, os.W_OK):

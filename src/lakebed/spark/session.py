@@ -72,13 +72,13 @@ def session(
         import pyspark  # noqa: F401  (checks that it is installed)
     except ImportError as error:
         raise SparkUnavailable("pyspark is not installed: install lakebed[spark]") from error
+    level = "error" if log is None else "warn"
     with _outputs_to(log):
         if remote is not None:
-            started = _remote_session(remote, options)
+            started = _remote_session(remote, options, level=level)
         else:
             master_option = {} if master is None else {"spark.master": master}
-            defaults = default_options(level="error" if log is None else "warn")
-            chosen = defaults | master_option | options
+            chosen = default_options(level=level) | master_option | options
             started = _own_session(local_options(chosen["spark.master"]) | chosen)
     register(started)
     return started
@@ -131,7 +131,7 @@ def _wait_for_executors(started: SparkSession) -> None:
             never.wait(_EXECUTORS_S)
 
 
-def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
+def _remote_session(remote: str, options: dict[str, str], *, level: str) -> SparkSession:
     """Connects to a Spark Connect server. If `remote` is like `local[2]`, starts a server for
     this process first.
     """
@@ -140,7 +140,7 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
     settings: Mapping[str, str] = {}
     if remote.startswith("local"):
         settings = _java_settings(java.find()) | worker_settings(remote)
-        defaults = default_options() | local_options(remote)
+        defaults = default_options(level=level) | local_options(remote)
         options = defaults | {CONNECT_ADDRESS: LOOPBACK} | options
         options.pop("spark.master")  # `remote` sets it
     else:
@@ -159,7 +159,7 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
         ) from error
     except PySparkException as error:
         raise SparkUnavailable(
-            f"cannot start a session at {remote}: {_first_line(error)}"
+            f"cannot start a session at {remote.partition(';')[0]}: {_first_line(error)}"
         ) from error
 
 

@@ -136,7 +136,7 @@ def _by_lane(document: object, names: Sequence[str]) -> dict[Lane, object]:
 def lost(feed: Feed, lane: Lane, *, requested: int, first: int) -> DataLost:
     """Returns the error to raise if the data from `requested` up to `first` was removed."""
     return DataLost(
-        f"{lane.name}, partition {lane.number}: the range from {feed.shown(requested)} up to "
+        f"{feed.label(lane)}: the range from {feed.shown(requested)} up to "
         f"{feed.shown(first)} was removed before it was read; to read what is left, set "
         "failOnDataLoss=false"
     )

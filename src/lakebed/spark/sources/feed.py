@@ -114,6 +114,9 @@ class Feed(Protocol):
         Raises `InputError` if it is invalid.
         """
 
+    def label(self, lane: Lane) -> str:
+        """Names a partition or log in messages."""
+
     def shown(self, position: int) -> str:
         """Formats a position as users write it: an offset or a record id."""
 

@@ -83,6 +83,9 @@ class LogFeed:
             return int(RecordId.parse(str(value)))
         raise InputError(f"{shown(value)} is not a record id")
 
+    def label(self, lane: Lane) -> str:
+        return f"log {lane.name}"
+
     def shown(self, position: int) -> str:
         return str(RecordId(position))
 

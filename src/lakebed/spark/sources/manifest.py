@@ -75,7 +75,7 @@ from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.replay import Moment
 from lakebed.api.read_surface import ReadableManifestLog, ReadableStore
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import BadConfig, Busy, InputError
+from lakebed.base.errors import Busy, InputError
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
 from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
@@ -250,11 +250,11 @@ def _as_of(options: Options) -> tuple[Moment | None, int | None]:
         return None, None
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         return None, int(text)
-    if looks_like_position(text):
-        return Moment(position=parse_position(text)), None
     try:
+        if looks_like_position(text):
+            return Moment(position=parse_position(text)), None
         moment_us = options.moment_us("asOf")
-    except BadConfig:
+    except InputError:
         requirement = (
             "a time such as 2026-01-31T12:00:00Z, a record number, or a position such as 3:64"
         )

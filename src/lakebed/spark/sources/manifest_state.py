@@ -122,8 +122,9 @@ def position_after(reader: ManifestReader, record: int) -> Position:
             return following[0].position if following else Position(index, judged.end)
         if judged.verdict is Verdict.CORRUPT:
             raise Corrupt(judged.problem, path=reader.paths.chunk(index), offset=judged.end)
-        last = judged.header.base_record + len(judged.records) - 1
-        raise NotFound(f"record {record} does not exist; the last record is {last}")
+        count = judged.header.base_record + len(judged.records)
+        last = f"the last record is {count - 1}" if count else "the manifest log is empty"
+        raise NotFound(f"record {record} does not exist; {last}")
     if not indexes:
         raise NotFound(f"record {record} does not exist; the manifest log is empty")
     beginning = history_beginning(reader)

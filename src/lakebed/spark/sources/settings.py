@@ -101,6 +101,8 @@ def settings_of(
         names = [options.required(kind.noun)]
     else:
         names = options.names(kind.nouns)
+        if not names:
+            raise options.wrong(kind.nouns, f"one or more names of {kind.nouns}")
     pin_ms = milliseconds(
         options.seconds("pinSeconds", default=PIN_S, maximum=DURATION_MS_MAX / 1000)
     )

@@ -120,9 +120,9 @@ def plan(
             (planned,) = read.ranges
             if planned.end < portion.end:
                 raise DataLost(
-                    f"{portion.lane.name}, partition {portion.lane.number}: the partition ends at "
+                    f"{feed.label(portion.lane)}: it ends at "
                     f"{feed.shown(planned.end)}, before the planned end "
-                    f"{feed.shown(portion.end)} of the read: the partition was replaced, or "
+                    f"{feed.shown(portion.end)} of the read: it was replaced, or "
                     "restored from a backup, after the read was planned; run the query again, or "
                     "start the stream with a new checkpoint"
                 )
@@ -218,8 +218,8 @@ def _read_requests(
     last = max((position for position in named if position is not None), default=0)
     if settings.fails_on_loss and last > bounds.end:
         raise DataLost(
-            f"{lane.name}, partition {lane.number}: position {feed.shown(last)} was requested, but "
-            f"the partition ends at {feed.shown(bounds.end)}; to read what exists, set "
+            f"{feed.label(lane)}: position {feed.shown(last)} was requested, but "
+            f"it ends at {feed.shown(bounds.end)}; to read what exists, set "
             "failOnDataLoss=false"
         )
     # Data that is removed at the current start is only an error if it was requested.

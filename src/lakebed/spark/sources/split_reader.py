@@ -181,9 +181,9 @@ class _PieceReader:
         bounds = self._state.bounds.get(piece.lane, Bounds(0, 0))
         if bounds.end < piece.end:
             raise DataLost(
-                f"{name}, partition {piece.lane.number}: the partition ends at "
+                f"{feed.label(piece.lane)}: it ends at "
                 f"{feed.shown(bounds.end)}, before the planned end {feed.shown(piece.end)} of the "
-                "read: the partition was replaced, or restored from a backup, after the read was "
+                "read: it was replaced, or restored from a backup, after the read was "
                 "planned; run the query again, or start the stream with a new checkpoint"
             )
         if bounds.start > piece.start and fails:

@@ -65,6 +65,9 @@ class TopicFeed:
             raise InputError(f"{shown(value)} is not an offset")
         return value
 
+    def label(self, lane: Lane) -> str:
+        return f"{lane.name}, partition {lane.number}"
+
     def shown(self, position: int) -> str:
         return str(position)
 

@@ -319,7 +319,7 @@ def keep_up(landing: Landing, tables: tuple[Target, Target]) -> tuple[int, int]:
     from deltalake.exceptions import DeltaError
 
     optimized = vacuumed = 0
-    for table in tables:
+    for name, table in zip((landing.table, landing.dead_letters), tables, strict=True):
         try:
             if table.schema() is None:
                 continue
@@ -328,7 +328,7 @@ def keep_up(landing: Landing, tables: tuple[Target, Target]) -> tuple[int, int]:
             if landing.vacuum_retention_h is not None:
                 vacuumed += table.vacuum(retention_h=landing.vacuum_retention_h)
         except (DeltaError, OSError, LakebedError) as error:
-            event(_log, "upkeep_failed", level=logging.WARNING, table=landing.table, why=error)
+            event(_log, "upkeep_failed", level=logging.WARNING, table=name, why=error)
     return optimized, vacuumed
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Answer(msgspec.Struct, frozen=True):
     """The result of a call on an executor: its value, or its error.
 
-    `error` is the name of the error's class, or of the nearest base class in `lakebed.base.errors`;
-    `text` is its message.
+    `error` is the name of the error's class, or of the nearest base class in `lakebed.base.errors`
+    that can be made from a message alone; `text` is the message.
     """
 
     value: Any = None
@@ -53,10 +53,10 @@ def call_on_executors(
                 yield pa.RecordBatch.from_pydict({"answer": [text]})
 
     frame = spark.range(0, count, 1, count).mapInArrow(answers, "answer string")
-    return [_value(msgspec.json.decode(row[0], type=Answer)) for row in frame.collect()]
+    return [value_of(msgspec.json.decode(row[0], type=Answer)) for row in frame.collect()]
 
 
-def _value(answer: Answer) -> Any:
+def value_of(answer: Answer) -> Any:
     if answer.error:
         error_class = getattr(errors, answer.error, LakebedError)
         raise (
@@ -74,7 +74,12 @@ def encoded_answer(function: Callable[[], Any]) -> str:
         kinds = [
             error_class.__name__
             for error_class in type(error).__mro__
-            if hasattr(errors, error_class.__name__)
+            if hasattr(errors, error_class.__name__) and _takes_a_text(error_class)
         ]
         answer = Answer(error=kinds[0], text=str(error))
     return msgspec.json.encode(answer).decode()
+
+
+def _takes_a_text(error_class: type) -> bool:
+    """Whether an error of that class can be made from a message alone."""
+    return error_class.__init__ is LakebedError.__init__  # type: ignore[misc]

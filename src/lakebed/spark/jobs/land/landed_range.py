@@ -79,13 +79,13 @@ def as_landed(
         bounds = states[lane.name].bounds[lane]
         if done > bounds.end:
             raise DataLost(
-                f"{lane.name}, partition {lane.number}: the partition ends at "
+                f"{feed.label(lane)}: it ends at "
                 f"{feed.shown(bounds.end)}, but the table has it up to {feed.shown(done)}: the "
-                "partition was probably restored from an older backup; land it into a new table"
+                "source was probably restored from an older backup; land it into a new table"
             )
         if bounds.start <= done < at:
             raise InputError(
-                f"{lane.name}, partition {lane.number}: the table has the partition up to "
+                f"{feed.label(lane)}: the table has it up to "
                 f"{feed.shown(done)}, but Spark's checkpoint is already at {feed.shown(at)}: the "
                 "table was probably replaced by an older one; remove the checkpoint to continue "
                 "where the table ends"
