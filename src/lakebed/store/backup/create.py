@@ -82,7 +82,8 @@ def create_backup(
 ) -> CreatedBackup:
     """Takes a backup of everything that was acknowledged before the call.
 
-    `connector` opens the metadata database of the object store.
+    `connector` opens the metadata database of the object store. `new_token` returns the random
+    digits that end the snapshot's id.
     """
     clock = store.runner.clock
     created_ms = clock.wall_ns() // NS_PER_MS
