@@ -172,7 +172,7 @@ class ReadOnlyStore:
         return manifest_log_of(self.disk, self.root, name)
 
     def tier2_of(self, log: str) -> str:
-        """Return where the Tier 2 of a log is: a URL, or a folder of the store."""
+        """Return where the Tier 2 of a log is: a URL, or the path of a folder."""
         from lakebed.store.residency import tier2_address, tier2_place
 
         paths = require_log(self.disk, self.root, log)
