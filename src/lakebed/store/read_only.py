@@ -1,6 +1,7 @@
 """A store that is opened read-only, even while another process writes it.
 
-It takes no lock, repairs nothing and writes nothing but pins. It reads only durable data.
+It takes no lock and repairs nothing. It writes nothing but pins, and the files that SQLite readers
+share with the writer (`meta.db-wal`, `meta.db-shm`). It reads only durable data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Takes a backup: copies every part of the store in order, then writes the catalogue.
 
-A backup reads the store like any read-only process, and writes only pins into the root. If it is
-interrupted, there is no new snapshot; the parts that were copied stay in the pool, and the next
-backup does not copy them again.
+A backup reads the store like any read-only process, which writes only pins and SQLite's shared
+files into the root. If it is interrupted, there is no new snapshot; the parts that were copied stay
+in the pool, and the next backup does not copy them again.
 
 A log, topic or object store that is too damaged to be read is copied file by file as it is, and
 reported as a problem. Damage never ends a backup: missing data is reported.
