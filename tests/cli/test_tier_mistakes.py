@@ -114,7 +114,7 @@ def test_nothing_is_evicted_whose_object_somebody_deleted(run: Run, root: Path) 
     run("aof", "upload", "orders")
     objects(root)[1].unlink()
     told = (
-        "orders: the object of segment 1 is missing in Tier 2; "
+        "orders: the object of segment 1 is missing in Tier 2, or was replaced; "
         "upload it again: lakebed aof repair orders --tier2"
     )
     assert refusal(run("aof", "evict", "orders", "1", "--warm"), 64) == told

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 def local_connections_max() -> int:
     """Returns how many connections to the local socket are allowed.
 
-    It is a share of the file descriptors that the process may open.
+    It is a share of the file descriptors that the process may open, from 4 to 10,000.
     """
     return max(4, min(_CONNECTIONS_MAX, descriptors.connection_share() // 2))
 

@@ -54,7 +54,8 @@ class Store(store.Store):
         Opening for writing raises `Locked` if another process has the store open for writing.
         Opening for reading takes no lock. Settings that are not passed as `config`, `topic_config`,
         `group_config`, `object_config` or `tier_config` come from `lakebed.toml` and the
-        environment. A writer serves the local socket unless `serves` is false.
+        environment; if a `disk` is passed, they are the defaults. A writer serves the local socket
+        unless `serves` is false or a `disk` is passed.
         """
         if read_only:
             return super().open(root, read_only=True, **options)

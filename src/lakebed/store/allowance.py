@@ -108,4 +108,4 @@ def _cut(batch: MessageBatch, size: int, bytes_max: int, at_least: int) -> tuple
 
 def _check_bytes(value: object) -> None:
     if value is not None and (not isinstance(value, int) or value < 1):
-        raise InputError(f"max_bytes = {str(value)[:30]}: must be 1 or more")
+        raise InputError(f"max_bytes = {str(value)[:30]}: must be an integer of 1 or more")

@@ -55,7 +55,8 @@ def commit_batches(
 
     The commit is durable when the call returns. Returns one result for each partition, ordered by
     partition number. Raises `InputError`, with the partition, batch and byte offset, if a batch is
-    invalid; nothing is changed then.
+    invalid; nothing is changed then. `read_object` reads staged objects; without it a
+    `StagedObject` is refused.
     """
     _check_application(application)
     version = _checked_version(version)
@@ -148,7 +149,7 @@ def _check_application(application: object) -> None:
             raise ValueError
     except ValueError:
         raise BadName(
-            f"application {str(application)[:60]!r}: must be a string of 1 to "
+            f"application {str(application)[:60]!r}: must be a valid Unicode string of 1 to "
             f"{APPLICATION_LENGTH_MAX} characters"
         ) from None
 

@@ -56,8 +56,9 @@ class Bucket(ReadOnlyBucket):
         """Store an object from bytes, a file or an iterable of bytes, using bounded memory.
 
         With `if_none_match="*"` the object is stored only if the key has no object yet; with
-        `if_match=etag` only if it replaces the object with that ETag. If the condition does not
-        hold, `PreconditionFailed` is raised.
+        `if_match=etag` only if it replaces the object with that ETag. Otherwise
+        `PreconditionFailed` is raised, or `NoSuchKey` for `if_match` if there is no object.
+        `content` replaces `content_type` and `metadata`.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
@@ -76,7 +77,8 @@ class Bucket(ReadOnlyBucket):
     ) -> Deleted:
         """Hide the object with a delete marker, or remove the version named by `version_id`.
 
-        In a bucket without versioning the object itself is removed.
+        In a bucket without versioning the object itself is removed. It is no error if there is no
+        such object or version. `if_match` is a condition on the current object, as in `put`.
         """
         return self.deletion(key, version_id=version_id, if_match=if_match).run()
 
@@ -113,7 +115,8 @@ class Bucket(ReadOnlyBucket):
     ) -> ObjectInfo:
         """Copy the object to another key, or another bucket, without copying its bytes.
 
-        `if_match` and `if_none_match` are conditions on the target, as in `put`.
+        `if_match` and `if_none_match` are conditions on the target, as in `put`. `content` replaces
+        the source's headers and metadata, which are copied by default.
         """
         return self.copying(
             key,

@@ -22,9 +22,10 @@ _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 
 class PartCounters(NamedTuple):
-    """The counters of one part of an engine: a log, a partition, a group or the object store.
+    """The counters of a log, a partition, a group, the object store or the store itself.
 
-    `labels` identify the part.
+    `engine` is `store` for those of the store itself. `labels` identify the log, partition or
+    group. The tier counters of all logs together have the engine `aof` and no labels.
     """
 
     engine: str
@@ -40,7 +41,10 @@ def engine_counts(
     lake: Lake | None,
     tiers: Counters,
 ) -> list[PartCounters]:
-    """Returns the counters of every open part. `tiers` are the tier counters of all logs."""
+    """Returns the counters of everything that is open, except those of the store itself.
+
+    `tiers` are the tier counters that all logs share.
+    """
     counts = [
         PartCounters("aof", {"log": name}, log.counters.snapshot()) for name, log in logs.items()
     ]

@@ -50,7 +50,7 @@ class Origin(NamedTuple):
     offset: int
     group: str
     delivery_count: int
-    topic_id: str = ""  # empty if an older version of Lakebed wrote the letter
+    topic_id: str = ""  # empty if an older version of Lakebed wrote the letter: matches any topic
 
     def is_of(self, topic: str, *, topic_id: str, group: str) -> bool:
         """Whether the letter is from this group and topic, not an earlier topic of that name."""
@@ -113,7 +113,11 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """A page of dead letters, up to `LETTER_BYTES_MAX` bytes, and where the next page begins."""
+    """A page of dead letters, and where in the dead-letter topic the next page begins.
+
+    The keys and values take up to `LETTER_BYTES_MAX` bytes; the first letter may be larger.
+    `next_partition` and `next_offset` are None on the last page.
+    """
 
     letters: list[DeadLetter]
     next_partition: int | None = None

@@ -105,7 +105,7 @@ class Group:
         self._suffix = f"-{restored_ms:x}" if restored_ms else ""
         self._dead_letters = dead_letters
         self._redrive_group = redrive_group
-        self._turn = 0  # the partition that the next lease starts with
+        self._turn = 0  # the partition that the latest lease started with
         self._patient_until_ns = runner.clock.monotonic_ns() + OPENING_NS
 
     @property
@@ -128,7 +128,10 @@ class Group:
         self._parts.start_all(range(self.partition_count))
 
     def close(self) -> list[PartitionGroup]:
-        """Stop opening partitions. Return the open ones, which the caller must close."""
+        """Stop opening partitions.
+
+        Return the group's state in each open partition; the caller must close these.
+        """
         return [part.group for part in self._parts.close()]
 
     def _part(self, number: int) -> _Part:
@@ -179,7 +182,11 @@ class Group:
                     stop()
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
-        """Return the messages that a lease with these limits would get now, without leasing."""
+        """Return the messages that a lease with these limits would get now, without leasing.
+
+        If a partition fails, the messages of other partitions are returned; the failure is raised
+        only if there are none.
+        """
         messages: list[PeekedMessage] = []
         failure: LakebedError | None = None
         allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
@@ -218,7 +225,7 @@ class Group:
     def ack(self, message: LeasedMessage) -> None:
         """Settle the message: it is never delivered again.
 
-        Raises `StaleLease` if the lease has ended.
+        Raises `StaleLease` if the lease has ended and the message is not settled yet.
         """
         self.ack_all([message])
 
@@ -226,8 +233,8 @@ class Group:
         """Settle many messages: they are never delivered again.
 
         Messages of a partition that were leased together are settled with one sync, all or none.
-        Raises `StaleLease` if the lease of a message has ended; then neither this message nor those
-        leased together with it are settled.
+        Raises `StaleLease` if the lease of a message has ended, unless the message is settled; then
+        neither this message nor those leased together with it are settled, but others may be.
         """
         self.ack_held(held_of(messages))
 
@@ -235,7 +242,8 @@ class Group:
         """Settle leased messages, given by partition and offsets: they are never delivered again.
 
         The leases are settled one after another. Raises `StaleLease` at the first lease that has
-        ended; none of its messages are settled then.
+        ended, unless all its messages are settled: messages of earlier leases are settled then,
+        those of this lease and later ones are not.
         """
         for lease, part in self._held_parts(held):
             part.ack(lease.ranges, epoch=lease.epoch)
@@ -274,7 +282,10 @@ class Group:
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extend leases, given by partition and offsets; return the new deadline of each lease."""
+        """Extend leases, given by partition and offsets; return the new deadline of each lease.
+
+        Deadlines are in ms since 1970. By default `lease_ms` is the group's setting.
+        """
         if lease_ms is not None:
             check_lease_ms(lease_ms)
         return [
@@ -296,8 +307,8 @@ class Group:
         """Return the ranges of messages that are leased now, at most `max_leases`.
 
         Each range has its deadline and its delivery count. The ranges are ordered by partition and
-        offset. By default those of all partitions are returned. In each partition, the ranges
-        begin at `offset`.
+        offset. By default those of all partitions are returned. Messages before `offset` in their
+        partition are left out.
         """
         held: list[HeldRange] = []
         for part in self._chosen(partition):
@@ -337,7 +348,7 @@ class Group:
 
         The messages from the position on are delivered again. The position is `offset` in one
         partition; or, in every partition, the first message at or after `timestamp_ms`; or, with
-        `to_end`, the end of every partition.
+        `to_end`, the end of every partition. Raises `InputError` if `offset` is after the end.
         """
         if [offset is not None, timestamp_ms is not None, to_end].count(True) != 1:
             raise InputError("seek: pass exactly one of `offset`, `timestamp_ms` and `to_end`")
@@ -575,10 +586,10 @@ class Group:
             yield number
 
     def _held_parts(self, held: Sequence[Held]) -> Iterator[tuple[Held, PartitionGroup]]:
-        """Checks all leases, then yields each with the group's state in its partition.
+        """Checks the offsets of all leases; then yields each lease with the group's state for it.
 
-        Raises `StaleLease` for a lease of an earlier topic or group of the same name, or from
-        before the store was restored.
+        At a lease of an earlier topic or group of the same name, or from before the store was
+        restored, raises `StaleLease`; the leases before it were yielded by then.
         """
         for lease in held:
             self._check(lease.partition)

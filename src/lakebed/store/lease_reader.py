@@ -70,7 +70,8 @@ def batches_between(
 ) -> Iterator[MessageBatch]:
     """Yields the messages of `[start, end)` that still exist.
 
-    Messages that retention removes during the read are skipped.
+    Messages that retention removes during the read are skipped. Damaged messages are skipped too,
+    and their ranges are passed to `on_skipped`.
     """
     start = max(start, partition.start_offset())
     while start < end:

@@ -32,7 +32,7 @@ class LogReport:
     records: int = 0  # records in these segments
     warm_files: int = 0
     objects: int = 0
-    unread: list[int] = field(default_factory=list)  # segments only in Tier 2, which were not read
+    unread: list[int] = field(default_factory=list)  # not in Tier 0; no good copy was read
     problems: list[Problem] = field(default_factory=list)
     unreached: Tier2Error | None = None  # why not all objects were read
     archived: int = 0  # segments in the archive, which no other field counts
@@ -183,7 +183,7 @@ class LogCheck:
 def join_log(plan: LogPlan, findings: Sequence[LogFinding]) -> LogReport:
     """Combines the findings into one report. They must be in the order of the plan's pieces."""
     report = LogReport(problems=list(plan.problems))
-    owed = set(plan.elsewhere)  # segments in colder tiers of which no copy was read yet
+    owed = set(plan.elsewhere)  # segments in colder tiers of which no good copy was read yet
     for finding in findings:
         report.problems += finding.problems
         if finding.unreached is not None:

@@ -7,12 +7,13 @@ All of it is safe while the store is in use; work that would not be safe is refu
 - A log is verified up to its durable end. Repairing a log copies damaged bytes to the quarantine
   and never removes them from the log. Torn bytes were removed when the log was opened; the report
   has their number.
-- Objects that seem to be damaged are read again, and marked as damaged if they still are.
+- `mark_objects` reads the object versions that a verification found to be damaged once more, and
+  marks those that still are.
 - A topic can be repaired, and a log's Tier 2 migrated, only while the topic or log is not open;
   otherwise `Busy` is raised.
 
-If `progress` raises an exception, the work ends between two steps. Completed steps stay done, and
-starting the work again continues from there.
+If `progress` raises an exception, the work ends between two steps. Completed steps stay done: a
+move or a migration that is started again skips them. Verifications and repairs start over.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 class Maintenance:
     """Runs maintenance on one store. Thread-safe.
 
-    In all methods, `segments` are the ids of the segments to work on; None means all sealed ones.
+    In all methods, `segments` are the ids of the segments to work on; None means all sealed ones
+    that need the work.
     """
 
     def __init__(self, store: Store) -> None:
@@ -68,7 +70,7 @@ class Maintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Retry the upload of segments whose upload failed permanently."""
+        """Upload the given segments, by default all whose last upload failed."""
         return self._moves(log, progress).retry_upload(segments)
 
     def evict(
@@ -106,7 +108,7 @@ class Maintenance:
     ) -> MigrationReport:
         """Copy a log's objects to another Tier 2 and use that from then on.
 
-        See `Store.migrate_tier2`.
+        Raises `Busy` if the log is open. See `AofManager.migrate_tier2`.
         """
         self._check(log)
         return self._store.migrate_tier2(log, address, delete=delete, progress=progress)

@@ -62,7 +62,10 @@ def random_id() -> str:
 
 
 def id_source(random: Random | None) -> Callable[[], str]:
-    """Returns a function that returns new ids: drawn from `random`, so that simulations repeat."""
+    """Returns a function that returns new ids for pins.
+
+    They are drawn from `random`, if that is given, so that simulations repeat.
+    """
     return random_id if random is None else lambda: f"{random.getrandbits(64):016x}"
 
 
@@ -156,7 +159,9 @@ class Pins:
         return pins
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Renew pins for about `duration_ms` from now, and return the ids of those that exist.
+        """Renew pins for about `duration_ms` from now; return the ids of those still in effect.
+
+        Pins that were released or have expired are left out.
 
         A pin that expires later than that is shortened. A pin that still has at least five sixths
         of that time was renewed recently, and is left as it is.

@@ -1,6 +1,7 @@
 """A store that is opened read-only, even while another process writes it.
 
-It takes no lock, repairs nothing and writes nothing but pins. It reads only durable data.
+It takes no lock and repairs nothing. It writes nothing but pins, and the files that SQLite readers
+share with the writer (`meta.db-wal`, `meta.db-shm`). It reads only durable data.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class ReadOnlyStore:
         return manifest_log_of(self.disk, self.root, name)
 
     def tier2_of(self, log: str) -> str:
-        """Return where the Tier 2 of a log is: a URL, or a folder of the store."""
+        """Return where the Tier 2 of a log is: a URL, or the path of a folder."""
         from lakebed.store.residency import tier2_address, tier2_place
 
         paths = require_log(self.disk, self.root, log)

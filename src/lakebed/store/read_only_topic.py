@@ -104,7 +104,7 @@ class ReadOnlyTopic:
         return partition_of(key, self.partition_count)
 
     def follow(self, starts: Mapping[int, int] | None = None) -> TopicFollower:
-        """Follow partitions: return their messages, and new messages as they arrive.
+        """Return a follower, which returns the messages of partitions and waits for new ones.
 
         `starts` maps the partitions to follow to their first offsets; by default all partitions
         are followed, from their oldest messages on.

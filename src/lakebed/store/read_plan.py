@@ -54,7 +54,7 @@ class WantedRead(Struct, frozen=True, forbid_unknown_fields=True):
     partition_end: int | None = None  # read only partitions before this number
     position_start: Unsigned | None = None  # nothing before this position is needed
     position_end: Unsigned | None = None  # nothing from this position on is needed
-    since_us: Count | None = None  # nothing before the first message at this time is needed
+    since_us: Count | None = None  # nothing before the first message at or after it is needed
 
 
 class PlannedRange(Struct, frozen=True):
@@ -69,11 +69,11 @@ class PlannedRange(Struct, frozen=True):
     end: int
     pin_id: str = ""  # empty if nothing is pinned
     first: int = 0  # where the partition began after the range was pinned
-    marks: list[SplitPoint] = []  # split points of the part that exists, both ends included
+    marks: list[SplitPoint] = []  # split points of the range as far as it exists, with ends
 
 
 class PlannedRead(Struct, frozen=True):
-    identity: str  # changes if it is deleted and created again; empty if unknown
+    identity: str  # changes if the topic or log is created again; empty if unknown
     ranges: list[PlannedRange]  # by partition
 
 

@@ -16,17 +16,14 @@ from lakebed.store.verification import Problem, SegmentReport
 
 
 class Outline(NamedTuple):
-    """Where a segment begins and ends in the log, according to its name, header and footer.
-
-    The end is None if the segment is not sealed or its footer is damaged.
-    """
+    """Where a segment begins and ends in the log, according to its name, header and footer."""
 
     segment_id: int
     path: str
     base_offset: int
     base_record_count: int | None  # None if it has no header yet
-    next_offset: int | None  # where the next segment must begin
-    next_record_count: int | None
+    next_offset: int | None  # where the next segment must begin; None without a good footer
+    next_record_count: int | None  # what the next segment must begin with; None if not known
 
 
 def outline_of(report: SegmentReport) -> Outline | None:

@@ -3,7 +3,7 @@
 Sections are flat, but the configuration of a log is nested: `[aof]` has its scalar settings, and
 `[aof_flush]`, `[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` have its nested parts.
 `[aof_manager]` and `[aof_tier2]` have the settings that all logs share. `[keratin]` and `[stroma]`
-have the settings of topics and groups without settings of their own, and `[s3]` those of the object
+apply where a topic or a group has no setting of its own, and `[s3]` has the settings of the object
 store. `[node]` is read by the server (`lakebed.node`).
 """
 

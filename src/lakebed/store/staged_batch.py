@@ -54,12 +54,13 @@ class CommittedPartition:
     """The result of a batch commit in one partition.
 
     The commit has `count` messages from `base_offset` on. If the commit was interrupted, other
-    messages can be between them. If the version is older than the application's last one, both are
-    unknown: `base_offset` is None and `count` is 0.
+    messages can be between them; after many interruptions `base_offset` is unknown (None). If the
+    version is older than the application's last one, both are unknown: `base_offset` is None and
+    `count` is 0.
     """
 
     partition: int
-    is_new: bool  # False if an earlier call committed the version
+    is_new: bool  # False if an earlier call committed this or a later version
     base_offset: int | None
     count: int
 
@@ -77,7 +78,8 @@ def opened(
     """Opens a staged batch for reading.
 
     Raises `InputError` if it is not something that can be read, and `NotFound` if it does not
-    exist. Error messages begin with `place`.
+    exist. Error messages begin with `place`, except those of the object store and of a failing
+    disk.
     """
     if isinstance(staged, StagedFile):
         return _opened_file(disk, staged.path, place)
@@ -96,7 +98,9 @@ def opened(
 def record_batches(source: StagedSource, *, config: TopicConfig, place: str) -> Iterator[bytes]:
     """Checks and yields the record batches of a staged batch.
 
-    Error messages begin with `place` and the byte offset of the record batch.
+    Raises `InputError` for an invalid record batch, and `TooLarge` for one above the topic's
+    limits; the messages begin with `place` and the byte offset of the record batch. An empty staged
+    batch is an `InputError` too.
     """
     start = 0
     while head := source.take(RECORD_BATCH.size):

@@ -101,13 +101,13 @@ class StoreOptions(TypedDict, total=False):
     """The keyword arguments of `Store.open`."""
 
     config: AofConfig | None  # of the logs
-    topic_config: TopicConfig | None  # of topics that have none of their own
-    group_config: GroupConfig | None  # of groups that have none of their own
+    topic_config: TopicConfig | None  # settings that a topic does not set itself
+    group_config: GroupConfig | None  # settings that a group does not set itself
     object_config: SeglakeConfig | None
     tier_config: SharedTierConfig | None  # tier settings that all logs share, with Tier 2's address
     disk: Disk | None
     runner: Runner | None
-    connector: Connector | None  # opens the metadata database on `disk`; without it no buckets
+    connector: Connector | None  # opens the metadata database; needed for buckets on a `disk`
     random: Random | None  # draws ids and delays; a simulation passes one with a seed
 
 
@@ -151,7 +151,8 @@ class Store:
 
         Opening for writing raises `Locked` if another process has the store open for writing.
         Configurations that are not passed come from `lakebed.toml` and the environment; if a `disk`
-        is passed, they are the defaults. A read-only store uses only `tier_config`.
+        is passed, they are the defaults. Of the passed configurations, a read-only store uses only
+        `tier_config`.
         """
         disk, connector = options.get("disk"), options.get("connector")
         tier_config, runner = options.get("tier_config"), options.get("runner")
@@ -366,7 +367,7 @@ class Store:
         return manifest_log_of(self.disk, self.root, name)
 
     def tier2_of(self, log: str) -> str:
-        """Return where the Tier 2 of a log is: a URL, or a folder of the store."""
+        """Return where the Tier 2 of a log is: a URL, or the path of a folder."""
         from lakebed.store.residency import tier2_address, tier2_place
 
         paths = require_log(self.disk, self.root, log)
@@ -650,7 +651,8 @@ def _lost_objects(root: str, segment_id: str, damage: Damage) -> Loss:
 def _refuse_newer(disk: Disk, root: str, *, with_metadata: bool) -> None:
     """Raises `UnknownVersion` if a newer version of Lakebed wrote the store.
 
-    Reads `store.json`; if another release wrote the store last, also checks every file.
+    Reads `store.json`. If it is missing, or another release wrote the store last, also checks all
+    other files.
     """
     store_version = version.load(disk, root)
     if store_version is None or store_version.program != RELEASE:

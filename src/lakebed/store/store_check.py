@@ -110,7 +110,11 @@ class StoreReport(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether everything was checked, and nothing is torn, corrupt or lost."""
+        """Whether nothing is torn, corrupt or lost, and no check failed to run.
+
+        Segments that were not read, because only Tier 2 has them and `tier2` was not set, do not
+        count.
+        """
         is_reached = all(log.unreached is None for log in self.logs)
         return is_reached and not self.unchecked and not self.problem_count
 
@@ -177,7 +181,10 @@ def verify_store(
     tier2: bool = True,
     progress: Progress = no_progress,
 ) -> StoreReport:
-    """Verifies all of a store in this process; with `tier2` also the Tier 2 objects of logs."""
+    """Verifies all of a store in this process; with `tier2` also the Tier 2 objects of logs.
+
+    Calls `progress` with about how many bytes were checked so far, and how many there are.
+    """
     if not isinstance(root, ReadOnlyStore):
         with ReadOnlyStore(root) as store:
             return verify_store(store, tier2=tier2, progress=progress)

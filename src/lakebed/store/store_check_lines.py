@@ -44,7 +44,7 @@ def _problems(report: StoreReport) -> Iterator[str]:
     if report.forgotten_count:
         yield (
             "the record of damage is full: "
-            f"{report.forgotten_count} more loss{'es' * (report.forgotten_count != 1)}"
+            f"{report.forgotten_count} more loss{'es' * (report.forgotten_count != 1)} not recorded"
         )
     for log in report.logs:
         if log.unreached is not None:

@@ -104,8 +104,8 @@ def why_not_evicted(log: str, pins: Sequence[Pin], *, warm: bool) -> WhyNot:
 def missing_object(log: str, segment_id: int) -> LakebedError:
     """Returns the error for an object that was deleted or replaced in Tier 2."""
     return InputError(
-        f"{log}: the object of segment {segment_id} is missing in Tier 2; upload it again: "
-        f"lakebed aof repair {log} --tier2"
+        f"{log}: the object of segment {segment_id} is missing in Tier 2, or was replaced; "
+        f"upload it again: lakebed aof repair {log} --tier2"
     )
 
 

@@ -64,7 +64,7 @@ class Outcome:
     moved: list[Moved] = field(default_factory=list)
     repaired: list[Repaired] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
-    stopped_by: LakebedError | None = None
+    stopped_by: LakebedError | None = None  # the error that ended the work early
 
     @property
     def bytes(self) -> int:
@@ -95,7 +95,7 @@ class TierMoves:
         return self._move(choice, self._log.tiers.upload, _uploaded_bytes)
 
     def retry_upload(self, segment_ids: Sequence[int] | None) -> Outcome:
-        """Retries the upload of segments whose upload failed; None means all such segments."""
+        """Uploads the given segments; None means all whose last upload failed."""
         if segment_ids is None:
             failed = [place for place in self._log.tiers.residency() if "upload" in place.failures]
             segment_ids = [place.segment_id for place in failed if 2 not in place.tiers]
@@ -150,9 +150,9 @@ class TierMoves:
             self._progress(count, len(places))
 
     def _with_retries(self, move: Callable[[], Result]) -> Result:
-        """Runs a move; retries it for up to a minute while other work moves the segment.
+        """Runs a move; if it raises `Busy`, retries it for up to a minute, then raises the `Busy`.
 
-        After that the move's `Busy` is raised.
+        Other work may be moving the segment, or a pin protects it.
         """
         clock = self._store.runner.clock
         deadline_ns = clock.monotonic_ns() + _BUSY_NS_MAX

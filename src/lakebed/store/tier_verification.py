@@ -56,7 +56,7 @@ class CopyReport(NamedTuple):
     tier: int
     path: str  # for an object, its address and key
     key: str  # of the object
-    has_local: bool  # whether there is also a copy on this disk
+    has_local: bool  # whether Tier 0 or Tier 1 has the segment
     records: int | None  # None if it was not read, or is damaged
     problem: Problem | None
 

@@ -16,7 +16,8 @@ from lakebed.store.topics import REDRIVE_PREFIX
 def dead_letters_of(store: ReadOnlyStore, topic: str, group: str) -> Iterator[DeadLetter]:
     """Yields a group's dead letters that were not sent back, partition by partition.
 
-    The letters of a partition are in the order in which they were written.
+    The letters of a partition are in the order in which they were written. Yields nothing if there
+    is no such topic, or it has no dead letters.
     """
     try:
         topic_id = store.topic(topic).identity.topic_id

@@ -52,14 +52,15 @@ class TopicFollower:
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last message that was returned, by partition."""
+        """The offset from which each partition is read next, by partition number."""
         return {number: cursor.position for number, cursor in self._cursors.items()}
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
         """Wait for the next messages and return them; None after `timeout` seconds without any.
 
         By default there is no time limit. Raises `OffsetOutOfRange` if retention removed messages
-        that were not read yet, and `Closed` if a partition was closed.
+        that were not read yet, or if a first offset in `starts` is after the end of its partition,
+        and `Closed` if a partition was closed.
         """
         while True:
             followed = self._take()

@@ -51,7 +51,8 @@ class TopicRepair(NamedTuple):
 def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
     """Repairs a topic that is not open; raises `Busy` if it is open.
 
-    Callers that open the topic meanwhile wait until the repair is done.
+    An open topic of which a partition cannot be opened is closed first, and then repaired. Callers
+    that open the topic meanwhile wait until the repair is done.
     """
     paths = TopicPaths(store.root, name)
     with store.topics.before_opening(name) as open_topic:

@@ -121,7 +121,8 @@ def verify_topic(
 ) -> TopicReport:
     """Verifies a topic, even while another process writes it.
 
-    Raises `NotFound` if there is no such topic, or it is deleted during the check.
+    Calls `progress` with the number of partitions that are checked, and the number of all. Raises
+    `NotFound` if there is no such topic, or it is deleted during the check.
     """
     identity = require_topic(disk, TopicPaths(root, name))
     partitions = []

@@ -91,7 +91,7 @@ class StoreTopic(Topic):
         )
 
     def follow(self, starts: Mapping[int, int] | None = None) -> TopicFollower:
-        """Follow partitions: return their messages, and new messages as they arrive.
+        """Return a follower, which returns the messages of partitions and waits for new ones.
 
         `starts` maps the partitions to follow to their first offsets; by default all partitions
         are followed, from their oldest messages on.
@@ -188,7 +188,7 @@ class StoreTopics:
 
     @property
     def group_config(self) -> GroupConfig:
-        """The settings of groups that have no settings of their own."""
+        """The store's settings of groups; they apply where a group has no setting of its own."""
         return self._group_config
 
     def names(self) -> list[str]:
@@ -471,12 +471,19 @@ class StoreTopics:
             return group
 
     def _check_current(self, topic: Topic) -> None:
-        """Raises `Closed` if the topic was deleted, even if a new topic has the same name."""
+        """Raises `Closed` unless `topic` is the open topic of its name.
+
+        It is not if it was deleted, even if a new topic has the same name, or if it was closed for
+        a repair.
+        """
         current = None
         with contextlib.suppress(NotFound):
             current = self._topics.open(topic.name)
         if current is not topic:
-            raise Closed(f"{topic.name}: the topic was deleted")
+            raise Closed(
+                f"{topic.name}: the topic was deleted, or was closed for a repair and must be "
+                "opened again"
+            )
 
     def _open_group(self, topic: Topic, name: str, config: GroupConfig) -> Group:
         if config.delivery_count_max:

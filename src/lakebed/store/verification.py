@@ -44,7 +44,10 @@ _READ_ATTEMPTS = 8
 
 
 class Problem(NamedTuple):
-    """Bytes `[offset, offset + length)` of a file that are torn or corrupt."""
+    """Bytes `[offset, offset + length)` of a file that are torn or corrupt.
+
+    `offset` is None for a problem of the whole file or folder at `path`.
+    """
 
     path: str
     offset: int | None

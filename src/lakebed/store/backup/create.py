@@ -1,8 +1,8 @@
 """Takes a backup: copies every part of the store in order, then writes the catalogue.
 
-A backup reads the store like any read-only process, and writes only pins into the root. If it is
-interrupted, there is no new snapshot; the parts that were copied stay in the pool, and the next
-backup does not copy them again.
+A backup reads the store like any read-only process, which writes only pins and SQLite's shared
+files into the root. If it is interrupted, there is no new snapshot; the parts that were copied stay
+in the pool, and the next backup does not copy them again.
 
 A log, topic or object store that is too damaged to be read is copied file by file as it is, and
 reported as a problem. Damage never ends a backup: missing data is reported.
@@ -82,7 +82,8 @@ def create_backup(
 ) -> CreatedBackup:
     """Takes a backup of everything that was acknowledged before the call.
 
-    `connector` opens the metadata database of the object store.
+    `connector` opens the metadata database of the object store. `new_token` returns the random
+    digits that end the snapshot's id.
     """
     clock = store.runner.clock
     created_ms = clock.wall_ns() // NS_PER_MS

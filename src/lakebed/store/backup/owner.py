@@ -20,9 +20,10 @@ from lakebed.store.read_only import ReadOnlyStore
 
 
 def begin_backup(vault: Vault, store: ReadOnlyStore) -> Snapshot | None:
-    """Checks that the vault is for this store; returns the vault's newest readable snapshot.
+    """Makes a new vault this store's, or checks that it already is.
 
-    Raises `InputError` if the vault has the backups of another store, or other files.
+    Returns the vault's newest readable snapshot; None if there is none. Raises `InputError` if the
+    vault has the backups of another store, or other files.
     """
     created_ms = 0 if store.version is None else store.version.created_ms
     vault.begin(store_created_ms=created_ms, is_ours=lambda: _has_a_log_of(vault, store))

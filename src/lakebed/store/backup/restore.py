@@ -98,9 +98,10 @@ def restore(
 ) -> RestoreReport:
     """Restores a snapshot into a root.
 
-    Raises `AlreadyExists` if the root is not empty, `NoSpace` if the disk is too small (before
-    anything is written), and `DamagedBackup` if files are damaged and `salvage` is not set.
-    `connector` opens the metadata database on `disk`.
+    A root with an unfinished restore of the same snapshot is completed. Raises `AlreadyExists` if
+    the root has other files, `NoSpace` if the disk is too small (before any file is restored), and
+    `DamagedBackup` if files are damaged and `salvage` is not set. `connector` opens the metadata
+    database on `disk`.
     """
     check_snapshot(snapshot, path=vault.address)
     _check_root(disk, root, snapshot)
@@ -289,7 +290,7 @@ def _restored_now(store_version: version.StoreVersion) -> bytes:
 
 
 def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:
-    """Raises an error unless the root is missing, empty, or has a restore of the same snapshot."""
+    """Raises an error if the root has anything but an unfinished restore of the same snapshot."""
     if not disk.exists(root):
         return
     if not disk.is_folder(root):

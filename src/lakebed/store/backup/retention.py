@@ -22,7 +22,7 @@ class RemovedSnapshots(NamedTuple):
 
 
 def keep_snapshots(vault: Vault, count: int) -> RemovedSnapshots:
-    """Keeps the newest `count` snapshots, and removes all parts that they do not need."""
+    """Removes all but the newest `count` snapshots, and all parts that those do not need."""
     if count < 1:
         raise InputError(f"--keep {count}: must be 1 or more")
     with vault.lock():

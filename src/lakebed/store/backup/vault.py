@@ -90,7 +90,8 @@ class Vault:
     def marker(self) -> Marker:
         """Loads `backup.json`.
 
-        Raises `NotFound` if there is none, and `UnknownVersion` if it has another version.
+        Raises `NotFound` if there is none, `UnknownVersion` if it has another version, and
+        `Corrupt` if it is damaged.
         """
         path = self._where(MARKER_KEY)
         try:
