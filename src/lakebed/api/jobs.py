@@ -3,8 +3,8 @@
 A `Job` names a method of `lakebed.store.maintenance.Maintenance`, the class of its keyword
 arguments, and the class of its report. The HTTP API runs jobs and the client calls them, so a
 report has the same class on both sides. Arguments are checked before the job does anything. A job
-that is cancelled ends at its next step. Completed steps are not undone, and running the job again
-continues after them.
+that is cancelled ends at its next step. Completed steps are not undone; a job that moves or repairs
+data continues after them if it is run again.
 """
 
 from __future__ import annotations

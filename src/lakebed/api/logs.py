@@ -62,7 +62,7 @@ class Flush(Struct, frozen=True, forbid_unknown_fields=True):
 class ReadQuery(Struct, frozen=True):
     """Selects the records from `start` (by default the oldest) up to, but not including, `end`.
 
-    With `backward`, selects the records before `start`, newest first.
+    With `backward`, selects the records before `start` (by default all), newest first.
     """
 
     start: str | None = None

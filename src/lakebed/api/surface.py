@@ -96,7 +96,10 @@ class PendingAppend(Protocol):
 
 
 class Group(ReadableGroup, Protocol):
-    """A consumer group of a topic. Thread-safe."""
+    """A consumer group of a topic. Thread-safe.
+
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    """
 
     def lease(
         self,
@@ -308,8 +311,8 @@ class Topic(ReadableTopic, Protocol):
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches to their partitions exactly once: a repeated `version` of an
-        `application` has no effect.
+        """Appends staged batches to their partitions exactly once: a repeated or lower `version` of
+        an `application` has no effect.
 
         See `lakebed.store.batch_commit`.
         """
