@@ -88,7 +88,10 @@ class PendingAppend(Protocol):
 
 
 class Group(ReadableGroup, Protocol):
-    """A consumer group of a topic. For one event loop."""
+    """A consumer group of a topic. For one event loop.
+
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    """
 
     async def lease(
         self,
@@ -302,8 +305,8 @@ class Topic(ReadableTopic, Protocol):
     async def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches to their partitions exactly once: a repeated `version` of an
-        `application` has no effect.
+        """Appends staged batches to their partitions exactly once: a repeated or lower `version` of
+        an `application` has no effect.
 
         See `lakebed.store.batch_commit`.
         """

@@ -23,7 +23,10 @@ RANGES_AT_ONCE = 100_000  # per request: some megabytes
 
 
 class AsyncGroup:
-    """A consumer group of a remote store. For one event loop."""
+    """A consumer group of a remote store. For one event loop.
+
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    """
 
     def __init__(self, caller: Caller, topic: str, name: str) -> None:
         self._caller = caller

@@ -84,8 +84,8 @@ class AsyncLog:
     async def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record like `append_record`, but waits up to `timeout` seconds before it
-        raises `WouldBlock`."""
+        """Appends one record like `append_record`, but waits up to `timeout` seconds (at most 60)
+        before it raises `WouldBlock`."""
         return (await self._append([payload], ext_id, timestamp, timeout))[0]
 
     # Flushing and sealing.
@@ -96,7 +96,8 @@ class AsyncLog:
         """Waits until a record, or everything appended so far, is durable.
 
         After `RetryError` (the disk is full) or `OutcomeUnknown` (the timeout passed) the records
-        are still queued: flush again, and do not append them again.
+        are still queued: flush again, and do not append them again. A `timeout` above 60 seconds
+        counts as 60; by default, the wait has no limit.
         """
         body = wire.Flush(
             record_id=None if record_id is None else int(record_id),
