@@ -1,8 +1,9 @@
 """A bucket of a remote store: the remote form of `lakebed.store.bucket.Bucket`.
 
 Objects of any size are sent and received in pieces. The server verifies bytes before it sends them;
-the client relies on TCP and TLS and does not verify them again. If an object is replaced between
-`get` and the read, the read raises `Busy`, and never returns a mixture of old and new.
+the client relies on TCP and TLS and does not verify them again. If an object was requested without
+a version id and is replaced between `get` and the read, the read raises `Busy`; it never returns a
+mixture of old and new.
 """
 
 from __future__ import annotations
