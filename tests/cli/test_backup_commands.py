@@ -110,7 +110,7 @@ def test_older_backups_stay_if_the_newest_lacks_something(
     assert done.exit_code == 65
     problem, kept = done.out.decode().splitlines()[1:]
     assert problem.startswith("problem: ")
-    assert kept == "no older backup was removed, because they may have the missing data"
+    assert kept == "no older backups were removed, because they may have the missing data"
     assert len(run("backup", target, "--list").lines()) == 3
     document = run("backup", target, "--keep", "1", as_json=True)
     assert (document.exit_code, document.document()["removed"]) == (65, [])

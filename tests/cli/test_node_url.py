@@ -113,10 +113,10 @@ def test_what_uses_no_store_takes_no_url(command: str, bare: Run) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("http://127.0.0.1:{port}/store", "must have only a host"),
-        ("http://127.0.0.1:{port}?x=1", "must have only a host"),
+        ("http://127.0.0.1:{port}/store", "without a path, a query or a fragment"),
+        ("http://127.0.0.1:{port}?x=1", "without a path, a query or a fragment"),
         ("http://127.0.0.1:port", "host or port is wrong"),
-        ("http://", "must have only a host"),
+        ("http://", "without a path, a query or a fragment"),
         ("ftp://127.0.0.1", "must begin with http:// or https://"),
         ("s3://bucket/store", "must begin with http:// or https://"),
         ("http://key@127.0.0.1:{port}", "one of them is missing"),

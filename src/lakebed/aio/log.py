@@ -146,7 +146,8 @@ class AsyncFollower(AsyncIterator[Record]):
 async def append_record_async(
     log: Aof, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
 ) -> RecordId:
-    """Appends a record like `Aof.append_record`, but waits where that would raise `WouldBlock`.
+    """Appends a record like `Aof.append_record`, but waits where that would raise a `WouldBlock`
+    whose kind is in `AWAITED`.
 
     If this call is cancelled, nothing was appended. If the log is closed during a wait, raises the
     `WouldBlock` that caused the wait.

@@ -88,7 +88,10 @@ class PendingAppend(Protocol):
 
 
 class Group(ReadableGroup, Protocol):
-    """A consumer group of a topic. For one event loop."""
+    """A consumer group of a topic. For one event loop.
+
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    """
 
     async def lease(
         self,
@@ -98,8 +101,8 @@ class Group(ReadableGroup, Protocol):
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
-        none.
+        """Leases up to `max_messages` messages for `lease_ms` (by default, the group's setting);
+        returns an empty list if there are none.
 
         Their total size is at most `max_bytes`, but the first message is returned whatever its
         size. A remote group counts a `max_bytes` above 32 MiB, or None, as 32 MiB. With `wait_s`,
@@ -145,12 +148,12 @@ class Group(ReadableGroup, Protocol):
         """Returns unprocessed messages to the group. Their delivery count does not increase."""
 
     async def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extends the lease of a message, so that it ends `lease_ms` from now. Returns the message
-        with its new deadline."""
+        """Extends the lease of a message, so that it ends `lease_ms` (by default, the group's
+        setting) from now. Returns the message with its new deadline."""
 
     async def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extends leases, given by the offsets of their messages. Returns the new deadline of
-        each."""
+        """Extends leases, given by the offsets of their messages, like `extend`. Returns the new
+        deadline of each lease, in ms since 1970."""
 
     async def peek(
         self, *, max_messages: int = 10, max_bytes: int | None = None
@@ -167,15 +170,16 @@ class Group(ReadableGroup, Protocol):
         """
 
     async def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Ends the leases of one message, of a partition, or of the whole group. Returns the number
-        of messages.
+        """Ends the lease of one message, of all messages of a partition, or of the whole group.
+        Returns the number of messages that were leased.
 
-        The messages can be leased again immediately. A consumer that held them gets `StaleLease` if
-        it acks, returns or extends them.
+        An `offset` also needs its `partition`. The messages can be leased again immediately. A
+        consumer that held them gets `StaleLease` if it acks, returns or extends them.
         """
 
     async def reset(self, *, partition: int | None = None) -> None:
-        """Moves the group back to the oldest message, in one partition or in all."""
+        """Moves the group back to the oldest message, in one partition or (by default) in all: all
+        messages are delivered again."""
 
     async def seek(
         self,
@@ -224,7 +228,8 @@ class Partition(ReadablePartition, Protocol):
         """Appends messages with consecutive offsets. `result()` waits for the acknowledgement.
 
         A payload of None deletes its key. Raises `Busy` if the queue stays full for `timeout`
-        seconds.
+        seconds. Without `timeout`, an embedded partition waits without a limit, and a remote one as
+        long as its client retries calls.
         """
 
     async def sync(self) -> None:
@@ -300,8 +305,8 @@ class Topic(ReadableTopic, Protocol):
     async def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches to their partitions exactly once: a repeated `version` of an
-        `application` has no effect.
+        """Appends staged batches to their partitions exactly once: a repeated or lower `version` of
+        an `application` has no effect.
 
         See `lakebed.store.batch_commit`.
         """
@@ -325,11 +330,15 @@ class Topics(ReadableTopics, Protocol):
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Topic:
-        """Opens a topic, and creates it if there is none. Raises `InputError` if it has another
-        number of partitions."""
+        """Opens a topic, and creates it if there is none.
+
+        A new topic has `partitions` partitions, by default one, and the given settings; an existing
+        topic keeps its own settings. Raises `InputError` if it has another number of partitions.
+        """
 
     async def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """Stores settings of a topic. They take effect when the topic is next opened."""
+        """Changes the given settings of a topic, and keeps its others. The change takes effect when
+        the topic is next opened."""
 
     async def delete(self, name: str) -> None:
         """Deletes a topic with its messages, groups and dead letters, permanently."""
@@ -369,7 +378,8 @@ class Log(ReadableLog, Protocol):
     async def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record, waiting up to `timeout` seconds where `append_record` would block."""
+        """Appends one record like `append_record`, but waits up to `timeout` seconds before it
+        raises `WouldBlock`."""
 
     async def flush(
         self, record_id: RecordId | None = None, *, timeout: float | None = None
@@ -381,7 +391,11 @@ class Log(ReadableLog, Protocol):
         """
 
     async def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
-        """Seals the active segment durably and returns it; None if it has no records."""
+        """Seals the active segment durably and returns it; None if it has no records.
+
+        Raises `WouldBlock` if this takes longer than `timeout` seconds. Without `timeout`, an
+        embedded log waits without a limit, and a remote one for 60 s.
+        """
 
     @property
     async def coordinator_watermark(self) -> int: ...
@@ -427,7 +441,8 @@ class Bucket(ReadableBucket, Protocol):
         memory.
 
         `if_none_match="*"` stores the object only if the key does not exist; `if_match=etag` only
-        if the current object has that ETag. Otherwise raises `PreconditionFailed`.
+        if the current object has that ETag. Otherwise raises `PreconditionFailed`, or `NoSuchKey`
+        if there is no current object.
         """
 
     async def delete(
@@ -514,7 +529,10 @@ class Damage(ReadableDamage, Protocol):
 
 class Maintenance(Verification, Protocol):
     """Long-running work on a store: verification, repair, and moves of segments between tiers.
-    For one event loop."""
+    For one event loop.
+
+    `segments` are the ids of the segments to move; by default all sealed segments.
+    """
 
     async def upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
@@ -524,7 +542,7 @@ class Maintenance(Verification, Protocol):
     async def retry_upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
     ) -> Outcome:
-        """Retries the upload of segments whose upload had failed permanently."""
+        """Uploads segments again, by default all whose last upload failed."""
 
     async def evict(
         self,

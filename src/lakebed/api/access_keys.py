@@ -13,7 +13,8 @@ _TAG = "keys"
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """A new access key. It cannot have the policy of the first key, to which no limits apply."""
+    """A new access key. `policy` can only be its default, because only the first key of a store
+    can have another policy, under which no limits apply."""
 
     label: str = ""
     inflight_max: Annotated[int, Meta(le=1 << 31)] | None = None

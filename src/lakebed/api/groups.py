@@ -182,7 +182,7 @@ LAG: Final = Operation(
     Lag, tag=_TAG, target="Group.lag", is_repeatable=True,
 )  # fmt: skip
 LEASE: Final = Operation(
-    "lease", "POST", _GROUP + "/lease", "Lease messages; waits for the first one",
+    "lease", "POST", _GROUP + "/lease", "Lease messages, waiting up to wait_ms for the first one",
     Leases, body=LeaseRequest, tag=_TAG, is_repeatable=True, also_gives=(Raw.LINES,),
 )  # fmt: skip
 ACK: Final = Operation(

@@ -3,8 +3,8 @@
 A `Job` names a method of `lakebed.store.maintenance.Maintenance`, the class of its keyword
 arguments, and the class of its report. The HTTP API runs jobs and the client calls them, so a
 report has the same class on both sides. Arguments are checked before the job does anything. A job
-that is cancelled ends at its next step. Completed steps are not undone, and running the job again
-continues after them.
+that is cancelled ends at its next step. Completed steps are not undone; a job that moves or repairs
+data continues after them if it is run again.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class JobKind(Protocol):
     def run(
         self, store: Store, arguments: Arguments, progress: Progress, is_cancelled: IsCancelled
     ) -> dict[str, Any]:
-        """Runs the job in a thread of its own, and returns its report as a JSON document.
+        """Runs the job in the caller's thread, and returns its report as a JSON document.
 
-        A job that ends after `is_cancelled` became true counts as cancelled, even if it completed
-        its work.
+        The job calls `is_cancelled` between its steps, and ends soon after that returns True. It
+        then counts as cancelled, even if it completed its work.
         """
 
 
@@ -65,7 +65,8 @@ class OfLog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OfSegments(OfLog, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Selects segments of a log by their ids; by default all sealed segments."""
+    """Selects segments of a log by their ids. By default all sealed segments, or for the job
+    `aof-retry-upload` those whose upload failed."""
 
     segments: Annotated[list[SegmentId], Meta(max_length=_SEGMENTS_MAX)] | None = None
 

@@ -62,7 +62,7 @@ class Flush(Struct, frozen=True, forbid_unknown_fields=True):
 class ReadQuery(Struct, frozen=True):
     """Selects the records from `start` (by default the oldest) up to, but not including, `end`.
 
-    With `backward`, selects the records before `start`, newest first.
+    With `backward`, selects the records before `start` (by default all), newest first.
     """
 
     start: str | None = None
@@ -173,7 +173,7 @@ SEAL_LOG: Final = Operation(
 )  # fmt: skip
 SET_WATERMARK: Final = Operation(
     "set_watermark", "PUT", _LOG + "/coordinator-watermark",
-    "Set the watermark, which never decreases",
+    "Raise the coordinator watermark; a lower one is ignored",
     LogDescription, body=WatermarkBody, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENTS: Final = Operation(
@@ -192,11 +192,12 @@ LOG_TIERS: Final = Operation(
 )  # fmt: skip
 
 LOG_SUMMARY: Final = Operation(
-    "log_summary", "GET", _LOG + "/summary", "What its files report, archived segments included",
+    "log_summary", "GET", _LOG + "/summary",
+    "Summarise a log from its files, archived segments included",
     LogSummary, tag=_TAG, target="Store.log_summary", is_repeatable=True,
 )  # fmt: skip
 LOG_TIER2: Final = Operation(
-    "log_tier2", "GET", _LOG + "/tier2", "Where its Tier 2 is",
+    "log_tier2", "GET", _LOG + "/tier2", "Return the address of the Tier 2 of a log",
     Tier2Place, tag=_TAG, target="Store.tier2_of", is_repeatable=True,
 )  # fmt: skip
 

@@ -49,7 +49,7 @@ LOG_MANIFEST: Final = Operation(
 )  # fmt: skip
 LOG_MANIFEST_BYTES: Final = Operation(
     "log_manifest_bytes", "GET", _MANIFEST + "/{file}/bytes",
-    "Read a range of one of these files as stored",
+    "Read a range of a file of a manifest log, as stored",
     bytes, query=FileRangeQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 

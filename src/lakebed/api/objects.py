@@ -145,7 +145,7 @@ LIST_OBJECTS: Final = Operation(
 )  # fmt: skip
 LIST_VERSIONS: Final = Operation(
     "list_versions", "GET", _BUCKET + "/object-versions",
-    "A page of versions and delete markers, by key",
+    "List a page of versions and delete markers, by key",
     Page[ListedVersion], query=VersionsQuery, tag=_TAG, target="Bucket.version_page",
     is_repeatable=True,
 )  # fmt: skip

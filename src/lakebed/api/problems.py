@@ -28,7 +28,10 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Unauthenticated(errors.InputError):
-    """The access key is missing, wrong or disabled."""
+    """The access key is missing, wrong or disabled.
+
+    The client also raises it if the permissions of the local socket do not allow a connection.
+    """
 
 
 class CrossSite(errors.InputError):

@@ -71,7 +71,10 @@ class ReadablePartition(Protocol):
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """Iterates over the messages from `offset` to the current end, up to the given limits."""
+        """Iterates over the messages from `offset` to the current end, up to the given limits.
+
+        The first message is returned whatever its size.
+        """
 
     def read_batches(
         self,
@@ -86,7 +89,8 @@ class ReadablePartition(Protocol):
         messages.
 
         If the message at `start` was removed, the call itself raises `OffsetOutOfRange`, before the
-        first batch.
+        first batch. With `skip_damage`, skips damaged messages, and calls `on_skipped` for each
+        skipped range. A remote partition does not support that, and raises `InputError`.
         """
 
     def read(
@@ -99,7 +103,11 @@ class ReadablePartition(Protocol):
         messages."""
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns the stored bytes of the records from `offset` on, up to `max_bytes`."""
+        """Returns the stored bytes of whole records, beginning with the record that contains
+        `offset`: at most `max_bytes`, but at least one record.
+
+        Returns no bytes if `offset` is the high watermark.
+        """
 
     def get(self, offset: int) -> Message: ...
 
@@ -241,7 +249,8 @@ class ReadableLog(Protocol):
     ) -> Iterator[RecordBatch]:
         """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
-        This is much faster than `read`. Raises `NotFound` if the record at `start` was removed.
+        This is much faster than `read`. Raises `NotFound`, in this call or at the first batch, if
+        no record begins at `start`, for example because it was removed.
         """
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
@@ -306,14 +315,15 @@ class ReadPins(Protocol):
         """Pins the offsets `[start, end)` of a partition for `duration_ms`."""
 
     def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Extends a pin, so that it expires `duration_ms` from now."""
+        """Makes a pin expire `duration_ms` from now. Raises `NotFound` if it was released or has
+        expired."""
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Extends pins, so that they expire about `duration_ms` from now. Returns the ids of the
-        pins that still exist."""
+        """Makes pins expire about `duration_ms` from now. Returns the ids of those that were
+        neither released nor had expired."""
 
     def release(self, pin_id: str) -> None:
-        """Removes a pin."""
+        """Removes a pin. Idempotent."""
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
         """Removes pins. A pin that cannot be removed is left to expire; no error is raised."""

@@ -68,7 +68,7 @@ LIST_STORED_PARTS: Final = Operation(
 )  # fmt: skip
 SAMPLE_KEYS: Final = Operation(
     "sample_keys", "GET", "/v1/objects/sample",
-    "Sample the distribution of keys, and count the rows",
+    "Sample the distribution of keys, and estimate the number of versions",
     KeySample, query=SampleQuery, tag=_TAG, target="StoredObjects.sample", is_repeatable=True,
 )  # fmt: skip
 

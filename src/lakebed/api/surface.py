@@ -96,7 +96,10 @@ class PendingAppend(Protocol):
 
 
 class Group(ReadableGroup, Protocol):
-    """A consumer group of a topic. Thread-safe."""
+    """A consumer group of a topic. Thread-safe.
+
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    """
 
     def lease(
         self,
@@ -106,8 +109,8 @@ class Group(ReadableGroup, Protocol):
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
-        none.
+        """Leases up to `max_messages` messages for `lease_ms` (by default, the group's setting);
+        returns an empty list if there are none.
 
         Their total size is at most `max_bytes`, but the first message is returned whatever its
         size. A remote group counts a `max_bytes` above 32 MiB, or None, as 32 MiB. With `wait_s`,
@@ -153,12 +156,12 @@ class Group(ReadableGroup, Protocol):
         """Returns unprocessed messages to the group. Their delivery count does not increase."""
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extends the lease of a message, so that it ends `lease_ms` from now. Returns the message
-        with its new deadline."""
+        """Extends the lease of a message, so that it ends `lease_ms` (by default, the group's
+        setting) from now. Returns the message with its new deadline."""
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extends leases, given by the offsets of their messages. Returns the new deadline of
-        each."""
+        """Extends leases, given by the offsets of their messages, like `extend`. Returns the new
+        deadline of each lease, in ms since 1970."""
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
         """Returns the messages that a lease would return now, without leasing them."""
@@ -173,15 +176,16 @@ class Group(ReadableGroup, Protocol):
         """
 
     def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Ends the leases of one message, of a partition, or of the whole group. Returns the number
-        of messages.
+        """Ends the lease of one message, of all messages of a partition, or of the whole group.
+        Returns the number of messages that were leased.
 
-        The messages can be leased again immediately. A consumer that held them gets `StaleLease` if
-        it acks, returns or extends them.
+        An `offset` also needs its `partition`. The messages can be leased again immediately. A
+        consumer that held them gets `StaleLease` if it acks, returns or extends them.
         """
 
     def reset(self, *, partition: int | None = None) -> None:
-        """Moves the group back to the oldest message, in one partition or in all."""
+        """Moves the group back to the oldest message, in one partition or (by default) in all: all
+        messages are delivered again."""
 
     def seek(
         self,
@@ -230,7 +234,8 @@ class Partition(ReadablePartition, Protocol):
         """Appends messages with consecutive offsets. `result()` waits for the acknowledgement.
 
         A payload of None deletes its key. Raises `Busy` if the queue stays full for `timeout`
-        seconds.
+        seconds. Without `timeout`, an embedded partition waits without a limit, and a remote one as
+        long as its client retries calls.
         """
 
     def sync(self) -> None:
@@ -306,8 +311,8 @@ class Topic(ReadableTopic, Protocol):
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches to their partitions exactly once: a repeated `version` of an
-        `application` has no effect.
+        """Appends staged batches to their partitions exactly once: a repeated or lower `version` of
+        an `application` has no effect.
 
         See `lakebed.store.batch_commit`.
         """
@@ -331,11 +336,15 @@ class Topics(ReadableTopics, Protocol):
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Topic:
-        """Opens a topic, and creates it if there is none. Raises `InputError` if it has another
-        number of partitions."""
+        """Opens a topic, and creates it if there is none.
+
+        A new topic has `partitions` partitions, by default one, and the given settings; an existing
+        topic keeps its own settings. Raises `InputError` if it has another number of partitions.
+        """
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """Stores settings of a topic. They take effect when the topic is next opened."""
+        """Changes the given settings of a topic, and keeps its others. The change takes effect when
+        the topic is next opened."""
 
     def delete(self, name: str) -> None:
         """Deletes a topic with its messages, groups and dead letters, permanently."""
@@ -375,7 +384,8 @@ class Log(ReadableLog, Protocol):
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record, waiting up to `timeout` seconds where `append_record` would block."""
+        """Appends one record like `append_record`, but waits up to `timeout` seconds before it
+        raises `WouldBlock`."""
 
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
         """Waits until a record, or everything appended so far, is durable.
@@ -385,7 +395,11 @@ class Log(ReadableLog, Protocol):
         """
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
-        """Seals the active segment durably and returns it; None if it has no records."""
+        """Seals the active segment durably and returns it; None if it has no records.
+
+        Raises `WouldBlock` if this takes longer than `timeout` seconds. Without `timeout`, an
+        embedded log waits without a limit, and a remote one for 60 s.
+        """
 
     @property
     def coordinator_watermark(self) -> int: ...
@@ -431,7 +445,8 @@ class Bucket(ReadableBucket, Protocol):
         memory.
 
         `if_none_match="*"` stores the object only if the key does not exist; `if_match=etag` only
-        if the current object has that ETag. Otherwise raises `PreconditionFailed`.
+        if the current object has that ETag. Otherwise raises `PreconditionFailed`, or `NoSuchKey`
+        if there is no current object.
         """
 
     def delete(
@@ -518,7 +533,10 @@ class Damage(ReadableDamage, Protocol):
 
 class Maintenance(Verification, Protocol):
     """Long-running work on a store: verification, repair, and moves of segments between tiers.
-    Thread-safe."""
+    Thread-safe.
+
+    `segments` are the ids of the segments to move; by default all sealed segments.
+    """
 
     def upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
@@ -528,7 +546,7 @@ class Maintenance(Verification, Protocol):
     def retry_upload(
         self, log: str, *, segments: Sequence[int] | None = None, progress: Progress = no_progress
     ) -> Outcome:
-        """Retries the upload of segments whose upload had failed permanently."""
+        """Uploads segments again, by default all whose last upload failed."""
 
     def evict(
         self,

@@ -47,7 +47,7 @@ class EnsuredTopic(Struct, frozen=True, forbid_unknown_fields=True):
     """A topic to open, and to create if there is none.
 
     Without `partitions`, an existing topic may have any number of partitions, and a new topic has
-    one.
+    one. `settings` apply only to a new topic.
     """
 
     partitions: int | None = None
@@ -82,8 +82,8 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages to append to `partition`; by default each to the partition of its key.
 
-    Messages without a key go to the partitions in turn. With a `producer`, `partition` is required
-    if the topic has several.
+    All messages of a request without a key go to one partition: the next in turn. With a
+    `producer`, `partition` is required if the topic has several.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key
@@ -231,7 +231,8 @@ LIST_TOPICS: Final = Operation(
     TopicNames, tag=_TAG, target="Topics.names", is_repeatable=True,
 )  # fmt: skip
 TOPIC_SUMMARY: Final = Operation(
-    "topic_summary", "GET", "/v1/topics/{topic}/summary", "What its files report",
+    "topic_summary", "GET", "/v1/topics/{topic}/summary",
+    "Summarise a topic from its files, without opening it",
     TopicSummary, tag=_TAG, target="Store.topic_summary", is_repeatable=True,
 )  # fmt: skip
 CREATE_TOPIC: Final = Operation(
@@ -259,7 +260,7 @@ DELETE_TOPIC: Final = Operation(
 )  # fmt: skip
 PRODUCE: Final = Operation(
     "produce", "POST", "/v1/topics/{topic}/messages",
-    "Append messages; they are durable when the response is sent",
+    "Append messages, and respond when they are acknowledged: by default, when they are durable",
     Produced, query=ProduceQuery, body=Produce, also_takes=(Raw.LINES, Raw.BYTES),
     body_bytes_max=BODY_BYTES_MAX, tag=_TAG, errors=(409,),
 )  # fmt: skip

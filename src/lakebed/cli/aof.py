@@ -65,7 +65,8 @@ TimeOption = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Start at the first record at or after this time: ISO 8601, or ns since 1970.",
+        help="Print only records from the first one at or after this time on: ISO 8601, or ns "
+        "since 1970.",
     ),
 ]
 SkipOption = Annotated[
@@ -166,11 +167,11 @@ def cat(
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="ID", help="Start at the record with this id, for example 3:64."
+            "--from", metavar="ID", help="Print only records from this id on, for example 3:64."
         ),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="ID", help="Stop before the record with this id.")
+        str | None, typer.Option("--to", metavar="ID", help="Print only records before this id.")
     ] = None,
     from_time: TimeOption = None,
     reverse: Annotated[

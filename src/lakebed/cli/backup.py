@@ -63,7 +63,8 @@ def backup(
 
     The exit code is 65 if the store is damaged; the backup is still made, but --keep then removes
     no older backup. With --list or --verify no backup is made: existing backups are listed, or one
-    of them is verified, and the exit code is 65 if it is damaged.
+    of them is verified. The exit code is then 65 if a listed backup cannot be read, or the verified
+    one is damaged.
 
     \b
     Examples:
@@ -119,7 +120,7 @@ def _take(run: Invocation, vault: Vault, keep: int | None) -> None:
     ]
     if keep is not None and snapshot.problems:
         parts.append(Value("removed", []))
-        parts.append(Text("no older backup was removed, because they may have the missing data"))
+        parts.append(Text("no older backups were removed, because they may have the missing data"))
     elif keep is not None:
         removed = keep_snapshots(vault, keep).snapshot_ids
         parts += [Value("removed", removed), Text(*(f"removed {each}" for each in removed))]

@@ -92,7 +92,8 @@ def completion(
 def answer(command: Any, instruction: str) -> int:
     """Prints the candidates for the word at the cursor. Returns the exit code.
 
-    `command` is the top-level command.
+    `command` is the top-level command, and `instruction` the value of the environment variable
+    `COMPLETE_VARIABLE`, such as `complete_bash`.
     """
     completion_init()
     return shell_complete(command, {}, PROGRAM, COMPLETE_VARIABLE, instruction)

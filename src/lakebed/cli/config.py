@@ -60,7 +60,8 @@ def check(context: typer.Context) -> None:
 
 
 def settings_of(root: Path) -> Settings:
-    """Reads and checks the settings of a node. Without a lakebed.toml they are the defaults."""
+    """Reads and checks the settings of a node: from the environment, else from lakebed.toml, else
+    the defaults."""
     return node_settings(root, environment=os.environ)
 
 

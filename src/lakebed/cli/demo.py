@@ -36,8 +36,8 @@ def demo(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Create this folder, use it and keep it. Default: a temporary "
-            "folder, which is deleted at the end.",
+            help="Use this folder, which must be empty or not exist, and keep it. Default: a "
+            "temporary folder, which is deleted at the end.",
         ),
     ] = None,
     seed: Annotated[
@@ -48,7 +48,8 @@ def demo(
         typer.Option(
             metavar="N",
             min=EVENT_COUNT_MIN,
-            help="The number of events to produce. Default: 300000.",
+            help="The number of events to produce first; more are produced around the kill. "
+            "Default: 300000, or 30000 without compiled kernels.",
         ),
     ] = None,
 ) -> None:

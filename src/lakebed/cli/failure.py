@@ -6,6 +6,9 @@
     closed pipe             no message, 141: as if the signal had ended the program
     OSError                 path and reason, with the exit codes of the store's own errors
     ImportError             what this installation lacks, 69
+    MemoryError             "out of memory", 71
+    typer.Abort             "aborted", 1
+    SystemExit              no message, its own code
     any other exception     "this is a bug" and how to see the traceback, 70
 
 With `--json` the line is one document: `{"error": {"kind": …, "message": …, "exit_code": …}}`.

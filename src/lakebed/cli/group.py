@@ -1,8 +1,8 @@
 """`lakebed group`: the consumer groups of topics.
 
-`list`, `describe`, `lag` and `dead-letters` take no lock; while another process writes, they show
-what it has written to its files. The other commands open the store, or are run by the process that
-has it open.
+`list`, `describe`, `lag` and `dead-letters` (without `--redrive`) take no lock; while another
+process writes, they show what it has written to its files. The other commands open the store, or
+are run by the process that has it open.
 """
 
 from __future__ import annotations
@@ -319,8 +319,7 @@ def dead_letters(
             "--max",
             metavar="N",
             min=1,
-            help="List or redrive at most N dead letters. Default: list 100000, or redrive "
-            "1000000.",
+            help="List or redrive at most N dead letters. Default: list 1000, or redrive 1000000.",
         ),
     ] = None,
 ) -> None:
@@ -432,8 +431,12 @@ def _moved(
     partition: int | None,
     needs_partition: bool,
 ) -> dict[int, int]:
-    """Moves the group to the offset that `place` returns for each partition. Returns the new
-    offsets."""
+    """Moves the group, in `partition` or by default in all, to the offset that `place` returns for
+    the partition. Returns the new offsets by partition.
+
+    With `needs_partition`, raises `InputError` if the topic has several partitions and `partition`
+    is None.
+    """
     from lakebed.base.errors import InputError
 
     if partition is None and needs_partition and topic.partition_count > 1:

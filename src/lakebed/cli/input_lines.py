@@ -21,7 +21,7 @@ READ_BYTES = 1 * MIB
 _SLICE_S = 0.25
 
 Read = Callable[[int], bytes]
-"""Returns at most that many bytes, at least one, or none at the end."""
+"""Reads up to the given number of bytes. Returns no bytes only at the end of the input."""
 
 
 class BadLine(InputError):
@@ -44,7 +44,8 @@ def line_batches(read: Read, *, record_bytes_max: int, source: str = "") -> Iter
 def cut_lines(read: Read, *, line_bytes_max: int) -> Iterator[list[bytes]]:
     """Yields batches of lines without newlines.
 
-    A line that is too long is yielded incomplete, as the last line.
+    Stops when more than `line_bytes_max` bytes of a line were read and its end was not: yields the
+    beginning of that line last.
     """
     rest: list[bytes] = []  # of a line whose end has not been read
     rest_bytes = 0

@@ -67,6 +67,7 @@ class HeldInterrupts:
             self._passes = False
 
     def raise_kept(self) -> None:
+        """Raises `KeyboardInterrupt` if an interrupt was delayed and not raised yet."""
         if self._is_kept:
             self._is_kept = False
             raise KeyboardInterrupt

@@ -1,7 +1,7 @@
 """`lakebed manifest`: the manifest log of a log, which records every change of its segments.
 
 The commands take no lock, change nothing, and work while another process writes and after a crash.
-They show what is committed; the writer commits its changes within 250 ms.
+They show what is committed; by default, the writer commits its changes within 250 ms.
 """
 
 from __future__ import annotations

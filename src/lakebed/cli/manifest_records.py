@@ -101,7 +101,7 @@ def _mark(facts: ChunkFacts | SnapshotFacts) -> str:
 
 
 def _record_cell(cell: str) -> Column:
-    """Returns a column of the table. The column is empty in a row that describes damage."""
+    """Returns a column of the table of records; its cell is `-` in a row that describes damage."""
     texts = {
         "time": lambda record: time_text(record.timestamp_ms),
         "segment": lambda record: segment_text(record.segment_id),
@@ -176,7 +176,7 @@ SNAPSHOTS = (
     ),
     Column("", _mark, ""),
 )
-"""The table; see `snapshot_object`."""
+"""The columns of the table of snapshots. `snapshot_object` makes the JSON objects."""
 
 _PLACE = (
     _POSITION,
@@ -208,7 +208,7 @@ ENTRIES = (
     _record_cell("offset"),
     Column("", _what_cell, "what"),
 )
-"""The table of records and damages; see `entry_object`."""
+"""The columns of the table of records and damage. `entry_object` makes the JSON objects."""
 
 _AFTER = (Column("after_ms"), Column("what"))
 HISTORY = (
@@ -217,4 +217,4 @@ HISTORY = (
     Column("", "what", "what"),
     Column("", lambda moment: moment.step.position, "position"),
 )
-"""The table; see `step_object`."""
+"""The columns of the table of a segment's history. `step_object` makes the JSON objects."""

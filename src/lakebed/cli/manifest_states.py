@@ -88,7 +88,7 @@ def _failure_words(state: SegmentState) -> list[str]:
 
 
 def _if_sealed(field: str, heading: str) -> Column:
-    """Returns a column of the table. The column is empty until the segment is sealed."""
+    """Returns a column of the table; its cell is `-` until the segment is sealed."""
     return Column("", lambda state: getattr(state, field) if state.is_sealed else None, heading)
 
 

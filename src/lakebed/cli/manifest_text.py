@@ -139,7 +139,8 @@ def flag_names(value: int, kind: type[IntFlag]) -> list[str]:
 
 
 def time_text(time_ms: int) -> str:
-    """Formats a time as ISO 8601. A time out of range, which damage can cause, stays a number."""
+    """Formats a time as ISO 8601; `-` if it is 0. A time out of range, which damage can cause,
+    stays a number."""
     if not time_ms:
         return "-"
     return moment_ms_text(time_ms) if time_ms <= _TIME_MS_MAX else f"{time_ms} ms"

@@ -128,7 +128,8 @@ class Root:
         """Returns the result of `open_here`, which opens the store in this process.
 
         If that raises `Locked`, connects to the process that holds the lock and returns the result
-        of `connected`, which gets the remote store and must close it.
+        of `connected`, which gets the remote store and must close it. Tries both in turn for up to
+        `LOCK_WAIT_S` seconds, then raises `Locked`.
         """
         from lakebed.base.errors import Locked
 
@@ -271,7 +272,7 @@ class Node:
         *,
         retry_s: float | None = None,
     ) -> Value:
-        """Connects to the node and returns the result of `connected`."""
+        """Connects to the node, returns the result of `connected`, and closes the connection."""
         del open_here, retry_s
         with self.writing() as store:
             return connected(store)

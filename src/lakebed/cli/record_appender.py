@@ -27,7 +27,8 @@ class Appender:
         self.last: RecordId | None = None
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """Appends all payloads. When the log accepts no more, flushes it or waits for a segment."""
+        """Appends all payloads. When the log accepts no more, flushes it, and waits for a segment
+        if needed; raises `WouldBlock` if that takes longer than `_WAIT_S` seconds."""
         while payloads:
             try:
                 done = self._log.append_records(payloads, ext_ids=self._ext_id)

@@ -51,7 +51,7 @@ HttpHost = Annotated[
     typer.Option(
         metavar="HOST",
         help="The address on which to serve the HTTP API. Default: 127.0.0.1; other "
-        "addresses need TLS.",
+        "addresses need TLS or --http-insecure.",
     ),
 ]
 HttpNames = Annotated[

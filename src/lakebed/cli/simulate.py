@@ -81,14 +81,19 @@ def simulate(
         ),
     ] = True,
     trace: Annotated[
-        bool, typer.Option("--trace", metavar="", help="Print one line per step, crash and check.")
+        bool,
+        typer.Option(
+            "--trace",
+            metavar="",
+            help="Print one line per step, crash and check of a failing, replayed or single run.",
+        ),
     ] = False,
 ) -> None:
     """Run a store on a simulated machine with injected faults, and check its guarantees.
 
     The exit code is 1 if a guarantee was violated. In that case the failing run is reduced to the
-    steps that matter, these are saved, and the last line printed is the command that repeats the
-    run.
+    steps that matter, and these are saved (not with --no-shrink or --replay). The last line printed
+    is the command that repeats the run.
 
     \b
     Examples:

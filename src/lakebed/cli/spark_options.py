@@ -174,7 +174,8 @@ class SparkOptions:
         )
 
     def spark_options(self) -> dict[str, str]:
-        """Returns the options of Spark by name. Raises `InputError` if a `--conf` is not valid."""
+        """Returns the `--conf` options by name. Raises `InputError` if one is not valid, or if both
+        `--master` and `--remote` are given."""
         from lakebed.base.errors import InputError
         from lakebed.base.units import shown
 

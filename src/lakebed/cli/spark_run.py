@@ -3,8 +3,9 @@
     run_job(invocation(context), options, job, needs=StoreAccess.WRITE)
 
 If no node is given, a job that writes opens the store itself and serves it over S3 on loopback,
-with temporary access keys. Spark's log is a file in a scratch folder, which is removed unless the
-job fails.
+with temporary access keys. If another process has the store open, the job writes through that
+process, but a job that needs buckets fails. Spark's log is a file in a scratch folder, which is
+removed unless the job fails.
 """
 
 from __future__ import annotations

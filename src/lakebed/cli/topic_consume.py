@@ -61,14 +61,16 @@ FollowOption = Annotated[
     typer.Option(
         "--follow",
         "-f",
-        help="After the current end, print new messages as they arrive, until interrupted.",
+        help="After the current end, or when the group has none left, print new messages as they "
+        "arrive, until interrupted.",
     ),
 ]
 GroupOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Consume through this group: lease messages, print them and acknowledge them.",
+        help="Consume through this group, which is created if it does not exist: lease messages, "
+        "print them and acknowledge them, until none are left.",
     ),
 ]
 KeysOption = Annotated[

@@ -89,7 +89,7 @@ def produce(
 
     run = invocation(context)
     if key_separator == "" or (null_value is not None and key_separator is None):
-        raise InputError("--null-value needs a --key-separator, which must not be empty")
+        raise InputError("--key-separator must not be empty, and --null-value needs one")
     level = None if ack is None else Ack.parse(ack).require_possible()
     advice = f"; create it with lakebed topic create {topic}, or with --create"
     if create:

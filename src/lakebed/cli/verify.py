@@ -36,7 +36,7 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Verify every checksum of the store: logs in all tiers, topics, groups, objects and keys.
+    """Verify every checksum of the store: logs in all tiers, topics, groups, objects, access keys.
 
     The exit code is 65 if anything is torn, corrupt or lost. Works while another process writes.
     Changes nothing, unless --mark is given.

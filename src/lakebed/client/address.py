@@ -6,8 +6,8 @@ An address is one of these:
   permissions alone;
 - `http://[key:secret@]host:port`, `https://…`.
 
-Credentials come from the arguments, else from the URL, else from the environment. Secrets never
-appear in error messages or representations.
+The credentials for a URL come from the arguments, else from the URL, else from the environment. The
+local socket needs none. Secrets never appear in error messages or representations.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def _split(text: str) -> SplitResult:
         raise InputError("the URL of the store must begin with http:// or https://")
     if not is_whole or url.path not in ("", "/") or url.query or url.fragment:
         raise InputError(
-            "the URL of the store must have only a host and an optional port after the scheme"
+            "the URL of the store must be http[s]://[key:secret@]host[:port], without a path, "
+            "a query or a fragment"
         )
     return url
 
@@ -136,7 +137,7 @@ def _pair(access_key: str | None, secret_key: str | None, what: str) -> Credenti
     if access_key is None and secret_key is None:
         return None
     if not access_key or not secret_key:
-        raise InputError(f"{what}: one of them is missing; set both or neither")
+        raise InputError(f"{what}: one of them is missing or empty; set both or neither")
     if ":" in access_key:
         raise InputError(f"{what}: an access key must not contain a colon")
     return Credentials(access_key, secret_key)

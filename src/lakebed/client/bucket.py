@@ -1,8 +1,9 @@
 """A bucket of a remote store: the remote form of `lakebed.store.bucket.Bucket`.
 
 Objects of any size are sent and received in pieces. The server verifies bytes before it sends them;
-the client relies on TCP and TLS and does not verify them again. If an object in a bucket without
-versions is replaced while it is being read, the reader gets `Busy`, never a mixture of old and new.
+the client relies on TCP and TLS and does not verify them again. If an object was requested without
+a version id and is replaced between `get` and the read, the read raises `Busy`; it never returns a
+mixture of old and new.
 """
 
 from __future__ import annotations
@@ -153,7 +154,8 @@ class RemoteBucket:
         memory.
 
         `if_none_match="*"` stores the object only if the key does not exist; `if_match=etag` only
-        if the current object has that ETag. Otherwise raises `PreconditionFailed`.
+        if the current object has that ETag. Otherwise raises `PreconditionFailed`, or `NoSuchKey`
+        if there is no current object.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))

@@ -1,7 +1,7 @@
 """One connection to a store, for one request and its response at a time.
 
-Every error is a `Failure`, which states whether the server may have received the request, or a
-`BadAnswer`. After either of them, the connection cannot be used again.
+An error is a `Failure`, which states whether the server may have received the request, a
+`BadAnswer`, or a `SourceFailed`. After any of them, the connection cannot be used again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOGETHER_BYTES_MAX = 64 * KIB  # up to this size a body is sent together with it
 
 
 class SourceFailed(Exception):
-    """The iterable that provides a request body raised an error; the connection is not at fault."""
+    """The iterable that provides a request body raised `error`; the connection is not at fault."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))

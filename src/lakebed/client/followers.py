@@ -41,8 +41,8 @@ class PollingIterator(BatchIterator[Item, Taken, Position]):
 
     @abstractmethod
     def poll(self, wait_ms: int, interruption: Interruption) -> Taken | None:
-        """Returns the next items and advances the position. Returns None if none arrive within
-        `wait_ms`."""
+        """Returns the next items; the next poll returns those after them. Returns None if none
+        arrive within `wait_ms`."""
 
     @property
     def is_closed(self) -> bool:

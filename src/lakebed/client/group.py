@@ -22,7 +22,10 @@ RANGES_AT_ONCE = 100_000  # per request: some megabytes
 
 
 class RemoteGroup:
-    """A consumer group of a remote store. Thread-safe."""
+    """A consumer group of a remote store. Thread-safe.
+
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    """
 
     def __init__(self, caller: Caller, topic: str, name: str) -> None:
         self._caller = caller
@@ -37,8 +40,8 @@ class RemoteGroup:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
-        none.
+        """Leases up to `max_messages` messages for `lease_ms` (by default, the group's setting);
+        returns an empty list if there are none.
 
         Their total size is at most `max_bytes`, but the first message is returned whatever its
         size. A `max_bytes` above 32 MiB, or None, counts as 32 MiB. With `wait_s`, the call waits
@@ -136,14 +139,14 @@ class RemoteGroup:
         self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extends the lease of a message, so that it ends `lease_ms` from now. Returns the message
-        with its new deadline."""
+        """Extends the lease of a message, so that it ends `lease_ms` (by default, the group's
+        setting) from now. Returns the message with its new deadline."""
         (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extends leases, given by the offsets of their messages. Returns the new deadline of
-        each."""
+        """Extends leases, given by the offsets of their messages, like `extend`. Returns the new
+        deadline of each lease, in ms since 1970."""
         body = wire.Extend(held=list(held), lease_ms=lease_ms)
         return self._caller.call(wire.EXTEND, self._names, body=body).deadlines_ms
 
@@ -185,17 +188,18 @@ class RemoteGroup:
         return self._caller.call(wire.LIST_LEASES, self._names, query=query).leases
 
     def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Ends the leases of one message, of a partition, or of the whole group. Returns the number
-        of messages.
+        """Ends the lease of one message, of all messages of a partition, or of the whole group.
+        Returns the number of messages that were leased.
 
-        The messages can be leased again immediately. A consumer that held them gets `StaleLease` if
-        it acks, returns or extends them.
+        An `offset` also needs its `partition`. The messages can be leased again immediately. A
+        consumer that held them gets `StaleLease` if it acks, returns or extends them.
         """
         body = wire.Release(partition=partition, offset=offset)
         return self._caller.call(wire.RELEASE, self._names, body=body).messages
 
     def reset(self, *, partition: int | None = None) -> None:
-        """Moves the group back to the oldest message, in one partition or in all."""
+        """Moves the group back to the oldest message, in one partition or (by default) in all: all
+        messages are delivered again."""
         self._caller.call(wire.RESET, self._names, body=wire.Reset(partition=partition))
 
     def seek(

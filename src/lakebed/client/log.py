@@ -1,8 +1,8 @@
 """A log of a remote store: the remote form of `lakebed.aof.log.Aof`.
 
 Records are read as pages, or as batches decoded from the stored bytes of the segments, which the
-client verifies again. One page or batch is in memory at a time. An append is never sent twice: if
-its response is lost, the caller cannot know whether the records were appended. Retention does not
+client verifies again. One page or batch is in memory at a time. After a lost response, an append is
+not sent again, and the caller cannot know whether the records were appended. Retention does not
 wait for remote followers; pin the segments to keep them.
 """
 
@@ -84,7 +84,8 @@ class RemoteLog:
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record, waiting up to `timeout` seconds where `append_record` would block."""
+        """Appends one record like `append_record`, but waits up to `timeout` seconds (at most 60)
+        before it raises `WouldBlock`."""
         return self._append([payload], ext_id, timestamp, timeout)[0]
 
     # Flushing and sealing.
@@ -93,7 +94,8 @@ class RemoteLog:
         """Waits until a record, or everything appended so far, is durable.
 
         After `RetryError` (the disk is full) or `OutcomeUnknown` (the timeout passed) the records
-        are still queued: flush again, and do not append them again.
+        are still queued: flush again, and do not append them again. A `timeout` above 60 seconds
+        counts as 60; by default, the wait has no limit.
         """
         body = wire.Flush(
             record_id=None if record_id is None else int(record_id),
@@ -111,7 +113,10 @@ class RemoteLog:
                 return
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
-        """Seals the active segment durably and returns it; None if it has no records."""
+        """Seals the active segment durably and returns it; None if it has no records.
+
+        Raises `WouldBlock` if this takes longer than `timeout` seconds (default and maximum: 60).
+        """
         body = wire.Seal(timeout_ms=milliseconds(timeout))
         sealed = self._caller.call(
             wire.SEAL_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
@@ -157,7 +162,8 @@ class RemoteLog:
     ) -> Iterator[RecordBatch]:
         """Iterates over the durable records of `[start, end)` in columnar batches, oldest first.
 
-        This is much faster than `read`. Raises `NotFound` if the record at `start` was removed.
+        This is much faster than `read`. Raises `NotFound`, in this call or at the first batch, if
+        no record begins at `start`, for example because it was removed.
         """
         from lakebed.client.log_segments import read_spans
 

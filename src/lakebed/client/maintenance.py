@@ -55,7 +55,7 @@ class RemoteMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Retries the upload of segments whose upload had failed permanently."""
+        """Uploads segments again, by default all whose last upload failed."""
         return self._run("aof-retry-upload", Outcome, progress, log=log, segments=segments)
 
     def evict(

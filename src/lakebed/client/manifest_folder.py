@@ -14,8 +14,10 @@ from lakebed.client.manifest_files import FETCH_BYTES, ManifestFiles
 
 
 class RemoteFolder:
-    """A `ReadableDisk` with a single folder, which has the same path as on the server. Thread-
-    safe."""
+    """A `ReadableDisk` with a single folder, which has the same path as on the server.
+
+    Thread-safe.
+    """
 
     def __init__(self, files: ManifestFiles, folder: str) -> None:
         self._files = files

@@ -113,7 +113,8 @@ class ResponseReader:
         while (index := self._held.find(mark, searched)) < 0:
             if len(self._held) >= size_max + len(mark):
                 raise BadAnswer(
-                    "the server is not a Lakebed store: the head of its response is too long"
+                    "the server is not a Lakebed store: the head of its response, or a line of a "
+                    "chunked body, is too long"
                 )
             searched = max(0, len(self._held) - len(mark) + 1)
             self._held += self._receive()

@@ -185,8 +185,8 @@ class RemoteTopic:
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Appends staged batches to their partitions exactly once: a repeated `version` of an
-        `application` has no effect.
+        """Appends staged batches to their partitions exactly once: a repeated or lower `version` of
+        an `application` has no effect.
 
         See `lakebed.store.batch_commit`.
         """

@@ -105,9 +105,10 @@ class Caller:
         retry_s: float = RETRY_S,
         answer_s: float = ANSWER_S,
     ) -> None:
-        """`retry_s` limits how long a call that is safe to repeat is retried; 0 disables retries.
+        """`retry_s` limits how long a call is retried, in seconds, if a retry is safe; 0 disables
+        retries.
 
-        `answer_s` limits how long the server may send nothing.
+        `answer_s` limits how long the server may send nothing, in seconds.
         """
         self.address = address
         self.runner = runner

@@ -58,9 +58,7 @@ class Interruption:
 
     def check(self) -> None:
         if self.is_set:
-            raise Closed(
-                "the call was aborted: the client was closed while it waited for the server"
-            )
+            raise Closed("the call was aborted: its follower was closed, or its task was cancelled")
 
 
 class _ProcessPool:

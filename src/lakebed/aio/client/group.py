@@ -23,7 +23,10 @@ RANGES_AT_ONCE = 100_000  # per request: some megabytes
 
 
 class AsyncGroup:
-    """A consumer group of a remote store. For one event loop."""
+    """A consumer group of a remote store. For one event loop.
+
+    A call that acks, returns or extends messages raises `StaleLease` if their lease has ended.
+    """
 
     def __init__(self, caller: Caller, topic: str, name: str) -> None:
         self._caller = caller
@@ -140,14 +143,14 @@ class AsyncGroup:
         await self.nack_held(held_of(messages), is_delivery=False)
 
     async def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Extends the lease of a message, so that it ends `lease_ms` from now. Returns the message
-        with its new deadline."""
+        """Extends the lease of a message, so that it ends `lease_ms` (by default, the group's
+        setting) from now. Returns the message with its new deadline."""
         (deadline_ms,) = await self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
     async def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """Extends leases, given by the offsets of their messages. Returns the new deadline of
-        each."""
+        """Extends leases, given by the offsets of their messages, like `extend`. Returns the new
+        deadline of each lease, in ms since 1970."""
         body = wire.Extend(held=list(held), lease_ms=lease_ms)
         return (await self._caller.call(wire.EXTEND, self._names, body=body)).deadlines_ms
 
@@ -191,17 +194,18 @@ class AsyncGroup:
         return (await self._caller.call(wire.LIST_LEASES, self._names, query=query)).leases
 
     async def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Ends the leases of one message, of a partition, or of the whole group. Returns the number
-        of messages.
+        """Ends the lease of one message, of all messages of a partition, or of the whole group.
+        Returns the number of messages that were leased.
 
-        The messages can be leased again immediately. A consumer that held them gets `StaleLease` if
-        it acks, returns or extends them.
+        An `offset` also needs its `partition`. The messages can be leased again immediately. A
+        consumer that held them gets `StaleLease` if it acks, returns or extends them.
         """
         body = wire.Release(partition=partition, offset=offset)
         return (await self._caller.call(wire.RELEASE, self._names, body=body)).messages
 
     async def reset(self, *, partition: int | None = None) -> None:
-        """Moves the group back to the oldest message, in one partition or in all."""
+        """Moves the group back to the oldest message, in one partition or (by default) in all: all
+        messages are delivered again."""
         await self._caller.call(wire.RESET, self._names, body=wire.Reset(partition=partition))
 
     async def seek(

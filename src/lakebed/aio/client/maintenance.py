@@ -56,7 +56,7 @@ class AsyncMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Retries the upload of segments whose upload had failed permanently."""
+        """Uploads segments again, by default all whose last upload failed."""
         return await self._run("aof-retry-upload", Outcome, progress, log=log, segments=segments)
 
     async def evict(

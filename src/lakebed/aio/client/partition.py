@@ -125,7 +125,7 @@ class AsyncPartition:
         """Appends messages with consecutive offsets. The append is done when this returns.
 
         A payload of None deletes its key. Raises `Busy` if the queue stays full for `timeout`
-        seconds.
+        seconds; by default, for as long as the client retries calls (`retry_s`).
         """
         batch = Batch(payloads, keys, headers, timestamps_ms, producer, not_before_ms, ack, timeout)
         return await self._producing.append(self._topic, self.number, batch)
@@ -152,7 +152,10 @@ class AsyncPartition:
     async def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> AsyncIterator[Message]:
-        """Iterates over the messages from `offset` to the current end, up to the given limits."""
+        """Iterates over the messages from `offset` to the current end, up to the given limits.
+
+        The first message is returned whatever its size.
+        """
         page_bytes = PAGE_BYTES
         if max_bytes is not None:
             page_bytes = min(page_bytes, max(max_bytes, _GET_BYTES))
@@ -177,7 +180,7 @@ class AsyncPartition:
         messages.
 
         If the message at `start` was removed, the call itself raises `OffsetOutOfRange`, before the
-        first batch.
+        first batch. `skip_damage` is not supported, and raises `InputError`.
         """
         if skip_damage:
             raise InputError(_NO_SKIPPING)
@@ -203,7 +206,11 @@ class AsyncPartition:
         return PartitionFollower(self, first, clock=self._caller.runner.clock)
 
     async def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Returns the stored bytes of the records from `offset` on, up to `max_bytes`."""
+        """Returns the stored bytes of whole records, beginning with the record that contains
+        `offset`: at most `max_bytes`, but at least one record.
+
+        Returns no bytes if `offset` is the high watermark.
+        """
         return (
             await self.page(offset, max_bytes=min(max(max_bytes, 1), wire.FETCH_BYTES_MAX))
         ).fetched

@@ -60,14 +60,14 @@ class AsyncPins:
         )
 
     async def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Extends a pin, so that it expires `duration_ms` from now. Raises `NotFound` if it was
-        released or has expired."""
+        """Makes a pin expire `duration_ms` from now. Raises `NotFound` if it was released or has
+        expired."""
         body = wire.RenewPin(duration_ms=duration_ms)
         return await self._caller.call(wire.RENEW_PIN, {"pin": pin_id}, body=body)
 
     async def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Extends pins, so that they expire about `duration_ms` from now. Returns the ids of the
-        pins that still exist."""
+        """Makes pins expire about `duration_ms` from now. Returns the ids of those that were
+        neither released nor had expired."""
         body = wire.RenewPins(list(pin_ids), duration_ms=duration_ms)
         return (await self._caller.call(wire.RENEW_PINS, body=body)).pin_ids
 

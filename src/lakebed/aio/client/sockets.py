@@ -177,7 +177,8 @@ def stop_sending(sock: Socket) -> None:
 async def connect(address: Address, *, timeout_s: float) -> Socket:
     """Connects to a store.
 
-    Raises a `Failure` with `is_sent=False`, or `Unauthenticated` if another user owns the socket.
+    If that fails, raises a `Failure` with `is_sent=False`, or `Unauthenticated` if this user may
+    not use the local socket.
     """
     try:
         async with asyncio.timeout(timeout_s):

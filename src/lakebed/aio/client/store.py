@@ -59,8 +59,9 @@ class AsyncStore:
         """Returns the store at a URL, or at the socket of a root. Does not connect yet; see
         `health`.
 
-        `retry_s` limits how long a call that is safe to repeat is retried while there is no
-        response. `answer_s` limits how long the server may send nothing.
+        `retry_s` limits how long a call is retried, in seconds, while the server is busy or does
+        not respond; a call is retried only if that is safe. `answer_s` limits how long the server
+        may send nothing, in seconds.
         """
         address = address_of(
             url_or_root,

@@ -42,13 +42,17 @@ class AsyncTopics:
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> AsyncTopic:
-        """Opens a topic, and creates it if there is none. Raises `InputError` if it has another
-        number of partitions."""
+        """Opens a topic, and creates it if there is none.
+
+        A new topic has `partitions` partitions, by default one, and the given settings; an existing
+        topic keeps its own settings. Raises `InputError` if it has another number of partitions.
+        """
         body = wire.EnsuredTopic(partitions=partitions, settings=_plain(settings))
         return self._topic(await self._caller.call(wire.ENSURE_TOPIC, {"topic": name}, body=body))
 
     async def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """Stores settings of a topic. They take effect when the topic is next opened."""
+        """Changes the given settings of a topic, and keeps its others. The change takes effect when
+        the topic is next opened."""
         body = wire.Configure(settings=_plain(settings))
         await self._caller.call(wire.CONFIGURE_TOPIC, {"topic": name}, body=body)
 

@@ -27,8 +27,8 @@ class UndoOnCancel:
     ) -> Result:
         """Runs a call and returns its result.
 
-        If this is cancelled, aborts the call, or calls `undo` with its result if it has already
-        run.
+        If this is cancelled, aborts the call through `interruption`, if given. If the call still
+        succeeds, calls `undo` with its result, unless that is empty.
         """
         calling = asyncio.ensure_future(call)
         try:
