@@ -14,7 +14,7 @@ from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.simulator.context import Answer, Context, Outcome
 from lakebed.simulator.damages import draw_damage, draw_vanishing, plant, vanish
 from lakebed.simulator.machine import ROOT
-from lakebed.simulator.operations import groups
+from lakebed.simulator.operations import groups, topics
 from lakebed.simulator.plan import Step
 from lakebed.simulator.settings import draw_settings
 
@@ -193,6 +193,7 @@ def _set_clock(context: Context, difference_ns: int) -> None:
     context.machine.run("clock", lambda: groups.note_opened_parts(context))
     context.machine.set_clock(difference_ns)
     groups.doubt_times(context)
+    topics.doubt_producers(context)
 
 
 def _draw_suspend(random: Random) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from random import Random
 from typing import Any
 
@@ -260,17 +261,27 @@ def _unfollow(context: Context, step: Step) -> Answer:
     return Answer(Outcome.OK, f"stop following log {name}")
 
 
+def _draw_close(random: Random) -> dict[str, Any]:
+    return {**_draw_log(random), "is_sealing": random.random() < 0.5}
+
+
 def _close(context: Context, step: Step) -> Answer:
+    """Closes the log, in half of the steps while its active segment is being sealed."""
     name = NAMES[step.arguments["log"]]
     log, model = open_log(context, name)
+    what = f"close log {name}"
+    if step.arguments.get("is_sealing"):
+        what += " during a seal"
+        with contextlib.suppress(LakebedError):
+            log.seal_current_segment(timeout=0)
     appended = len(model.records)
     try:
         log.close()
     except LakebedError as error:
-        return context.refused(error, f"close log {name}", is_damaged=bool(model.damaged))
+        return context.refused(error, what, is_damaged=bool(model.damaged))
     if len(model.records) == appended and model.in_flight == 0:
         model.flushed()
-    return Answer(Outcome.OK, f"close log {name}")
+    return Answer(Outcome.OK, what)
 
 
 OPERATIONS = (
@@ -283,5 +294,5 @@ OPERATIONS = (
     Operation("log.seek_time", 1, _draw_get, _seek_time),
     Operation("log.follow", 2, _draw_log, _follow),
     Operation("log.unfollow", 1, _draw_log, _unfollow),
-    Operation("log.close", 1, _draw_log, _close),
+    Operation("log.close", 2, _draw_close, _close),
 )

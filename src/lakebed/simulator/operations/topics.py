@@ -401,6 +401,16 @@ def _producer_of(
     return Producer(100 + kept[2], 0, kept[0]), kept[1]
 
 
+def doubt_producers(context: Context) -> None:
+    """Records that partitions may have forgotten the idle producers, because the clock was set.
+
+    The clock may be set back before such a producer appends again.
+    """
+    for kept in _producers(context).values():
+        if abs(context.machine.wall_ms - kept[3]) > PRODUCER_MS:
+            kept[3] = -PRODUCER_MS
+
+
 def _producers(context: Context) -> dict[tuple[str, int, int], list[Any]]:
     producers: dict[tuple[str, int, int], list[Any]] = context.parts.setdefault("producers", {})
     return producers
