@@ -24,7 +24,7 @@ Leases = Callable[[SegmentInfo], Lease[SegmentReader]]
 
 
 class Walk:
-    """Iterates over the batches of a span. Its file is kept open only while a batch is read."""
+    """Iterates over the batches of a span. Leases the file only while a batch is read."""
 
     def __init__(
         self, span: Span, *, lease: Leases, policy: DamagePolicy, batch_bytes_max: int
