@@ -161,7 +161,8 @@ class Appender:
         except BaseException as error:
             # The chunk is queued but not counted: the next append would get the same offset.
             if not isinstance(error, LakebedError):
-                state.failure = Poisoned("append", state.folder, why=repr(error))
+                why = f"interrupted while records were being queued: {error!r}"
+                state.failure = Poisoned("append", state.folder, why=why)
             raise
         self._metrics.appended_records.add(len(ids))
         self._metrics.appended_bytes.add(batch.size)

@@ -85,9 +85,11 @@ class Aof:
         coordinator: Coordinator,
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
-        """`end_steps` waits until no background step of this log is running. `on_closed` is called
-        when the log will write nothing more. `on_lost` is called with descriptions of the
-        losses, such as missing segments, that are found when the manifest log is opened."""
+        """`wake_flush` and `wake_maintenance` make the manager call `flush_step` and
+        `maintenance_step` soon. `end_steps` waits until no background step of this log is running.
+        `on_closed` is called when the log will write nothing more. `on_lost` is called with
+        descriptions of the losses, such as missing segments, that are found when the manifest log
+        is opened."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )

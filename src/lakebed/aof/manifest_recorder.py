@@ -64,7 +64,8 @@ class ManifestRecorder:
         wake: Callable[[], None],
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
-        """`on_lost` is called with lost segments before the manifest log stops listing them."""
+        """`on_lost` is called with descriptions of lost segments, before the manifest log stops
+        listing them. `wake` makes the maintenance task call `step` soon."""
         self._context = context
         self._state = context.state
         self._services = services

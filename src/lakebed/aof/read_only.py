@@ -95,7 +95,7 @@ class ReadOnlyLog:
 
     def is_replaced(self) -> bool:
         """Returns whether the log was deleted, or deleted and recreated, since this object opened
-        it."""
+        it. Also returns True if `log.json` was readable then and is not now."""
         return self._known_id() != self._opened_id
 
     # Reading: see `LogReader`.

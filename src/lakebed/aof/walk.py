@@ -76,7 +76,8 @@ class Walk:
     def _pass_unreadable(self, position: int, end: int, error: DiskError) -> None:
         """Reports `[position, end)` as damaged, because the device cannot read some of its bytes.
 
-        Good records in that range are not searched for. Raises `error` unless damage is skipped.
+        Good records in that range are not searched for. Raises `error` unless damage is skipped and
+        the operation that failed is a read.
         """
         if not self._policy.skips or error.operation != "read":
             raise error
