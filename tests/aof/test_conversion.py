@@ -185,7 +185,7 @@ def test_a_compacted_segment_has_no_runtime_form(disk: SimulatedDisk) -> None:
     encoder = InterchangeEncoder(stream_id=1, segment_id=7, creation_ts_ms=1_700_000_000_123)
     data = encoder.header() + encoder.records([records[0], records[2]])
     prepared(disk, data + encoder.footer(ext_id=0, flags=3))
-    with pytest.raises(InputError, match="missing between offsets 96 and 136"):
+    with pytest.raises(InputError, match="at segment offset 96 but is at 136"):
         to_runtime(disk, SOURCE, "/out")
 
 

@@ -108,7 +108,10 @@ class Appender:
                 return record_id
 
     def wait_for_segment(self, timeout: float | None) -> None:
-        """Waits until a record can be appended; see `Aof.wait_for_writable_segment`."""
+        """Waits until a record can be appended; see `Aof.wait_for_writable_segment`.
+
+        Also waits while flushes are failing, because appends are refused then.
+        """
         state = self._state
         deadline_ns = self._waiter.deadline_ns(timeout)
         while True:
@@ -120,7 +123,7 @@ class Appender:
                     return
             if not self._waiter.wait(BackpressureKind.ROLLOVER, next_change, deadline_ns):
                 raise WouldBlock(
-                    BackpressureKind.ADMISSION, f"{state.name}: the log has no writable segment"
+                    BackpressureKind.ADMISSION, f"{state.name}: no record can be appended yet"
                 )
 
     def _append_some(
@@ -158,7 +161,8 @@ class Appender:
         except BaseException as error:
             # The chunk is queued but not counted: the next append would get the same offset.
             if not isinstance(error, LakebedError):
-                state.failure = Poisoned("append", state.folder, why=repr(error))
+                why = f"interrupted while records were being queued: {error!r}"
+                state.failure = Poisoned("append", state.folder, why=why)
             raise
         self._metrics.appended_records.add(len(ids))
         self._metrics.appended_bytes.add(batch.size)

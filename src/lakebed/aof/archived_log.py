@@ -53,7 +53,8 @@ class ArchivedLog:
     def durable_end(self) -> RecordId:
         """Returns the position after the last record of the last segment.
 
-        If that segment's footer is damaged, returns the position where the footer begins.
+        If that segment's footer is damaged, returns the position where the footer begins. Returns 0
+        if the archive is empty.
         """
         if not self._segments:
             return RecordId(0)
@@ -76,7 +77,8 @@ class ArchivedLog:
 def list_archived(disk: Disk, paths: LogPaths) -> tuple[SegmentInfo, ...]:
     """Returns the archived segments, oldest first.
 
-    Files that are not named like archived segments are ignored.
+    Files that are not named like archived segments are ignored. Raises `Corrupt` if two files have
+    the same segment number.
     """
     names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
     segments: list[SegmentInfo] = []

@@ -36,8 +36,10 @@ class ChangeWaiter:
     def wait(self, kind: BackpressureKind, next_change: Event, deadline_ns: int | None) -> bool:
         """Waits until `next_change` is set; for kind flush, until the queued records are flushed.
 
-        If flushes are failing, waits for `next_change` whatever the kind. Returns False if the
-        deadline has passed; otherwise the caller must check its condition again.
+        If flushes are already failing, waits for `next_change` whatever the kind. Returns False if
+        nothing changed before the deadline. Otherwise returns True, and the caller must check its
+        condition again; a wait for a flush also returns True at the deadline. Raises the error of
+        the flush if it fails.
         """
         seconds = None
         if deadline_ns is not None:

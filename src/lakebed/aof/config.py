@@ -25,7 +25,7 @@ class FlushConfig:
     max_unflushed_bytes: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
     """Refuse appends while this many bytes are not durable."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Refuse appends that would leave less free disk space than this, in bytes."""
+    """Disk space in bytes to keep free; flushes that would use it fail, and appends are refused."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -52,7 +52,8 @@ class RetentionConfig:
     """Limits the age, size and number of sealed segments; a limit of 0 means no limit.
 
     While a limit is exceeded, the oldest segments are deleted or moved to `archive/`. The newest
-    sealed segment is never removed.
+    sealed segment is never removed, and neither are segments that a pin or a reader in the writer's
+    process needs, nor segments newer than those.
     """
 
     age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)

@@ -2,17 +2,17 @@
 
 Record ids stay the same in both directions: a record's logical offset is the segment's base offset
 plus the record's offset in the runtime file, and the base offset is in the name of either file.
-Some fields are lost because the target layout does not have them. `lossy` must be set to convert
-such a segment:
+Some fields are lost because the target layout does not have them. A conversion that loses any of
+them is refused unless `lossy` is set:
 
 - to interchange, the records lose their ext_ids and the part of their timestamps below a
-  millisecond, and the segment loses its base record count, sealing time, watermark and
-  flush-failure flag;
-- to runtime, the records lose their flags. A compacted segment cannot be converted to runtime,
-  because a gap between its records would look like the end of the log.
+  millisecond, and the segment loses its base record count, watermark, flush-failure flag and
+  sealing time. Every segment has a sealing time, so this direction always needs `lossy`;
+- to runtime, the records lose their flags. A segment with gaps between its records, which
+  compaction leaves, cannot be converted to runtime: a gap would look like the end of the log.
 
-Damaged or unsealed input is refused with an error that gives the offset of the damage. The target
-file appears complete or not at all, and never replaces a file.
+Damaged input is refused with an error that gives the offset of the damage, if it is known. Unsealed
+input is refused too. The target file appears complete or not at all, and never replaces a file.
 """
 
 from __future__ import annotations
@@ -63,14 +63,15 @@ def to_interchange(
 ) -> str:
     """Converts a sealed runtime segment to the interchange layout.
 
-    Returns the path of the new file, which is durable.
+    `stream_id` is the id of the log, which the new file stores. Returns the path of the new file,
+    which is durable.
     """
     _check_range("stream_id", stream_id, _U64_MAX)
     data, inspection = _load(disk, source, SegmentLayout.RUNTIME)
     header, footer = inspection.header, inspection.footer
     if not isinstance(header, SegmentHeader) or not isinstance(footer, SegmentFooter):
         raise InputError(f"{os.fspath(source)}: the segment is empty; there is nothing to convert")
-    _check_range("created_at", header.created_at, _I64_MAX)
+    _check_range(f"{os.fspath(source)}: created_at", header.created_at, _I64_MAX)
     if not lossy:
         _refuse_losses(source, _runtime_losses(data, header, footer))
     name = SegmentName(header.segment_index, header.base_offset, header.created_at)
@@ -101,9 +102,10 @@ def to_runtime(
 ) -> str:
     """Converts a sealed interchange segment to the runtime layout.
 
-    Returns the path of the new file, which is durable. The keyword arguments give fields that the
-    interchange layout does not have; `sealed_at` defaults to the newest record's time. The new
-    file's length is rounded up to a power of two.
+    Returns the path of the new file, which is durable. `base_record_count`, `coordinator_watermark`
+    and `sealed_at` (ns since 1970) give fields that the interchange layout does not have;
+    `sealed_at` defaults to the largest timestamp. The new file's length is rounded up to a power of
+    two.
     """
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     if name is None:
@@ -113,9 +115,10 @@ def to_runtime(
         )
     _check_range("base_record_count", base_record_count, _U64_MAX)
     _check_range("coordinator_watermark", coordinator_watermark, _U64_MAX)
-    _check_range("created_at", name.created_at, _I64_MAX)
+    _check_range(f"{os.fspath(source)}: created_at", name.created_at, _I64_MAX)
     data, inspection = _load(disk, source, SegmentLayout.INTERCHANGE)
-    _check_range("the newest timestamp", inspection.max_timestamp_ns, _U64_MAX)
+    newest_ns = inspection.max_timestamp_ns
+    _check_range(f"{os.fspath(source)}: the newest timestamp in ns", newest_ns, _U64_MAX)
     sealed_at = inspection.max_timestamp_ns if sealed_at is None else sealed_at
     _check_range("sealed_at", sealed_at, _I64_MAX)
     footer = inspection.footer
@@ -204,8 +207,9 @@ def _plan(data: memoryview, end: int, name: SegmentName, source: PathLike) -> _P
         offset = record.logical_offset - name.base_offset
         if offset != plan.end:
             raise InputError(
-                f"{os.fspath(source)}: records are missing between offsets {plan.end} and "
-                f"{offset}: a compacted segment cannot be converted to the runtime layout"
+                f"{os.fspath(source)}: the next record should be at segment offset {plan.end} but "
+                f"is at {offset}: a segment with such gaps, which compaction leaves, cannot be "
+                "converted to the runtime layout"
             )
         plan = _Plan(
             end=offset + record_bytes(len(record.payload)),
@@ -218,8 +222,9 @@ def _plan(data: memoryview, end: int, name: SegmentName, source: PathLike) -> _P
         raise InputError(f"{os.fspath(source)}: the segment is empty; there is nothing to convert")
     if name.segment_id > SEGMENT_INDEX_MAX:
         raise TooLarge("the segment number", size=name.segment_id, limit=SEGMENT_INDEX_MAX)
-    if _power_of_two(plan.end + FOOTER_BYTES) > SEGMENT_OFFSET_MAX:
-        raise TooLarge("the segment's size in bytes", size=plan.end, limit=SEGMENT_OFFSET_MAX)
+    size = _power_of_two(plan.end + FOOTER_BYTES)
+    if size > SEGMENT_OFFSET_MAX:
+        raise TooLarge("the new file's size in bytes", size=size, limit=SEGMENT_OFFSET_MAX)
     return plan
 
 

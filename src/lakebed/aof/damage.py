@@ -14,7 +14,7 @@ class SkippedRange(NamedTuple):
     """Bytes `[start, end)` of a segment file that a reader skipped; `error` is the reason.
 
     If the range is the file's header or footer, no record is missing. An empty range at 0 means
-    that segments before this file are missing.
+    that segments are missing, before this file or at the end of the log; `error` states which.
     """
 
     segment_id: int

@@ -1,7 +1,8 @@
 """The durability cursor: a JSON file with the end of a log's appended and of its durable records.
 
-It is for people and tools only: recovery does not read it. It is rewritten every few seconds while
-the log grows, and no append or flush waits for it.
+The file calls these two positions `requested` and `durable`. It is for people and tools only:
+recovery does not read it. It is rewritten at most every 10 seconds while the log grows, and also
+when a segment is sealed and on close. No append or flush waits for it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class DurabilityCursor:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the file was up to date after the last call of `step` or `write`.
+        """Whether the last call of `step` or `write` left no write to do.
 
         If True, `step` must be called again after the log grows.
         """
@@ -41,7 +42,7 @@ class DurabilityCursor:
     def step(self, *, requested: RecordId, durable: RecordId) -> int | None:
         """Writes the file if it is outdated and the last write was long enough ago.
 
-        Returns the nanoseconds until the next write is due, or None if the file is up to date.
+        Returns the nanoseconds until the next write is due, or None if none is.
         """
         if durable == self._written:
             self._is_fresh = True
@@ -54,7 +55,10 @@ class DurabilityCursor:
         return None
 
     def write(self, *, requested: RecordId, durable: RecordId) -> None:
-        """Replaces the file with these two positions. If that fails, only logs the error."""
+        """Replaces the file with these two positions.
+
+        If that fails, logs the error; the next write comes after the log grows.
+        """
         self._written = durable
         self._is_fresh = True
         self._due_ns = self._clock.monotonic_ns() + PERIOD_NS

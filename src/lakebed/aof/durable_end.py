@@ -17,7 +17,8 @@ from lakebed.base.files.notice import Notice, read_notice
 def load(disk: Disk, path: str) -> DurableEnd | None:
     """Returns the content of the `durable_end` file, or None if it is missing or damaged.
 
-    No error is raised for damage, because a log can be read without this file.
+    Damage is only logged, because a log can be read without this file. Raises `UnknownVersion` if a
+    newer version of Lakebed wrote the file.
     """
     decode = partial(decode_durable_end, path=path)
     return read_notice(disk, path, size=FILE_BYTES_MAX, decode=decode)

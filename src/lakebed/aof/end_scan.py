@@ -1,7 +1,7 @@
 """Finds the end of a log by scanning its last segments, if the `durable_end` file cannot be used.
 
-The log ends before its first bad record. Sealed segments are trusted and not scanned. Nothing is
-repaired.
+The log ends before its first bad record. Sealed segments are trusted; one is scanned only if it is
+the last of them and its footer does not give its end. Nothing is repaired.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _BEYOND_ALL = RecordId.from_parts((1 << 32) - 1, 0)
 def scan_end(
     disk: Disk, segments: Sequence[SegmentInfo], *, confirmed: RecordId | None
 ) -> RecordId:
-    """Returns the end of the log: the position after the last good record.
+    """Returns the end of the log: the position after its last record before any bad one.
 
     `confirmed` is a position up to which the log is known to be durable; records before it are not
-    scanned.
+    scanned. Returns 0 if there are no segments.
     """
     if not segments:
         return RecordId(0)

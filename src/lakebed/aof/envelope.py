@@ -37,7 +37,8 @@ def check_size(info: SegmentInfo, *, size: int) -> None:
 def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader | None:
     """Returns the header, or None if its bytes are all zero because no record was written yet.
 
-    Raises `Corrupt` if the header does not match the file's name and length.
+    `size` is the file's length. Raises `Corrupt` if the header does not match it or the file's
+    name, and `UnknownVersion` if the header has an unsupported version.
     """
     if not any(data):
         return None
@@ -73,7 +74,9 @@ def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader
 def check_footer(slot: Buffer, info: SegmentInfo, *, size: int) -> SegmentFooter | None:
     """Returns the footer, or None if its bytes are all zero because the segment is not sealed.
 
-    Raises `Corrupt` if the footer is damaged or belongs to another segment.
+    `slot` has the last bytes of the file, and `size` is the file's length. Raises `Corrupt` if the
+    footer is damaged or does not fit this segment, and `UnknownVersion` if it has an unsupported
+    version.
     """
     offset = size - FOOTER_BYTES
     try:
@@ -90,5 +93,9 @@ def check_footer(slot: Buffer, info: SegmentInfo, *, size: int) -> SegmentFooter
         return None
     fits = RECORDS_START <= footer.durable_bytes <= records_end_max(size)
     if footer.segment_index != info.segment_id or not fits:
-        raise Corrupt("the footer belongs to another segment", path=info.path, offset=offset)
+        raise Corrupt(
+            "the footer is that of another segment, or of a file of another length",
+            path=info.path,
+            offset=offset,
+        )
     return footer

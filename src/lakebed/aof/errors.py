@@ -10,23 +10,23 @@ from lakebed.base.errors import Busy, OutcomeUnknown
 
 
 class BackpressureKind(Enum):
-    """What the log must do before a refused append or read can succeed."""
+    """What must happen before a call that was refused, or that waits, can succeed."""
 
     ADMISSION = "admission"  # a writable segment is available
     ROLLOVER = "rollover"  # the segment before the active one is sealed
     FLUSH = "flush"  # appended bytes become durable
     HYDRATION = "hydration"  # a segment is restored from a colder tier
     TAIL = "tail"  # a new record becomes durable
-    UNKNOWN = "unknown"
+    UNKNOWN = "unknown"  # something else
 
 
 AWAITED = frozenset({BackpressureKind.ADMISSION, BackpressureKind.ROLLOVER, BackpressureKind.FLUSH})
-"""The kinds that an awaited append waits for, because the log resolves them by itself. The other
-kinds are raised to the caller."""
+"""The kinds that an asynchronous append (`lakebed.aio`, HTTP API) waits for, because the log
+resolves them by itself. Such an append raises the other kinds."""
 
 
 class WouldBlock(Busy):
-    """An append was refused because it would have to wait; `kind` is what it would wait for.
+    """A call to a log would have to wait, or reached its timeout; `kind` is what it waits for.
 
     If a batch was appended in part, `record_ids` are the ids of its first records, which are
     appended; otherwise `record_ids` is empty and nothing was appended.
@@ -41,10 +41,10 @@ class WouldBlock(Busy):
 
 
 class NotDurableYet(OutcomeUnknown):
-    """The records are appended and queued but not durable yet.
+    """Some appended records are queued but not durable yet.
 
-    Do not append them again, because they could then be stored twice: flush up to the last of
-    `record_ids` instead.
+    Do not append them again, because they could then be stored twice: flush the log instead, up to
+    the last of `record_ids` if there are any.
     """
 
     def __init__(self, why: str, *, record_ids: Sequence[RecordId] = ()) -> None:

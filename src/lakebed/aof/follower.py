@@ -29,7 +29,8 @@ class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
 class Follower(RecordIterator, FollowerBase[Record, RecordBatch, RecordId]):
     """Iterates over a log's records from `start`, or from the oldest, and waits for new ones.
 
-    In the writer's process, retention keeps the records that this follower has not read yet.
+    If the log is open for writing (`Aof`), retention keeps the records that this follower has not
+    read yet.
     """
 
     def __init__(

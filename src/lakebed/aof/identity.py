@@ -45,7 +45,8 @@ class LogIdentity:
 def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
     """Reads `log.json`. Raises `NotFound` if the log has no such file.
 
-    A log has none if it was last written by a version that did not create this file.
+    A log has none if it was last written by a version that did not create this file. Raises
+    `Corrupt` if the file is damaged, and `UnknownVersion` if a newer version of Lakebed wrote it.
     """
     path = paths.identity
     data = read_file(disk, path, size_max=MIB)

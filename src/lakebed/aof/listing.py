@@ -36,7 +36,7 @@ def list_segments(
     """Lists the segments folder as it is now.
 
     `known` has the segments of an earlier listing, by path; those that were sealed then are not
-    opened again.
+    opened again. Raises `Corrupt` if two files have the same segment number.
     """
     segments: list[SegmentInfo] = []
     ignored_count = 0

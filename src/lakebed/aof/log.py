@@ -1,8 +1,8 @@
 """One log, open for writing: the API for appending, flushing, sealing and reading.
 
-Appending encodes records, assigns their ids and queues them; it never waits and does no I/O. The
-queued records are written and synced together (group commit), by a thread that waits for a flush or
-by the manager's flush task. Readers see only durable records.
+Appending encodes records, assigns their ids and queues them; without a timeout it never waits and
+does no I/O. The queued records are written and synced together (group commit), by a thread that
+waits for a flush or by the manager's flush task. Readers see only durable records.
 
 Invariants:
 
@@ -11,8 +11,8 @@ Invariants:
 - after a failed sync the log accepts no appends until it is opened again.
 
 The modules that do the work share a `LogState` and its mutex: `appender`, `flusher`, `sealer`,
-`retention_worker`, `spare_preparer`, `manifest_recorder` (the manifest log), and `transitions`, the
-only module that changes the list of segments.
+`retention_worker`, `spare_preparer`, `manifest_recorder` (the manifest log), and `transitions`,
+which starts, seals and retires segments.
 """
 
 from __future__ import annotations
@@ -85,9 +85,11 @@ class Aof:
         coordinator: Coordinator,
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
-        """`end_steps` waits until no background step of this log is running. `on_closed` is called
-        when the log will write nothing more. `on_lost` is called with descriptions of the
-        losses, such as missing segments, that are found when the log is opened."""
+        """`wake_flush` and `wake_maintenance` make the manager call `flush_step` and
+        `maintenance_step` soon. `end_steps` waits until no background step of this log is running.
+        `on_closed` is called when the log will write nothing more. `on_lost` is called with
+        descriptions of the losses, such as missing segments, that are found when the manifest log
+        is opened."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )
@@ -190,10 +192,10 @@ class Aof:
         ext_ids: Numbers = 0,
         timestamps: Numbers | None = None,
     ) -> Sequence[RecordId]:
-        """Appends many records and returns their ids.
+        """Appends many records without waiting, and returns their ids.
 
         If the append would have to wait, raises `WouldBlock`; its `record_ids` are the ids of the
-        first records, which were appended.
+        first records, which were appended, and empty if none were.
         """
         return self._appender.append(payloads, ext_ids=ext_ids, timestamps=timestamps)
 
@@ -202,7 +204,8 @@ class Aof:
     ) -> RecordId:
         """Appends one record and returns its id, waiting up to `timeout` seconds if necessary.
 
-        Raises `WouldBlock` if the append would have to wait longer.
+        Raises `WouldBlock` if the append would have to wait longer. If it waits for a flush that
+        fails, raises the error of the flush. The record is not appended in either case.
         """
         return self._appender.append_with_timeout(
             payload, timeout, ext_id=ext_id, timestamp=timestamp
@@ -211,7 +214,8 @@ class Aof:
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
         """Waits until the log has a segment that a record can be appended to.
 
-        Raises `WouldBlock` of kind admission if there is none after `timeout` seconds.
+        Also waits while flushes are failing, because appends are refused then. Raises `WouldBlock`
+        of kind admission if appends are still refused after `timeout` seconds, by default never.
         """
         self._appender.wait_for_segment(timeout)
 
@@ -220,9 +224,10 @@ class Aof:
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
         """Waits until the record is durable; without an id, until all appended records are durable.
 
-        Raises the error if the flush fails. After a `RetryError` (the disk is full) or an
-        `OutcomeUnknown` (the timeout passed) the records are still queued and become durable when
-        possible: call this again, and do not append them again.
+        Raises the error if the flush fails, and `NotFound` if no record with that id was appended.
+        After a `RetryError` (the disk is full) or an `OutcomeUnknown` (the timeout passed) the
+        records are still queued and become durable when possible: call this again, and do not
+        append them again.
         """
         self._flusher.flush(record_id, timeout)
 
@@ -288,8 +293,9 @@ class Aof:
     def set_manifest_log_enabled(self, enabled: bool) -> None:
         """Switches the manifest log of this log on or off until the log is closed.
 
-        Switching it on writes a snapshot first. Switching it off raises `BadConfig` if some
-        segments are only in colder tiers, because only the manifest log records those.
+        Switching it on first adds the records that are missing in it. Switching it off raises
+        `BadConfig` if some segments are only in colder tiers, because only the manifest log records
+        those, or if the manifest log is damaged.
         """
         if not enabled:
             self._recorder.stop()  # first, so that nothing is evicted during the check
@@ -389,7 +395,10 @@ class Aof:
             return self._state.chain.readable()
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns the segments, oldest first, and the durable end, which is in one of them."""
+        """Returns the segments, oldest first, and the durable end.
+
+        The durable end is in one of the segments, unless the log has no records.
+        """
         durable_end = (
             self.durable_end()
         )  # read first, so that the segments listed afterwards include it
@@ -410,9 +419,10 @@ class Aof:
                 return False
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` after each change of the log, for example when records become durable.
+        """Registers `callback` to be called after each change of the log.
 
-        The call may come from any thread. The returned function unregisters the callback.
+        A change is, for example, that records become durable or that a flush fails. The call may
+        come from any thread. The returned function unregisters the callback.
         """
         return self._notifier.listen(callback)
 

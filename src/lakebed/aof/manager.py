@@ -6,9 +6,9 @@
         log.flush(record_id)
 
 The manager holds the root's lock, so only one process writes. Two background tasks serve all logs:
-one flushes queued records, the other seals full segments and prepares new ones. If the work on one
-log fails, it is retried with growing delays and `failures` reports it; the other logs are not
-affected.
+one flushes queued records, the other seals full segments and prepares new ones. The tasks of
+`tiers.coordinator` are started when a log needs them. If the work on one log fails, it is
+retried with growing delays and `failures` reports it; the other logs are not affected.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class AofManager:
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
         """Opens a log for writing and creates it if it does not exist.
 
-        Raises `AlreadyExists` if the log is already open.
+        Raises `AlreadyExists` if the log is already open, and `Busy` if it is being closed.
         """
         paths = LogPaths(self.root, name)
         fork_guard.check(self._generation, self.root)  # a forked child does not hold the lock
@@ -226,7 +226,10 @@ class AofManager:
         return log
 
     def _check_tier2(self, paths: LogPaths) -> None:
-        """Raises `BadConfig`, before anything is changed, if the log's Tier 2 cannot be reached."""
+        """Raises `BadConfig` if the log's Tier 2 is in an object store that is not open.
+
+        This is checked before anything is changed. See `TierServices.check_address`.
+        """
         address = self._services.address
         with contextlib.suppress(
             NotFound, DataError

@@ -42,15 +42,16 @@ from lakebed.base.files import remove_temporaries
 
 _log = logging.getLogger(__name__)
 RECORDED_AT_ONCE_MAX = 256
-"""How many records are added with the log's mutex held; every queue has room for this many."""
+"""At most this many missing records are added while the log's mutex is held. With any settings, an
+empty queue of a journal has room for them."""
 
 
 class ManifestRecorder:
     """Owns the journal of one log's manifest log. Records nothing while the manifest log is off.
 
-    `opened`, `sealed` and `evicted` must be called with the log's mutex held. If the journal's
-    queue is full, they raise `Busy` and record nothing. The other methods must be called by one
-    thread at a time, without the mutex.
+    `opened`, `sealed`, `evicted` and `record` must be called with the log's mutex held. If the
+    journal's queue is full, they raise `Busy`. The other methods must be called without the mutex;
+    only one thread at a time may call `start` or `stop`.
     """
 
     def __init__(
@@ -63,7 +64,8 @@ class ManifestRecorder:
         wake: Callable[[], None],
         on_lost: Callable[[Sequence[str]], None],
     ) -> None:
-        """`on_lost` is called with lost segments before the manifest log stops listing them."""
+        """`on_lost` is called with descriptions of lost segments, before the manifest log stops
+        listing them. `wake` makes the maintenance task call `step` soon."""
         self._context = context
         self._state = context.state
         self._services = services
@@ -97,7 +99,11 @@ class ManifestRecorder:
         self._append(payload, segment.name.segment_id, end)
 
     def evicted(self, info: SegmentInfo, *, durable_bytes: int) -> None:
-        """Records that the segment leaves the log, and queues the deletion of its Tier 2 object."""
+        """Records that the segment leaves the log, and queues the deletion of its Tier 2 object.
+
+        Does nothing if the manifest log does not list the segment. If it raises `Busy`, some of the
+        records may have been added.
+        """
         state = self.journal.state(info.segment_id) if self.journal is not None else None
         if state is None:
             return
@@ -112,7 +118,7 @@ class ManifestRecorder:
             self._append(LocalEvicted(state.compressed_bytes), info.segment_id, end)
 
     def record(self, payload: Payload, info: SegmentInfo) -> None:
-        """Records a change of a sealed segment; `payload` describes the change."""
+        """Records a change of a sealed segment; `payload` is the record's content."""
         self._append(payload, info.segment_id, info.base_offset)
 
     def journal_to_move(self) -> Journal:
@@ -147,7 +153,8 @@ class ManifestRecorder:
         """Opens the manifest log, if it is enabled, and adds its missing records.
 
         Raises `BadConfig` if it is disabled although some segments are only in colder tiers: only
-        the manifest log lists those, and without it the log would reuse their offsets.
+        the manifest log lists those, and without it the log would reuse their offsets. Raises
+        `BadConfig` also if it is disabled and damaged, because it may then list such segments.
         """
         context = self._context
         if not enabled:

@@ -31,7 +31,10 @@ class Notifier:
             return self._changed
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` after each change of the log, until the returned function is called."""
+        """Registers `callback` to be called after each change of the log.
+
+        The returned function unregisters it, and may be called more than once.
+        """
         with self._mutex:
             others = tuple(self._listeners)
             self._listeners.append(callback)

@@ -19,7 +19,8 @@ _U64_MAX = (1 << 64) - 1
 class SegmentName(NamedTuple):
     """The name of a segment file: `{segment_id}_{base_offset}_{created_at}.seg`.
 
-    Each number has 20 digits, so that names sort in log order.
+    Each number has 20 digits, so that names sort in log order. `base_offset` is the segment's
+    offset in the log, and `created_at` is in ns since 1970.
     """
 
     segment_id: int
@@ -36,7 +37,10 @@ class SegmentName(NamedTuple):
 
 
 class ArchivedName(NamedTuple):
-    """The name of a segment file in the archive: `{segment_id}_{sealed_at}.seg`, 20 digits each."""
+    """The name of a segment file in the archive: `{segment_id}_{sealed_at}.seg`.
+
+    Each number has 20 digits; `sealed_at` is in ns since 1970.
+    """
 
     segment_id: int
     sealed_at: int

@@ -1,7 +1,7 @@
 """Encodes and decodes the files `current.sealed` and `durable_end`.
 
 Each file is one record that ends in a CRC over all bytes before it. Decoding raises `Torn` if the
-file is too short or was never written, `UnknownVersion` if a newer version wrote it, and `Corrupt`
+file is too short or was never written, `UnknownVersion` if another version wrote it, and `Corrupt`
 if it is damaged. The version field is trusted only if the checksum matches or the file is longer
 than in this version, so that one flipped bit does not look like a newer version.
 """
@@ -28,8 +28,8 @@ from lakebed.kernels import crc64nvme
 Summed = TypeVar("Summed", SealedPointer, DurableEnd)
 
 FILE_BYTES_MAX = 4096
-"""The most that is read of either file. It exceeds both sizes, because a file of a newer version
-may be longer and must not look damaged."""
+"""The maximum size in bytes of either file; a longer one counts as damaged. It exceeds both sizes,
+because a file of a newer version may be longer and must not look damaged."""
 
 _DURABLE_END_SUMMED = DURABLE_END.offset_of("crc64")
 

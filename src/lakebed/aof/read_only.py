@@ -5,8 +5,8 @@
 The writer publishes the end of its durable records in the file `durable_end`, first when it opens
 the log and then after each sync. Readers stop there, because later bytes may be lost, and their
 offsets used again for other records. If the machine has restarted since the file was written, or
-the file is missing, the log is scanned instead: it ends before the first bad record after the
-published end. So records that are not durable are never returned.
+the file is missing or damaged, the log is scanned instead: it ends before the first bad record
+after the published end. So records that are not durable are never returned.
 
 The writer cannot wake readers in other processes. A waiting reader polls `durable_end`, first after
 1 ms and later every 50 ms.
@@ -86,7 +86,7 @@ class ReadOnlyLog:
     def stream_id(self) -> int | None:
         """The log's permanent id from `log.json`, or None if the log has no such file.
 
-        Raises `Corrupt` if the file is damaged.
+        Raises `Corrupt` if the file is damaged, and `UnknownVersion` if a newer version wrote it.
         """
         try:
             return load_identity(self._disk, self._paths).stream_id
@@ -95,7 +95,7 @@ class ReadOnlyLog:
 
     def is_replaced(self) -> bool:
         """Returns whether the log was deleted, or deleted and recreated, since this object opened
-        it."""
+        it. Also returns True if `log.json` was readable then and is not now."""
         return self._known_id() != self._opened_id
 
     # Reading: see `LogReader`.
@@ -170,7 +170,11 @@ class ReadOnlyLog:
         """Does nothing: only reads in the writer's process affect tiering."""
 
     def describe(self) -> LogDescription:
-        """Returns a summary of the log. Its watermark is that of the last sealed segment."""
+        """Returns a summary of the log. Its watermark is that of the last sealed segment.
+
+        The watermark is 0 if no segment was sealed, and `stream_id` is 0 if the log has no
+        `log.json`.
+        """
         segments, durable_end = self.segments_and_end()
         return LogDescription(
             name=self.name,
@@ -184,7 +188,10 @@ class ReadOnlyLog:
         return self._listing.segments
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """Returns the segments, oldest first, and the durable end, which is in one of them."""
+        """Returns the segments, oldest first, and the durable end.
+
+        The durable end is in one of the segments, unless the log has no records.
+        """
         durable_end = (
             self.durable_end()
         )  # read first, so that the segments listed afterwards include it
@@ -226,10 +233,11 @@ class ReadOnlyLog:
         return poll_until(self._runner, lambda: self.durable_end() > position, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` each time the durable end has moved, and once on `close`.
+        """Registers `callback` to be called each time the durable end moves, and once on `close`.
 
-        A background task polls for changes, because the writer may be another process. The returned
-        function unregisters the callback.
+        A background task polls for changes, because the writer may be another process. It also
+        calls `callback` when the durable end cannot be read. The returned function unregisters the
+        callback.
         """
         self._check_open()
         return self._poll.subscribe(callback)
@@ -265,7 +273,7 @@ class ReadOnlyLog:
     def _load_published(self) -> DurableEnd | None:
         """Returns the content of `durable_end`, or None if the file is missing.
 
-        If the file cannot be decoded, returns the content that was read last, if any.
+        If the file is damaged, returns the content that was read last, or None if there is none.
         """
         path = self._paths.durable_end
 

@@ -8,7 +8,8 @@ Invariants:
   the checksum in a sealed segment's footer, which readers do not verify;
 - records are returned in log order, without repetitions and without omissions, unless the caller
   skips damage;
-- memory is bounded by the batch size or the longest record, whichever is larger.
+- memory is bounded by the batch size or the longest record, whichever is larger, except that
+  interchange segments are held in memory as a whole.
 
 A payload may contain bytes that look like records. Ids that the log assigned never point into a
 payload, but an id that a caller made up can, and then reads such bytes as a record.
@@ -40,7 +41,7 @@ _Piece = tuple[int, int] | SkippedRange
 
 
 class LogReader:
-    """Reads the records of one log. Keeps segment files open until it is closed.
+    """Reads the records of one log, and keeps up to `handles_max` segment files open until closed.
 
     Thread-safe, but an iterator that it returned may be used by only one thread.
     """
@@ -111,8 +112,12 @@ class LogReader:
         the durable end is replaced by the durable end. `start` and `end` must be record ids, or
         positions at the start or end of a segment. If no record begins at `start`, raises
         `NotFound` in this call or at the first batch. If `end` is inside a record, raises
-        `NotFound` when the read reaches that record. Raises `Corrupt` at damaged bytes; with
-        `skip_damage`, skips them and calls `on_skipped` for each skipped range.
+        `NotFound` when the read reaches that record. If `end` is before `start`, raises
+        `InputError`.
+
+        A batch has about `batch_bytes_max` bytes at most, by default the reader's `window_bytes`,
+        or one longer record. Raises `Corrupt` at damaged bytes; with `skip_damage`, skips them and
+        calls `on_skipped` for each skipped range.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
         spans = self._plan(start, end, policy)

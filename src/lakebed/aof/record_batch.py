@@ -13,7 +13,7 @@ class Record(NamedTuple):
     """One record of a log, with a copy of its payload."""
 
     record_id: RecordId
-    timestamp: int
+    timestamp: int  # ns since 1970
     ext_id: int
     payload: bytes
 
@@ -27,7 +27,7 @@ class RecordBatch:
     - `offsets` (u64): where the record's header begins in `buffer`;
     - `lengths` (u32): the payload's length in bytes; the payload begins `header_bytes` after the
       record's offset;
-    - `timestamps` (u64), `ext_ids` (u64);
+    - `timestamps` (u64), in ns since 1970, and `ext_ids` (u64);
     - `ids` (u64): the segment offset in the record's id. The whole column is None if that is always
       the item of `offsets` plus `buffer_offset`, the offset of `buffer` in the file.
     """

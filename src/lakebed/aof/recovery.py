@@ -62,15 +62,15 @@ class Recovered:
 
     sealed: list[SegmentInfo] = field(default_factory=list)
     to_seal: list[Segment] = field(default_factory=list)  # complete, but without a footer
-    tail: Segment | None = None  # the segment in which appending continues
+    tail: Segment | None = None  # the segment in which appending continues; None: in a new one
     next_segment_id: int = 0
     next_base_offset: int = 0
     next_record_count: int = 0
     last_timestamp: int = 0
     coordinator_watermark: int = 0
     writer_epoch: int = 1
-    torn_bytes: int = 0
-    problems: list[str] = field(default_factory=list)
+    torn_bytes: int = 0  # of unfinished writes, which were overwritten with zeros
+    problems: list[str] = field(default_factory=list)  # descriptions of the damage that was found
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _record_count_after(disk: Disk, paths: LogPaths, name: SegmentName, result: 
         raise
     except (DataError, DiskError) as error:
         problem = str(error)
-    result.problems.append(f"{problem}: its record count is unknown")
+    result.problems.append(f"{problem}; so the number of records in the log is unknown")
     return 0
 
 
@@ -223,7 +223,7 @@ def _examine(
     """Recovers one segment file and adds it to `result`.
 
     `before` is the previous segment, whose record count is needed if this segment has no footer;
-    None if the previous segment was examined too.
+    None if the previous segment was examined too, or if there is none.
     """
     path = paths.segment(name)
     with disk.open(path, writable=True) as file:
@@ -279,7 +279,10 @@ def _follow(
 
 
 def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | None:
-    """Returns the segment's footer, or None if it is missing, damaged or of another segment."""
+    """Returns the segment's footer, or None if it is missing, damaged or of another segment.
+
+    Raises `UnknownVersion` if the footer has an unsupported version.
+    """
     size = file.size()
     if size < RECORDS_START + FOOTER_BYTES:
         return None  # too short for a segment

@@ -59,9 +59,10 @@ class RetentionWorker:
         self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
 
     def step(self, *, is_needed: Callable[[int], bool]) -> int | None:
-        """Removes expired segments, except those for which `is_needed` returns True.
+        """Removes expired segments, oldest first, up to the first for which `is_needed` is True.
 
-        Returns the nanoseconds until the next check, or None if none is scheduled.
+        If a segment cannot be removed, logs the error and stops. Returns the nanoseconds until the
+        next check, or None if none is scheduled.
         """
         with self._state.mutex:
             sealed = list(self._state.chain.sealed)

@@ -4,6 +4,9 @@ A rollover goes through five states. The writer requests a rollover (`REQUEST`).
 takes the request (`TAKE`), and acknowledges it (`ACKNOWLEDGE`) or refuses it (`FAIL`). The writer
 continues in the next segment (`PROMOTE`), and may request the next rollover once the old segment is
 sealed (`RELEASE`). So at most two segments are not sealed: the active one and the one before it.
+
+In a log with tiering on, the coordinator is `tiers.admission`. With tiering off, the writer takes
+and acknowledges its requests itself.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ class Signal(Enum):
     REQUEST = "request"  # the writer's segment is full, or must be sealed
     TAKE = "take"  # the coordinator has the request
     ACKNOWLEDGE = "acknowledge"  # the next segment may be used
-    FAIL = "fail"  # the coordinator could not admit the next segment; nothing changed
+    FAIL = "fail"  # the coordinator could not record the rollover; nothing changed
     PROMOTE = "promote"  # the writer uses the next segment
     RELEASE = "release"  # the previous segment is sealed
 

@@ -1,8 +1,9 @@
 """Seals segments: writes the footer, then updates the sealed pointer `current.sealed`.
 
-Footer and pointer are durable before the log lists the segment as sealed. If the disk is full or
-the file cannot be opened, the next maintenance step retries. Any other failure ends writing to the
-log, because it is unknown which bytes of the footer reached the disk.
+Footer and pointer are durable before the log lists the segment as sealed. If the segment's file
+cannot be opened, or after a `RetryError` (for example, the disk is full), a later maintenance step
+retries. A `DiskError` of the write ends writing to the log, because it is unknown which bytes of
+the footer reached the disk.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from lakebed.base.layout import Buffer
 from lakebed.kernels import AofBatch, aof_batch, crc64_combine
 
 Numbers = int | Sequence[int]
+"""One number that applies to all records, or one number for each record."""
 
 
 class RecordIds(Sequence[RecordId]):

@@ -16,7 +16,8 @@ _NO_RECORDS = Survey((), (), None)
 class SegmentFacts(NamedTuple):
     """What an inspection found in a segment of either layout.
 
-    `problems` are fields of the header and footer that have wrong values.
+    `problems` are wrong fields of the header and footer, and contradictions between the parts of
+    the file; damaged records are in `records`.
     """
 
     layout: SegmentLayout

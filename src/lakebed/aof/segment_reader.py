@@ -46,7 +46,7 @@ class SegmentReader(Protocol):
 
     @property
     def records_end(self) -> int | None:
-        """Where the records end according to the footer, or None if there is no good footer."""
+        """Where the records end according to the footer, or None if that is not known."""
 
     @property
     def room_end(self) -> int:
@@ -54,7 +54,7 @@ class SegmentReader(Protocol):
 
     @property
     def timestamp_max(self) -> int | None:
-        """The largest timestamp according to the footer, or None if there is no good footer."""
+        """The largest timestamp according to the footer, or None if that is not known."""
 
     def defects(self) -> Sequence[SkippedRange]:
         """Returns what is wrong with the header and the footer.
@@ -67,8 +67,9 @@ class SegmentReader(Protocol):
     ) -> RecordBatch | Stop:
         """Returns the good records from `position` up to `end`, before the first bad one.
 
-        Returns about `bytes_max` bytes at most, but at least one record. If no good record begins
-        at `position`, returns the reason.
+        Returns about `bytes_max` bytes and `count_max` records at most, but at least one record. If
+        no good record begins at `position`, returns the reason; in a segment with gaps, the first
+        record may also begin after `position`.
         """
 
     def find(self, position: int, end: int) -> int | None:
@@ -83,7 +84,8 @@ class SegmentReader(Protocol):
 def open_segment(disk: Disk, info: SegmentInfo, cold: ColdSource | None = None) -> SegmentReader:
     """Opens a segment for reading; raises `NotFound` if its file is gone.
 
-    `cold` is called to get the bytes of a segment that is not in Tier 0.
+    `cold` is called to get the bytes of a segment that is not in Tier 0; without it, such a segment
+    raises `NotFound` too. Raises `Corrupt` if the file is too short for a segment.
     """
     if info.tier:
         if cold is None:

@@ -38,8 +38,8 @@ def plan(
     """Returns the spans that cover `[start, end)`, in log order, up to the durable end at most.
 
     Raises `NotFound` if a read cannot begin at `start`: its segment was removed, it is after the
-    durable end, or its offset cannot be the start of a record. `RecordId(0)` means the beginning of
-    the log; in a log without segments it is also the durable end.
+    durable end, or its offset cannot be the start of a record. A `start` of `RecordId(0)` means the
+    beginning of the log. Raises `InputError` if `end` is before `start`.
     """
     if start is not None and end is not None and end < start:
         raise InputError(f"the end {end} is before the start {start}")
@@ -73,7 +73,7 @@ def plan(
 def locate(segments: Sequence[SegmentInfo], position: RecordId) -> int:
     """Returns the index in `segments` of the segment that contains `position`.
 
-    Raises `NotFound` if that segment is missing.
+    Raises `NotFound` if that segment is missing or `segments` is empty.
     """
     if not segments:
         raise NotFound(f"position {position}: the log has no records")

@@ -62,7 +62,8 @@ class SparePreparer:
     def step(self) -> int | None:
         """Creates one spare file, or zero-fills a part of one, if that is due.
 
-        Returns the nanoseconds until this must be called again, or None if it need not be.
+        If the disk or the budget of spares is short, deletes the spares instead. Returns the
+        nanoseconds until this must be called again, or None if it need not be.
         """
         if not self._is_due():
             return None

@@ -82,8 +82,8 @@ class Spares:
     def prepare(self, *, count_max: int, is_busy: bool) -> bool:
         """Creates one spare if there are fewer than `count_max` and the budget has room.
 
-        `is_busy` means that the log is written at a high rate; other logs get no spare while the
-        budget is too small for those that are. Returns whether a spare was created.
+        `is_busy` means that the log is written at a high rate. A log that is not busy gets no spare
+        while the budget is too small for the busy logs. Returns whether a spare was created.
         """
         with self._filling_mutex:
             if self._is_closed or self.count >= count_max:
@@ -130,7 +130,7 @@ class Spares:
             self._put_back(Spare(spare.path, spare.filled + step))
 
     def give_up(self) -> None:
-        """Deletes all ready spares and returns their bytes to the budget."""
+        """Deletes all ready spares, which frees their bytes in the budget."""
         with self._mutex:
             ready, self._ready = self._ready, []
         for spare in ready:
@@ -172,7 +172,7 @@ class Spares:
         self._discharge(spare)
 
     def _discharge(self, spare: Spare) -> None:
-        """Returns to the budget the bytes of a spare that was used or deleted."""
+        """Frees the bytes in the budget of a spare that was used or deleted."""
         self._budget.give_back(self._segment_bytes)
         self._metrics.spare_bytes.add(-self._segment_bytes)
         self._metrics.spare_filled_bytes.add(-spare.filled)

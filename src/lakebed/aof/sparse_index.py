@@ -1,8 +1,8 @@
 """The optional index of a sealed segment, which speeds up searches by time.
 
 Each entry has the offset of a record and the largest timestamp before that offset. The index is
-created when the segment is sealed. If the index is missing, damaged or of another version, searches
-read the segment from its start.
+created when the segment is sealed, if `enable_sparse_index` is set. If the index is missing,
+damaged or of another version, searches read the segment from its start.
 """
 
 from __future__ import annotations

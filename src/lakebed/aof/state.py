@@ -4,7 +4,8 @@ The state is kept in memory only; nothing here waits or does I/O. `mutex` guards
 including the chain and its segments. It is held only briefly and never during I/O. A single value
 may be read without the mutex if a slightly outdated value does no harm.
 
-Only `transitions` adds, seals and removes segments, and only `flusher` moves the durable end.
+Only `transitions` starts, seals and retires segments, and only `flusher` moves the durable end. The
+entries of segments in colder tiers are placed by `manifest_recorder` and `tiers.segment_tiering`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class LogState:
         active = self.chain.active
         self.durable = active.position(active.durable or RECORDS_START)
         self.coordinator_watermark = recovered.coordinator_watermark  # set by the log's user
-        self.last_timestamp = recovered.last_timestamp  # the last automatic timestamp
+        self.last_timestamp = recovered.last_timestamp  # the last automatic or recovered timestamp
         self.is_tail_full = False  # the last append had no room and could not roll over
         self.is_closed = False
         self.error: RetryError | None = None  # why flushes currently fail; retried

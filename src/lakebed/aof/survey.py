@@ -121,7 +121,7 @@ class RuntimeWalker:
 
 
 class InterchangeWalker:
-    """Scans the records of an interchange segment, in Python. Only tools use it.
+    """Scans the records of an interchange segment, in Python, which is slow.
 
     A good record has a logical offset that is possible for this segment, zero padding in its
     header, and a matching checksum. Logical offsets must also rise. If they do not, it is unknown

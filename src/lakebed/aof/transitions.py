@@ -8,9 +8,9 @@
 Each function must be called with the log's mutex held. Everything that must change together,
 including the record in the manifest log, changes in that critical section: other threads see the
 chain either before a transition or after it. If the queue of the manifest log is full, the
-transition is refused and nothing changes. Disk I/O happens before a transition (a footer is durable
-before `finish`) or after it (files are removed after `retire`). The segment that is active when the
-log is opened needs no transition.
+transition is refused and the chain does not change. Disk I/O happens before a transition (a footer
+is durable before `finish`) or after it (files are removed after `retire`). The segment that is
+active when the log is opened needs no `roll`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from lakebed.base.errors import Busy
 
 
 class Transitions:
-    """Changes the chain of one log; no other code may. Callers must hold the log's mutex."""
+    """Starts, seals and retires the segments of one log; no other code may.
+
+    Callers must hold the log's mutex.
+    """
 
     def __init__(
         self,
@@ -106,11 +109,17 @@ class Transitions:
         )
 
     def finish(self, segment: Segment, *, coordinator_watermark: int) -> SegmentInfo:
-        """Marks the oldest unsealed segment as sealed, after its footer was made durable."""
+        """Marks the oldest unsealed segment as sealed, after its footer was made durable.
+
+        Raises `Busy` if the queue of the manifest log is full.
+        """
         self._recorder.sealed(segment, coordinator_watermark=coordinator_watermark)
         return self._state.chain.finish(segment)
 
     def retire(self, info: SegmentInfo, *, durable_bytes: int) -> None:
-        """Removes a sealed segment from the log; the caller removes its file afterwards."""
+        """Removes a sealed segment from the log; the caller removes its file afterwards.
+
+        Raises `Busy` if the queue of the manifest log is full; the segment then stays in the log.
+        """
         self._recorder.evicted(info, durable_bytes=durable_bytes)
         self._state.chain.retire([info])

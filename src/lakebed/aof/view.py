@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 class SegmentInfo:
     """One segment that can be read now, and where it is.
 
-    A sealed segment (`is_sealed`) never changes again. `end` is the offset where a sealed segment's
-    records end, if it is known without opening the file; None means that the footer gives it. For
-    an unsealed segment `end` is None, and reads stop at the durable end.
+    `base_offset` is the segment's offset in the log, and `created_at` is in ns since 1970. A sealed
+    segment (`is_sealed`) never changes again. `end` is the offset where a sealed segment's records
+    end; None means that the file must be opened to find it. For an unsealed segment `end` is None,
+    and reads stop at the durable end.
 
     `path` is the path of the segment's file in Tier 0 or of its warm file in Tier 1, or the key of
     its object in Tier 2. In Tiers 1 and 2, `end` is always known and `created_at` is 0.
@@ -45,7 +46,7 @@ class LogDescription:
     stream_id: int
     durable_end: int  # the position after the last durable record
     coordinator_watermark: int
-    segments: int
+    segments: int  # how many the log has
 
 
 class LogView(Protocol):
@@ -63,7 +64,10 @@ class LogView(Protocol):
 
     @property
     def cold(self) -> ColdSegments | None:
-        """Gives access to the segments that are not in Tier 0; None if no such segment is known."""
+        """Gives access to the segments that are not in Tier 0.
+
+        None is possible only if no such segment is known.
+        """
 
     def on_used(self, info: SegmentInfo) -> None:
         """Readers call this for each read of a segment, so that tiering knows which are in use."""

@@ -24,7 +24,7 @@ Leases = Callable[[SegmentInfo], Lease[SegmentReader]]
 
 
 class Walk:
-    """Iterates over the batches of a span. Its file is kept open only while a batch is read."""
+    """Iterates over the batches of a span. Leases the file only while a batch is read."""
 
     def __init__(
         self, span: Span, *, lease: Leases, policy: DamagePolicy, batch_bytes_max: int
@@ -76,7 +76,8 @@ class Walk:
     def _pass_unreadable(self, position: int, end: int, error: DiskError) -> None:
         """Reports `[position, end)` as damaged, because the device cannot read some of its bytes.
 
-        Good records in that range are not searched for. Raises `error` unless damage is skipped.
+        Good records in that range are not searched for. Raises `error` unless damage is skipped and
+        the operation that failed is a read.
         """
         if not self._policy.skips or error.operation != "read":
             raise error

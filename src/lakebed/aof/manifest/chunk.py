@@ -2,12 +2,13 @@
 
 A chunk is checked as a whole before any of its records is used. Every chunk but the last is sealed
 before the next one is created; it is *whole* if its checksum matches, and *corrupt* otherwise. The
-last chunk may still be open for writing. If its checksum does not match, its records are checked
-one by one up to the first bad one: the chunk is *corrupt* if a good record follows that one, and
-otherwise *torn*, because a crash during a commit lost its last bytes.
+last chunk may still be open for writing. If it is not sealed and its checksum does not match, its
+records are checked one by one up to the first bad one: the chunk is *corrupt* if a good record
+follows that one, and otherwise *torn*, because a crash during a commit lost its last bytes.
 
 The header has no checksum. Its fields are compared with the file's name and length and with the
-chunks before and after. The flags, and some values of the version, cannot be checked.
+chunks before and after. The flags cannot be checked, and a version number that damage made larger
+looks like that of a newer version of Lakebed.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class PlacedRecord(NamedTuple):
 
 
 class InspectedChunk(NamedTuple):
-    """The result of inspecting a chunk."""
+    """The result of inspecting a chunk, with the chunk's bytes (`data`)."""
 
     chunk_index: int
     data: memoryview
@@ -95,8 +96,8 @@ def encode_header(
 def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
     """Decodes the header of the chunk with that index.
 
-    Raises `Torn` if the header was never written, `UnknownVersion` if a newer version wrote it, and
-    `Corrupt` if it is damaged or belongs to another chunk.
+    Raises `Torn` if the header was never written or is incomplete, `UnknownVersion` if a newer
+    version wrote it, and `Corrupt` if it is damaged or belongs to another chunk.
     """
     header = CHUNK_HEADER.unpack(data)
     if not any(data[: CHUNK_HEADER.size]):
@@ -147,8 +148,9 @@ def inspect_chunk(
 ) -> InspectedChunk:
     """Checks the bytes of a chunk. Raises `UnknownVersion` if a newer version wrote it.
 
-    `is_last` means that no chunk follows this one. `plausibility` is called if the chunk's checksum
-    does not match; it returns a function that decides which records to trust.
+    `is_last` means that no chunk follows this one. `plausibility` is called if the chunk does not
+    match its header; it returns a function that decides which records to trust. By default, all
+    records with a correct checksum are trusted.
     """
     try:
         header = decode_header(data, chunk_index)

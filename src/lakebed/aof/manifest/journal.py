@@ -137,7 +137,8 @@ class Journal:
     def append(self, payload: Payload, *, segment_id: int, logical_offset: int) -> Position:
         """Appends a record and returns its position. The record is durable after a `commit`.
 
-        Raises `Busy` if the queue is full; nothing is recorded then.
+        Raises `Busy` if the queue is full, and `InputError` if a replay would not trust the record;
+        the record is not appended then.
         """
         with self._mutex:
             self._check_plausible(payload, segment_id, logical_offset)

@@ -1,6 +1,6 @@
 """Computes the fewest records that give the same state as all records of a manifest log.
 
-Compaction replaces a manifest log's records by these. A replay of them gives an equal state,
+They can replace all records of a manifest log. A replay of them gives an equal state,
 including the times when a segment was opened, sealed and last changed. Only facts that are not part
 of any state are lost: those that later records replaced, flags, logical offsets, and the exact
 non-zero value of a `flush_failure`.

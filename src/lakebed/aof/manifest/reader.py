@@ -55,7 +55,8 @@ class ManifestReader:
         """Reads and checks the chunk with that index.
 
         A chunk that looks damaged is read again, because a writer may just be writing to it.
-        `is_last` means that it was the last chunk when the chunks were listed.
+        `is_last` means that it was the last chunk when the chunks were listed. For `plausibility`,
+        see `inspect_chunk`.
         """
         path = self.paths.chunk(index)
         looks_left = _LOOKS_MAX
@@ -101,7 +102,10 @@ class ManifestReader:
                     yield placed
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Reads the snapshot with that id; raises a `DataError` if it is damaged."""
+        """Reads the snapshot with that id.
+
+        Raises `NotFound` if there is none, and a `DataError` if it is damaged.
+        """
         path = self.paths.snapshot(snapshot_id)
         data = read_file(self.disk, path, size_max=SNAPSHOT_BYTES_MAX)
         snapshot = decode_snapshot(data, path=path)

@@ -178,7 +178,10 @@ _TYPES: dict[type, RecordType] = {
 
 
 class Position(NamedTuple):
-    """A position in a manifest log; positions sort in log order."""
+    """A position in a manifest log: a chunk and a byte offset in its file.
+
+    Positions sort in log order.
+    """
 
     chunk_index: int
     offset: int

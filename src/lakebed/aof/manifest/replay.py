@@ -38,6 +38,7 @@ BEGINNING = Position(0, RECORDS_START)
 class Moment:
     """Where a replay stops: at a position, at a time, or, if both are given, at the earlier one.
 
+    A record at `position` is not replayed, while records with exactly the time `timestamp_ms` are.
     If neither is given, the replay goes to the end of the manifest log.
     """
 
@@ -77,22 +78,22 @@ class ReplayResult:
     end: Position  # after the last record
     record_count: int = 0  # records replayed
     news_count: int = 0  # replayed records about segments, not about the manifest log itself
-    next_ordinal: int = 0
-    sealed_count: int = 0  # sealed chunks that were replayed
+    next_ordinal: int = 0  # the number of records before the next one, since the log's creation
+    sealed_count: int = 0  # sealed chunks that were replayed, and damaged chunks
     last: InspectedChunk | None = None  # the newest chunk
     snapshot_id_max: int = 0  # the highest id of any snapshot
     damages: list[Damage] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    crc_error_count: int = 0
+    crc_error_count: int = 0  # chunks that are torn or corrupt
 
 
 class Plausibility:
     """Decides which records to trust in a chunk whose checksum does not match.
 
     A record's own checksum covers only its payload, so its header is checked: the type must be
-    known, the time must not be earlier than the previous record's, and the segment must have been
-    opened. If earlier chunks are lost (`is_complete` is False), any segment may have been opened.
-    Records before `start` are already in `index` and are always trusted.
+    known, the flags must be 0, the time must not be earlier than the previous record's, and the
+    segment must have been opened. If earlier chunks are lost (`is_complete` is False), any segment
+    may have been opened. Records before `start` are already in `index` and are always trusted.
     """
 
     def __init__(

@@ -54,10 +54,10 @@ class OpenChunk:
     """The chunk to which records are added."""
 
     index: int
-    base_record: int
+    base_record: int  # the number of records in earlier chunks
     end: int = RECORDS_START  # the end of the committed bytes
     crc64: int = 0  # over [RECORDS_START, end)
-    is_named: bool = False
+    is_named: bool = False  # whether its file has its final name
 
     def header(self, *, flags: int = 0) -> bytes:
         return encode_header(

@@ -1,7 +1,7 @@
 """Finds the segments of a log that are only in colder tiers, for readers in other processes.
 
-The manifest log lists them. It is replayed only if segments are missing from the local folder, and
-replayed again only after records were added to it.
+The manifest log lists them. It is replayed only if segments may be missing from the local folder,
+and replayed again only after records were added to it.
 """
 
 from __future__ import annotations

@@ -175,7 +175,8 @@ def place(
 ) -> SegmentInfo | None:
     """Returns the copy from which to read a segment that is only in colder tiers.
 
-    That is its warm file, or else its object. Returns None for any other segment.
+    That is its warm file, or else its object. Returns None for any other segment, and if the
+    recorded warm file does not exist and there is no object.
     """
     if not state.is_cold:
         return None

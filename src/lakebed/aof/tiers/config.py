@@ -26,7 +26,7 @@ class TierConfig:
     tiering_enabled: bool = False
     """Move segments between tiers automatically; otherwise they are moved only on request."""
     tier0_bytes_max: int = bounded(512 * MIB, minimum=256 * KIB, maximum=TIB)
-    """Maximum bytes of one log in Tier 0, at least four segments."""
+    """Maximum bytes of one log in Tier 0; with tiering on, at least four times `segment_bytes`."""
     pause_ms: int = bounded(250, minimum=0, maximum=60_000)
     """Compress and upload segments once the log was not flushed for this many milliseconds."""
     wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
@@ -45,7 +45,10 @@ class TierConfig:
         )
 
     def check_segments(self, segment_bytes: int) -> None:
-        """Raises `BadConfig` if a segment is larger than a quarter of `tier0_bytes_max`."""
+        """Raises `BadConfig` if a segment is larger than a quarter of `tier0_bytes_max`.
+
+        Does nothing if tiering is off.
+        """
         limit = self.tier0_bytes_max // SEGMENTS_IN_TIER0_MIN
         if self.tiering_enabled and segment_bytes > limit:
             raise BadConfig(
@@ -73,7 +76,7 @@ class SharedTierConfig:
     retry_count: int = bounded(3, minimum=0, maximum=100)
     """Number of retries after a temporary failure of a request to Tier 2."""
     retry_ms_first: int = bounded(100, minimum=0, maximum=60_000)
-    """Delay in milliseconds before the first retry; it doubles with each retry, up to 5 s."""
+    """Maximum delay in milliseconds before the first retry; it doubles each time, up to 5 s."""
     url: str = ""
     """Address of Tier 2 for new logs: `s3://bucket/prefix` or a folder; empty: within the store."""
     prefix: str = "aof2"

@@ -1,4 +1,4 @@
-"""Runs the background tasks that compress, upload, hydrate and evict the segments of all logs.
+"""Runs the background tasks that compress, upload, restore and evict the segments of all logs.
 
 Each worker is a background task that runs one job of one log at a time. Without a job, it sleeps
 until it is woken or until a failed job is due for a retry. An unexpected error in one log's tiers

@@ -59,7 +59,8 @@ def decode_trailer(end: bytes, *, path: str, file_bytes: int) -> FolderObject:
     """Decodes the trailer at the end of an object's file.
 
     `end` must be the last `TRAILER_BYTES_MAX` bytes of the file, or the whole file if it is
-    shorter. Raises `Corrupt` if there is no valid trailer.
+    shorter. Raises `Corrupt` if there is no valid trailer, and `UnknownVersion` if its version is
+    not supported.
     """
     if len(end) < SKIPPABLE.size + TRAILER.size:
         raise Corrupt("the file is too short for an object in a Tier 2 folder", path=path)

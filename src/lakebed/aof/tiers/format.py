@@ -76,4 +76,4 @@ GAP_FRAME_BYTES = FRAME_BYTES_MAX
 SEGMENT_BYTES_MAX = 1 << 30
 FRAME_COUNT_MAX = SEGMENT_BYTES_MAX // FRAME_BYTES_MIN + 2
 COMPRESSED_FRAME_BYTES_MAX = FRAME_BYTES_MAX + FRAME_BYTES_MAX // 128 + KIB
-"""Above zstd's own bound for incompressible data."""
+"""The maximum size of a compressed frame, above zstd's own bound for incompressible data."""

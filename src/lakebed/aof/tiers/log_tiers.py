@@ -28,7 +28,10 @@ from lakebed.base.errors import Busy, NotFound
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Residence:
-    """The tiers that a segment is in, and the state of work on it."""
+    """The tiers that a segment is in, and the state of work on it.
+
+    `pending` and `failures` have the names of flags of `manifest.state`, such as "upload".
+    """
 
     segment_id: int
     tiers: tuple[int, ...]  # the tiers that have it, hottest first
@@ -60,8 +63,9 @@ class Repaired(NamedTuple):
 class LogTiers:
     """Moves the segments of one log between tiers, and shows where they are. Thread-safe.
 
-    Every method that moves a segment raises `BadConfig` while the manifest log is off, and
-    `Closed` after the log was closed.
+    Moving a segment raises `NotFound` if the log has no such sealed segment, `Busy` if another
+    thread is moving it, `BadConfig` while the manifest log is off, and `Closed` after the log was
+    closed.
     """
 
     def __init__(
@@ -113,7 +117,8 @@ class LogTiers:
 
         With `warm`, also removes them from Tier 1. Returns the ids of the removed segments. By
         default, pinned segments are left out. Raises `Busy` if a given segment is pinned, and
-        `InputError` if Tier 2 does not have it or its object needs repair.
+        `InputError` if Tier 2 does not have a given segment, or if the object of any segment needs
+        repair.
         """
         done = []
         for segment_id in self._chosen(segment_ids):
@@ -184,7 +189,7 @@ class LogTiers:
         return self._chunks
 
     def residency(self) -> list[Residence]:
-        """Returns the tiers of every segment, oldest first."""
+        """Returns the tiers of every segment, oldest first; empty while the manifest log is off."""
         return [residence(state) for state in self.states()]
 
     def states(self) -> list[SegmentState]:

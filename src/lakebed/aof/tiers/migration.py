@@ -99,7 +99,8 @@ class Migration:
         """Moves the log's Tier 2 to `address`.
 
         With `delete`, then deletes the objects at the old address. If the log's Tier 2 is already
-        at `address`, copies nothing; the old address is then that of an earlier migration.
+        at `address`, copies nothing; the old address is then that of an earlier migration. Raises
+        `NotFound` if the log has no `log.json`.
         """
         check_address(address)
         identity = load_identity(self._disk, self._paths)

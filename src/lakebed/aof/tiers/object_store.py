@@ -107,13 +107,15 @@ class ObjectSource:
 def check_key(key: str) -> None:
     """Raises `BadName` if the key cannot be used in every store.
 
-    A key is a relative path without `..`: parts of letters, digits and `._=-`, joined by "/".
+    A key is a relative path without `..`: parts of letters, digits and `._=-`, joined by "/". A
+    part has at most 200 characters and does not begin with "." or "-".
     """
     parts = key.split("/")
     if len(key) > KEY_BYTES_MAX or not all(map(_KEY_PART.fullmatch, parts)):
         raise BadName(
-            f"{shown(key)} is not a valid object key: use parts of letters, digits and '._=-', "
-            f"joined by '/', at most {KEY_BYTES_MAX} bytes"
+            f"{shown(key)} is not a valid object key: use parts of at most 200 letters, digits and "
+            "'._=-' that do not begin with '.' or '-', joined by '/', together at most "
+            f"{KEY_BYTES_MAX} bytes"
         )
     if any(part.endswith(TEMPORARY_SUFFIX) for part in parts):
         raise BadName(
@@ -140,19 +142,21 @@ def check_prefix(prefix: str) -> None:
 def check_metadata(metadata: Mapping[str, str]) -> None:
     """Raises an `InputError` if the metadata cannot be used in every store.
 
-    Names must have only lower-case letters, digits and hyphens, and values only printable ASCII.
-    Names and values together may have at most 2 KiB.
+    Names must have only lower-case letters, digits and hyphens, and begin with a letter; values
+    must have only printable ASCII, and not be empty. Names and values together may have at most 2
+    KiB.
     """
     for name, value in metadata.items():
         if not _NAME.fullmatch(name) or _TAKEN.fullmatch(name):
             raise BadName(
-                f"{shown(name)} is not a valid name in an object's metadata: use lower-case "
-                "letters, digits and hyphens, and no prefix that S3 reserves, such as content-"
+                f"{shown(name)} is not a valid name in an object's metadata: use at most 64 "
+                "lower-case letters, digits and hyphens, beginning with a letter, and no prefix "
+                "that S3 reserves, such as content-"
             )
         if not _VALUE.fullmatch(value):
             raise InputError(
-                f"{shown(value)} is not a valid value of {name} in an object's metadata: use "
-                "printable ASCII without spaces at the ends"
+                f"{shown(value)} is not a valid value of {name} in an object's metadata: use one "
+                "or more printable ASCII characters, without spaces at the ends"
             )
     size = sum(len(name) + len(value) for name, value in metadata.items())
     if size > METADATA_BYTES_MAX:

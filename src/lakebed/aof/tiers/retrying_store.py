@@ -1,6 +1,6 @@
 """An object store that retries temporary failures. No other code retries requests to a store.
 
-Only errors that may pass are retried: no network, a failing server, throttling. Errors for refused
+Only temporary errors are retried: no network, a failing server, throttling. Errors for refused
 credentials, missing objects and cancelled operations are raised immediately.
 """
 

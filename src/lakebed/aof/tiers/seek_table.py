@@ -30,7 +30,7 @@ from lakebed.base.errors import Corrupt, UnknownVersion
 
 
 class SeekTable:
-    """The places of all frames, in the warm file and in the decompressed segment.
+    """The byte ranges of all frames, in the warm file and in the decompressed segment.
 
     Frames are numbered from 0.
     """
@@ -88,7 +88,11 @@ class SeekTable:
 
 
 def load_seek_table(source: RangeSource) -> SeekTable:
-    """Reads and checks the table at the end of a warm file; raises `Corrupt` if it is invalid."""
+    """Reads and checks the table at the end of a warm file.
+
+    Raises `Corrupt` if it is invalid, and `UnknownVersion` if it has checksums, which are not
+    supported.
+    """
     footer = _load_footer(source)
     table_bytes = SKIPPABLE.size + footer.frame_count * SEEK_ENTRY.size + SEEK_FOOTER.size
     if not 0 < footer.frame_count <= FRAME_COUNT_MAX or table_bytes > source.size:

@@ -138,8 +138,9 @@ class SegmentTiering:
     def claim(self, segment_id: int, *, is_worker: bool = False) -> Iterator[None]:
         """Reserves the segment for a move, until the context ends.
 
-        Raises `Busy` if another thread is moving the segment. Background workers set `is_worker`,
-        so that they are not woken when they release a segment themselves.
+        Raises `Busy` if another thread is moving the segment, and `Closed` if the log is closed.
+        Background workers set `is_worker`, so that they are not woken when they release a segment
+        themselves.
         """
         with self._state.mutex:
             if self._state.is_closed:
@@ -185,7 +186,8 @@ class SegmentTiering:
     def compress(self, segment_id: int, *, give_way: Callable[[], None] | None = None) -> WarmName:
         """Creates the segment's warm file if there is none, and returns its name.
 
-        `give_way` is called before each frame, so that it can delay the compression.
+        Raises `InputError` if there is none and the segment is not in Tier 0. `give_way` is called
+        before each frame, so that it can delay the compression.
         """
         info, state = self._find(segment_id)
         if state.residency & Residency.TIER1:
@@ -251,7 +253,7 @@ class SegmentTiering:
         return state.compressed_bytes
 
     def hydrate(self, segment_id: int) -> None:
-        """Restores the segment to Tier 0.
+        """Restores the segment to Tier 0; does nothing if it is there.
 
         If its warm file is missing or damaged, restores it from the object in Tier 2.
         """

@@ -116,7 +116,7 @@ class TierServices:
         event(_log, "tier2_retry", level=logging.WARNING, operation=operation, error=error)
 
     def cold(self, paths: LogPaths, address: str, *, is_writer: bool = False) -> ColdSegments:
-        """Returns the object that opens a log's warm files, and its objects at that address."""
+        """Returns a `ColdSegments`, which opens a log's warm files and its objects at `address`."""
         return ColdSegments(
             self._disk,
             paths.warm,

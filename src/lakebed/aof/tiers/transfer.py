@@ -89,10 +89,11 @@ def download_to(
     *,
     should_stop: ShouldStop = lambda: False,
 ) -> ObjectInfo:
-    """Downloads an object to the file `path`, durably. If this raises, `path` is unchanged.
+    """Downloads an object to the file `path`, durably.
 
-    Raises `Corrupt` if the bytes do not match the checksum in the object's metadata, or if the
-    metadata has no checksum. A retry may help, because the bytes may have been damaged in transit.
+    If this raises, `path` is unchanged or has the complete new file. Raises `Corrupt` if the bytes
+    do not match the checksum in the object's metadata, or if the metadata has no checksum. A retry
+    may help, because the bytes may have been damaged in transit.
     """
     info = store.head(key)
     source = ObjectSource(store, key, size=info.size)

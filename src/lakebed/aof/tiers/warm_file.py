@@ -89,10 +89,11 @@ def compress_segment(
     dictionary: Dictionary | None = None,
     should_stop: ShouldStop = lambda: False,
 ) -> WarmFacts:
-    """Creates the warm file of a sealed segment, durably. If this raises, there is no warm file.
+    """Creates the warm file of a sealed segment, durably.
 
-    Raises a `DataError` if the segment is damaged or not sealed; a retry does not help then.
-    `should_stop` is called before each frame; if it returns True, `Cancelled` is raised.
+    If this raises, `target_path` is unchanged or has the complete new file. Raises a `DataError` if
+    the segment is damaged or not sealed; a retry does not help then. `should_stop` is called before
+    each frame; if it returns True, `Cancelled` is raised.
     """
     facts: list[WarmFacts] = []
     with disk.open(source_path) as file:
@@ -130,8 +131,9 @@ def decompress_to(
 ) -> SegmentFooter:
     """Restores a segment's file from a warm file, durably, and returns the segment's footer.
 
-    If this raises, `target_path` is unchanged. Raises a `DataError` if the source is damaged.
-    `should_stop` is called before each frame; if it returns True, `Cancelled` is raised.
+    If this raises, `target_path` is unchanged or has the complete new file. Raises a `DataError` if
+    the source is damaged. `should_stop` is called before each frame; if it returns True,
+    `Cancelled` is raised.
     """
     frames = Frames(source, dictionary=dictionary, counters=counters)
     read = _reading(frames)
@@ -141,7 +143,7 @@ def decompress_to(
         target.truncate(frames.size)
         crc, position = 0, 0
         for content in frames.inflate(frames.table.covering(0, footer.durable_bytes)):
-            _check_going(should_stop, source.name)
+            _check_going(should_stop, f"{source.name}: the decompression")
             data = memoryview(content)[: footer.durable_bytes - position]
             target.pwrite(position, data)
             crc = crc64nvme(data[max(0, RECORDS_START - position) :], crc)
@@ -155,7 +157,10 @@ def decompress_to(
 
 
 def warm_facts(disk: Disk, path: str, *, dictionary: Dictionary | None = None) -> WarmFacts:
-    """Reads an existing warm file and returns its sizes, checksum and other properties."""
+    """Reads an existing warm file and returns its sizes, checksum and other properties.
+
+    Raises a `DataError` if it is not a warm file or its segment's header or footer is damaged.
+    """
     with disk.open(path) as file:
         source = FileSource(file)
         frames = Frames(source, dictionary=dictionary)
@@ -269,14 +274,14 @@ def _records(source: RangeSource, footer: SegmentFooter, frame_bytes: int) -> It
 
 
 def _add_frame(archive: SeekableZstdFile, content: Buffer, should_stop: ShouldStop) -> None:
-    _check_going(should_stop, "compression")
+    _check_going(should_stop, "the compression of a segment")
     archive.write(content)
     archive.flush(archive.FLUSH_FRAME)
 
 
 def _add_gap(archive: SeekableZstdFile, gap_bytes: int, should_stop: ShouldStop) -> None:
     for start in range(0, gap_bytes, GAP_FRAME_BYTES):
-        _check_going(should_stop, "compression")
+        _check_going(should_stop, "the compression of a segment")
         left = min(GAP_FRAME_BYTES, gap_bytes - start)
         while left:
             left -= archive.write(memoryview(_ZEROS)[:left])
@@ -321,4 +326,4 @@ def _check_payload(crc: int, footer: SegmentFooter, *, path: str) -> None:
 
 def _check_going(should_stop: ShouldStop, what: str) -> None:
     if should_stop():
-        raise Cancelled(f"{what}: the operation was stopped on request")
+        raise Cancelled(f"{what} was stopped on request")
