@@ -103,14 +103,14 @@ class Put(Generic[Result]):
         self._received_bytes = 0
 
     def check(self) -> None:
-        """Checks the bucket and the condition early, before the body is received.
+        """Checks the bucket and the condition before the body of an object is received.
 
-        The commit checks them again.
+        The commit checks them again. Does nothing for a part.
         """
         self._check_early()
 
     def write(self, data: Buffer) -> None:
-        """Adds the next bytes of the body."""
+        """Adds the next bytes of the body. Raises `TooLarge` above the maximum size."""
         was_small = self._received_bytes <= INLINE_BYTES_MAX
         self._received_bytes += len(data)
         if was_small and self._received_bytes > INLINE_BYTES_MAX:
@@ -120,7 +120,8 @@ class Put(Generic[Result]):
     def expect(self, checksum: Checksum) -> None:
         """Adds a checksum that the body must have, such as one received in a trailer.
 
-        Its algorithm must have been passed when the put was started.
+        Its algorithm must have been passed when the put was started. Raises `InputError` if its
+        value is malformed.
         """
         decoded(checksum)
         checksums = (*self._expected.checksums, checksum)
@@ -135,9 +136,9 @@ class Put(Generic[Result]):
         return self.change().submit()
 
     def change(self) -> Change[Result]:
-        """Checks the complete body against the expected size and digests.
+        """Ends the body, and returns the change that creates the object or part.
 
-        Returns the change that creates the object or part.
+        Raises `BadSize` or `BadDigest` if the body does not have the expected size or digests.
         """
         body = self._writer.finish(expected=self._expected, size=self._size)
         apply, plan = self._apply, self._plan
@@ -360,8 +361,8 @@ class Objects(ReadableObjects):
     ) -> ChangeInSteps[ObjectInfo]:
         """Prepares a copy of an object. The copy shares the chunks of its source.
 
-        If `content` is given, it replaces the source's headers. The source's data is never written
-        again, and is read only if a checksum with `algorithm` must be computed.
+        If `content` is given, it replaces the source's headers and user metadata. The source's data
+        is not written again, and is read only if a checksum with `algorithm` must be computed.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
@@ -415,7 +416,7 @@ class Objects(ReadableObjects):
     ) -> ObjectReader:
         """Returns a reader of the source of a copy.
 
-        Works like `get`, but raises `PreconditionFailed` instead of `NotModified`.
+        Works like `get` with `waits` False, but raises `PreconditionFailed`, not `NotModified`.
         """
         try:
             return self.get(
@@ -447,7 +448,7 @@ class Objects(ReadableObjects):
     ) -> list[Deleted | LakebedError]:
         """Deletes up to 1,000 objects independently, and returns a result or an error for each.
 
-        Raises `InputError` if there are more.
+        Raises `InputError` if there are more, `NoSuchBucket`, and `ReservedBucket`.
         """
         tickets: list[Ticket[Deleted] | LakebedError] = []
         for change in self.deletions(bucket, objects):
@@ -468,7 +469,8 @@ class Objects(ReadableObjects):
     ) -> list[Change[Deleted] | LakebedError]:
         """Returns, for each object, a prepared delete, or an error if its key is invalid.
 
-        Raises `InputError` if there are more than 1,000 objects.
+        Raises `InputError` if there are more than 1,000 objects, `NoSuchBucket`, and
+        `ReservedBucket`.
         """
         if len(objects) > DELETED_AT_ONCE_MAX:
             raise InputError(
@@ -508,7 +510,7 @@ class Objects(ReadableObjects):
 def _computed(source: ObjectReader, algorithm: Algorithm) -> Generator[None, None, Checksum]:
     """Returns the full-object checksum of the source, and computes it if none is stored.
 
-    Yields after each chunk that it reads.
+    If it has to read the source, yields before the first chunk and after each chunk.
     """
     for checksum in source.info.checksums:
         if checksum.algorithm is algorithm and not checksum.is_composite:

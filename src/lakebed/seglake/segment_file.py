@@ -9,7 +9,7 @@ A sealed segment ends in a bloom filter, an index of its records and a footer wh
 covers all three. Each record has its own hash, which `walk` (in `segment_walk`) checks.
 
 `read_sealed` raises one of three errors. `Torn`: the file does not end in a footer, because it was
-truncated or never sealed. `Corrupt`: the footer or the bytes it covers are damaged.
+truncated or never sealed. `Corrupt`: the footer, the bytes it covers or the header are damaged.
 `UnknownVersion`: the footer has another version, and either its checksum matches or its offsets do
 not fit this version, so that a flipped bit in the version field counts as damage.
 
