@@ -87,7 +87,7 @@ class AccessKeys(ReadOnlyAccessKeys):
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
-        """Creates a key and returns it with its secret, for the only time.
+        """Creates an access key and returns it with its secret. The key is durable on return.
 
         `inflight_max` limits its concurrent requests; None means the endpoint's limit.
         """

@@ -100,7 +100,8 @@ class Buckets:
     def configuration(self, name: str, versioning: Versioning) -> Change[BucketInfo]:
         """Prepares a change of the bucket's versioning, to enabled or suspended.
 
-        Raises `BadState` if `versioning` is disabled.
+        Raises `BadState` if `versioning` is disabled, and `ReservedBucket` if the bucket is
+        reserved. The change raises `NoSuchBucket` if the bucket does not exist.
         """
         self._guard.check_change(name)
         if versioning is Versioning.DISABLED:

@@ -371,7 +371,7 @@ class LakeCheck:
         return damaged
 
     def _check_place(self, chunk: Chunk) -> None:
-        """Raises `Damaged` if its segment is not recorded, or recorded with too small a size."""
+        """Raises `Damaged` unless the chunk lies within its segment as recorded in the metadata."""
         if self._is_placed(chunk):
             return
         with self._metadata.snapshot() as reader:  # the chunk may be newer than these rows

@@ -310,7 +310,10 @@ class Uploads:
     def parts(
         self, bucket: str, key: str, upload_id: str, *, after: int = 0, max_parts: int = LISTED_MAX
     ) -> PartPage:
-        """Returns a page of the upload's parts with numbers above `after`, in order of number."""
+        """Returns a page of the upload's parts with numbers above `after`, in order of number.
+
+        A page has at most `max_parts` parts, and never more than 1,000.
+        """
         limit = max(0, min(max_parts, LISTED_MAX))
         with self._database.snapshot() as reader:
             upload = require_upload(reader, bucket, key, upload_id)

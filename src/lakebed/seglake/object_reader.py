@@ -137,7 +137,7 @@ class ObjectReader:
 
 
 class ReadableObjects:
-    """Reads and lists objects. Thread-safe; readers never wait for writers."""
+    """Reads and lists objects. Thread-safe; reads do not wait for writes."""
 
     def __init__(
         self,

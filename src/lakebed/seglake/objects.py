@@ -105,7 +105,8 @@ class Put(Generic[Result]):
     def check(self) -> None:
         """Checks the bucket and the condition before the body of an object is received.
 
-        The commit checks them again. Does nothing for a part.
+        Raises `NoSuchBucket`, `PreconditionFailed` or `NoSuchKey`. The commit checks them again.
+        Does nothing for a part.
         """
         self._check_early()
 
@@ -132,7 +133,10 @@ class Put(Generic[Result]):
         return self.change().run()
 
     def submit(self) -> Ticket[Result]:
-        """Queues the commit of the body and returns a ticket for the object or part."""
+        """Queues the commit of the body and returns a ticket for the object or part.
+
+        Waits only for queue space, and raises the errors of `change`.
+        """
         return self.change().submit()
 
     def change(self) -> Change[Result]:
@@ -235,7 +239,11 @@ class Objects(ReadableObjects):
         algorithm: Algorithm | None = None,
         expected: Expected = NOTHING_EXPECTED,
     ) -> Change[ObjectInfo]:
-        """Prepares a put of a complete body of at most `INLINE_BYTES_MAX` bytes."""
+        """Prepares a put of a complete body of at most `INLINE_BYTES_MAX` bytes.
+
+        Raises `BadDigest` if the body does not match `expected`, and `TooLarge` if it exceeds the
+        maximum object size.
+        """
         assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it arrives"
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
@@ -362,7 +370,8 @@ class Objects(ReadableObjects):
         """Prepares a copy of an object. The copy shares the chunks of its source.
 
         If `content` is given, it replaces the source's headers and user metadata. The source's data
-        is not written again, and is read only if a checksum with `algorithm` must be computed.
+        is not written again, and is read only if a checksum with `algorithm` must be computed. If
+        the source is replaced meanwhile, the change raises `ConditionConflict`.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
@@ -533,7 +542,8 @@ def planned_put(
 def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[Algorithm]:
     """Returns the checksum algorithms to compute for a body.
 
-    Raises `InputError` if an expected checksum is malformed.
+    They are those of the expected checksums and `algorithm`, or CRC64NVME if there are none. Raises
+    `InputError` if an expected checksum is malformed.
     """
     for checksum in expected.checksums:
         decoded(checksum)

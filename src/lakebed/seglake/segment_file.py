@@ -123,7 +123,8 @@ def record_header(hash_: bytes, length: int) -> bytes:
 def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
     """Returns the bloom filter, index and footer that seal a segment.
 
-    `entries` are its records in file order, and `data_end` is the offset after the last record.
+    `entries` are its records in file order. `data_end` is the offset where the records end and the
+    returned bytes must be written.
     """
     assert len(entries) <= ENTRIES_MAX, "an index has 32 bits for its length"
     bloom = build_bloom((entry.hash for entry in entries), count=len(entries))

@@ -197,7 +197,8 @@ def parts_after(
 def _uploads_after(reader: Reader, keys: KeyRange, last: PartPlace | None) -> Iterator[PartPlace]:
     """Yields each upload to list, as the position after which its parts are listed.
 
-    The first is that of `last`, if its upload still exists. The others are before the first part.
+    The first is `last` itself, if its upload still exists. The others are positions before the
+    first part of an upload.
     """
     later_uploads: Iterable[UploadRow] = ()
     start = keys.start

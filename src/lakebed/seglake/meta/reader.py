@@ -136,7 +136,7 @@ class Reader:
         return map(_version, self._execute(statements.CURRENT_FROM, (bucket, start, end)))
 
     def versions_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
-        """Yields all versions of keys in `[start, end)`, newest first within a key."""
+        """Yields all versions of keys in `[start, end)`, by key, and newest first within a key."""
         return map(_version, self._execute(statements.VERSIONS_FROM, (bucket, start, end)))
 
     def versions_older(self, row: VersionRow) -> Iterator[VersionRow]:
