@@ -54,7 +54,7 @@ def content_of(headers: Mapping[str, str]) -> Content:
     """Returns the headers and user metadata of a request that are stored with the object.
 
     Leaves out `aws-chunked` in `Content-Encoding`. Raises the S3 error `InvalidArgument` if a
-    header has control characters, or `MetadataTooLarge`.
+    header other than user metadata has control characters, or `MetadataTooLarge`.
     """
     fields: dict[str, str] = {}
     for field, name in _CONTENT_REQUESTED:

@@ -4,8 +4,8 @@
     <root>/secret.key                          if access keys exist
 
 The process that opens the object store must hold the root's lock. Opening creates missing folders
-and the database, or migrates the database, and seals the segments that a crash left open. It reads
-no other stored data, but opens each sealed segment to check the length of its file.
+and the database, or migrates the database, and seals the segments that a crash left open. Of sealed
+segments it checks only the lengths of their files.
 """
 
 from __future__ import annotations

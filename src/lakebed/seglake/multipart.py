@@ -386,9 +386,10 @@ class Uploads:
     ) -> Change[ObjectInfo]:
         """Prepares the completion of an upload: creates an object from `parts`, in that order.
 
-        Parts that are not listed are dropped. Raises `BadPartOrder` if the part numbers do not
-        ascend. The change raises `BadPart` or `PartTooSmall`, and `BadDigest` or `BadSize` if the
-        object does not have the given `checksum` or `size`.
+        Parts that are not listed are dropped. Raises `InputError` if no part is listed, and
+        `BadPartOrder` if the part numbers do not ascend. The change raises `BadPart` or
+        `PartTooSmall`, and `BadDigest` or `BadSize` if the object does not have the given
+        `checksum` or `size`.
         """
         condition = self._guard.write_condition(bucket, condition)
         if not parts:

@@ -152,7 +152,11 @@ class SegmentPool:
             try:
                 rows += self._seal(writer)
             except RetryError as error:
-                _log.warning("segment %s is not sealed: %s", writer.segment_id, error)
+                _log.warning(
+                    "segment %s is not sealed until the store is opened again: %s",
+                    writer.segment_id,
+                    error,
+                )
                 writer.close()
         return rows
 
