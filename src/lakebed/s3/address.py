@@ -29,8 +29,8 @@ class Address(NamedTuple):
 def address_of(raw_path: bytes, *, host: str, domain: str) -> Address:
     """Returns the bucket and key that a request addresses.
 
-    `domain` is the base of virtual-hosted names; "" means `LOCAL_DOMAINS`. Raises `InvalidURI` or
-    `InvalidBucketName` if the path is not valid.
+    `domain` is the base of virtual-hosted names; "" means `LOCAL_DOMAINS`. Raises the S3 error
+    `InvalidURI` or `InvalidBucketName` if the path is not valid.
     """
     if not raw_path.startswith(b"/"):
         raise invalid_uri()
@@ -55,7 +55,7 @@ def bucket_of_host(host: str, *, domain: str) -> str:
 
 
 def decoded(raw: bytes) -> str:
-    """Percent-decodes `raw`; raises `InvalidURI` if an escape or the UTF-8 is invalid."""
+    """Percent-decodes `raw`; raises the S3 error `InvalidURI` if an escape or UTF-8 is invalid."""
     if b"%" in raw:
         if _BAD_ESCAPE.search(raw):
             raise invalid_uri()

@@ -1,7 +1,7 @@
 """Authenticates and routes each S3 request, and runs it within the request limits.
 
 Clients get errors as S3 errors, and unexpected exceptions as `InternalError`. `edge.failures`
-decides which of them are logged.
+decides which errors and exceptions are logged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _CODES: Final[Mapping[int, str]] = {
     501: "NotImplemented",
     503: "ServiceUnavailable",
 }
-"""The S3 error codes of requests that the HTTP server refused; others are `BadRequest`."""
+"""The S3 error codes for requests that the HTTP server refused, by status.
+
+Other statuses have the code `BadRequest`.
+"""
 
 
 class App:
@@ -70,7 +73,7 @@ class App:
         return self._authenticator.replays_detected
 
     def refusal(self, refusal: Refusal) -> Response:
-        """Returns an S3 error for a request that the HTTP server refused."""
+        """Returns the response, an S3 error, to a request that the HTTP server refused."""
         self._failures.note_refusal(refusal)
         code = _CODES.get(refusal.status, "BadRequest")
         document = error_document(

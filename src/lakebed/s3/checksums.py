@@ -46,8 +46,9 @@ def announced(
 ) -> Announced:
     """Returns the checksums that the headers send or announce for the body.
 
-    `has_trailer` says whether the body is sent in a form that can have trailers. With `needs_md5`,
-    a request without `Content-MD5` is refused.
+    `has_trailer` says whether the body is sent in a form that can have trailers. Raises `S3Error`
+    if the headers are not valid or contradict each other, or if `needs_md5` is set and the request
+    has no `Content-MD5`.
     """
     md5 = content_md5(headers, is_needed=needs_md5)
     sent = given_checksum(headers)
@@ -91,7 +92,10 @@ def content_md5(headers: Mapping[str, str], *, is_needed: bool = False) -> bytes
 
 
 def given_checksum(headers: Mapping[str, str]) -> Checksum | None:
-    """Returns the checksum of the body from the `x-amz-checksum-` headers, or None."""
+    """Returns the checksum of the body from the `x-amz-checksum-` headers, or None.
+
+    Raises `S3Error` if there are several, or its algorithm or value is not valid.
+    """
     sent = _given(headers)
     if sent is None:
         return None
@@ -101,7 +105,7 @@ def given_checksum(headers: Mapping[str, str]) -> Checksum | None:
 def whole_checksum(headers: Mapping[str, str]) -> Checksum | None:
     """Returns the checksum that a client expects the completed upload to have, or None.
 
-    It may be a full-object or a composite checksum.
+    It may be a full-object or a composite checksum. Raises `S3Error` if it is not valid.
     """
     sent = _given(headers)
     kind = _type_of(headers)
@@ -126,12 +130,18 @@ def checksum_of_body(algorithm: Algorithm, value: str) -> Checksum:
 
 
 def chosen_algorithm(headers: Mapping[str, str]) -> Algorithm | None:
-    """Returns the checksum algorithm that a copy or multipart upload requests, or None."""
+    """Returns the checksum algorithm that a copy or multipart upload requests, or None.
+
+    Raises `S3Error` if the algorithm is not supported.
+    """
     return _named(headers, _ALGORITHM)
 
 
 def chosen_kind(headers: Mapping[str, str], algorithm: Algorithm | None) -> bool | None:
-    """Returns whether a multipart upload requests a composite checksum, or None if unspecified."""
+    """Returns whether a multipart upload requests a composite checksum, or None if unspecified.
+
+    Raises `S3Error` if the requested type is not possible with `algorithm`.
+    """
     kind = _type_of(headers)
     if kind is None:
         return None

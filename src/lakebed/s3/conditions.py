@@ -43,7 +43,11 @@ def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition
 
 
 def write_condition(headers: Mapping[str, str]) -> Condition:
-    """Returns the condition that the current object must meet for a write to replace it."""
+    """Returns the condition that the current object must meet for a write to succeed.
+
+    Raises the S3 error `NotImplemented` if `If-None-Match` is not `*`, or `If-Match` has several
+    ETags.
+    """
     match, none_match = headers.get("if-match"), headers.get("if-none-match")
     if match is None and none_match is None:
         return _NO_CONDITION

@@ -196,14 +196,17 @@ ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
     base.BadConfig: _FAULT,
     base.RetryError: _BUSY,
     base.Locked: _AWAY,
-    base.NoSpace: ErrorText("InsufficientStorage", "The server has no disk space left."),
+    base.NoSpace: ErrorText("InsufficientStorage", "The server has too little free disk space."),
     base.Closed: _AWAY,
     LakebedError: _FAULT,
 }
 
 
 def response_of(error: BaseException, request: Request, resource: str) -> Response:
-    """Returns the response to a failed request; `resource` is its percent-decoded path."""
+    """Returns the response to a failed request.
+
+    `resource` is its percent-decoded path, which the XML document repeats.
+    """
     s3_error = to_s3(error)
     status = STATUSES[s3_error.code]
     if s3_error.code == "NotModified":
@@ -262,7 +265,7 @@ _Facts = tuple[Headers, Sequence[tuple[str, str]]]
 
 
 def _of_marker(error: BaseException) -> _Facts:
-    """Returns the response headers for an object that is hidden by a delete marker."""
+    """Returns the response headers if the requested version, or the newest, is a delete marker."""
     marker_id = getattr(error, "marker_id", None)
     if marker_id is None:
         return (), ()

@@ -4,7 +4,7 @@ The HTTP server decodes and encodes header values as Latin-1, one character per 
 converts them from and to UTF-8. User metadata may also be sent as RFC 2047 encoded words, and is
 returned as encoded words if it is not plain ASCII, as on AWS.
 
-Invariant: no control character reaches a response header, whatever is stored.
+Invariant: no control character except tab reaches a response header, whatever is stored.
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ _STATED: Final = tuple((field, name) for field, name in _CONTENT if field != "co
 
 
 def content_of(headers: Mapping[str, str]) -> Content:
-    """Returns the request headers that are stored with the object, such as Content-Type."""
+    """Returns the headers and user metadata of a request that are stored with the object.
+
+    Leaves out `aws-chunked` in `Content-Encoding`. Raises the S3 error `InvalidArgument` if a
+    header other than user metadata has control characters, or `MetadataTooLarge`.
+    """
     fields: dict[str, str] = {}
     for field, name in _CONTENT_REQUESTED:
         value = headers.get(name)
@@ -99,7 +103,9 @@ def object_headers(info: ObjectInfo, *, version_id: str | None) -> HeaderList:
 
 
 def shown_version(service: Service, info: ObjectInfo) -> str | None:
-    """Returns the version id to send in a response, or None in an unversioned bucket."""
+    """Returns the version id to send in a response; None for a null version if the bucket is
+    unversioned.
+    """
     if not info.is_null:
         return info.version_id
     versioning = service.lake.buckets.get(info.bucket).versioning
@@ -131,7 +137,7 @@ def http_date(moment_ms: int) -> str:
 def wire(value: str) -> str:
     """Encodes text for a response header: as UTF-8, one character per byte.
 
-    Control characters are replaced with spaces.
+    Control characters other than tab are replaced with spaces.
     """
     if not value.isascii():
         value = value.encode(errors="replace").decode("latin-1")
@@ -139,7 +145,10 @@ def wire(value: str) -> str:
 
 
 def text(value: str) -> str:
-    """Decodes a request header's value, which has one character per byte, as UTF-8."""
+    """Decodes a request header's value, which has one character per byte, as UTF-8.
+
+    A value that is not UTF-8 is returned unchanged, as Latin-1.
+    """
     if value.isascii():
         return value
     try:
@@ -149,9 +158,9 @@ def text(value: str) -> str:
 
 
 def check_encodable(name: str, value: str) -> None:
-    """Raises `InvalidArgument` if a header value contains control characters.
+    """Raises the S3 error `InvalidArgument` if the value has control characters other than tab.
 
-    Such a value could not be returned in a response header later.
+    It could not be returned in a response header later. `name` is that of the header.
     """
     if _CONTROLS.search(value):
         raise invalid_argument(

@@ -39,7 +39,11 @@ _OF_NO_BODY: Final = ("x-amz-checksum-crc32", "AAAAAA==")
 
 
 class Query:
-    """The query of a request. `names` are the names of all parameters other than `x-amz-…`."""
+    """The query of a request. `names` are the names of all parameters other than `x-amz-…`.
+
+    Raises the S3 error `InvalidArgument` if a name occurs twice, and `InvalidURI` if the query
+    cannot be decoded or has more than `PARAMETERS_MAX` parameters.
+    """
 
     __slots__ = ("_headers", "_values", "names")
 
@@ -73,7 +77,7 @@ class Query:
     def filled(self, name: str) -> str | None:
         """Returns the parameter's value, or None if it is absent.
 
-        Raises `InvalidArgument` if the value is empty.
+        Raises the S3 error `InvalidArgument` if the value is empty.
         """
         value = self._values.get(name)
         if value == "":
@@ -83,7 +87,7 @@ class Query:
     def number(self, name: str, *, minimum: int = 0, maximum: int = INTEGER_MAX) -> int | None:
         """Returns the parameter's value as an integer, or None if it is absent or empty.
 
-        Raises `InvalidArgument` if it is not a number from `minimum` to `maximum`.
+        Raises the S3 error `InvalidArgument` if it is not a number from `minimum` to `maximum`.
         """
         value = self._values.get(name)
         if not value:
@@ -101,7 +105,10 @@ class Query:
         return self.text(name).lower() == "true"
 
     def count(self, name: str) -> int:
-        """Returns the requested page size from the parameter `name`, by default `PAGE_MAX`."""
+        """Returns the requested page size from the parameter `name`, by default `PAGE_MAX`.
+
+        It may be larger than `PAGE_MAX`.
+        """
         number = self.number(name)
         return PAGE_MAX if number is None else number
 
@@ -116,8 +123,8 @@ class Query:
     def version_id(self) -> str | None:
         """Returns the parameter `versionId`, or None if it is absent.
 
-        Raises `InvalidArgument` if it is not printable ASCII, because a response header may repeat
-        it.
+        Raises the S3 error `InvalidArgument` if it is empty or not printable ASCII, because a
+        response header may repeat it.
         """
         value = self.filled("versionId")
         if value is not None and not (value.isascii() and value.isprintable()):
@@ -137,8 +144,9 @@ class Query:
     def hoisted(self) -> Mapping[str, str]:
         """Returns the headers that a presigned URL has as query parameters, by lower-case name.
 
-        Raises `InvalidArgument` if the URL is not presigned or a value is not printable. Leaves out
-        a CRC32 of an empty body, which the JavaScript SDK adds to every presigned URL of a PUT.
+        Raises the S3 error `InvalidArgument` if there are any but the URL is not presigned, or if a
+        value is not printable. Leaves out a CRC32 of an empty body, which the JavaScript SDK adds
+        to every presigned URL of a PUT.
         """
         headers = self._headers
         if headers and _SIGNATURE not in self._values:

@@ -38,8 +38,9 @@ class Span(NamedTuple):
 def spans_of(headers: Mapping[str, str], info: ObjectInfo) -> list[Span] | None:
     """Returns the requested ranges in the order of the request; None means the whole object.
 
-    Overlapping ranges are merged, and ranges outside the object are left out. Raises `InvalidRange`
-    if the header is malformed or no range lies within the object.
+    Overlapping ranges are merged, and ranges outside the object are left out. Raises the S3 error
+    `InvalidRange` if the header is malformed, has more than `RANGES_MAX` ranges, or has none that
+    lies within the object.
     """
     value = headers.get("range")
     if value is None or not range_applies(headers, info):
@@ -58,7 +59,8 @@ def spans_of(headers: Mapping[str, str], info: ObjectInfo) -> list[Span] | None:
 def copied_range(headers: Mapping[str, str], size: int) -> ByteRange | None:
     """Returns the range in `x-amz-copy-source-range`, or None if the header is missing.
 
-    Raises `InvalidArgument` if it does not lie within the source, which has `size` bytes.
+    Raises the S3 error `InvalidArgument` if it is malformed or does not lie within the source,
+    which has `size` bytes.
     """
     name = "x-amz-copy-source-range"
     value = headers.get(name)

@@ -17,8 +17,8 @@ async def read_message(
     """Returns the body of a request; raises `BadDigest` if it does not match its checksums.
 
     Raises `S3Error` if the body is larger than `bytes_max`, or if `needs_digest` is set and the
-    request has neither a checksum header nor `Content-MD5`. A checksum in a trailer is not
-    supported, because clients can send the checksum of a document in a header.
+    request has neither a checksum header nor `Content-MD5`. A request with a checksum in a trailer
+    is refused too, because clients can send the checksum of a document in a header.
     """
     headers = request.headers
     if "x-amz-trailer" in headers:

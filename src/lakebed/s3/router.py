@@ -1,9 +1,9 @@
 """Finds the verb for a request, and parses its path and query into a typed request.
 
-The routing table is built from the declarations in `verbs`. Nothing is ignored silently: an S3
-subresource without a route is refused, and the error names it. A write is also refused if it has a
-query parameter that its verb does not declare, or an `x-amz-` header that no verb declares, because
-ignoring it could write something other than the client intended.
+The routing table is built from the declarations in `verbs`. A request for an S3 subresource without
+a route is refused, and the error names the subresource. A write is also refused if it has a query
+parameter that its verb does not declare, or an `x-amz-` header that no verb declares, because
+ignoring it could write something other than the client intended. Reads ignore most of these.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ SUPPORTED_HEADERS: Final = _SHARED_HEADERS.union(*(verb.headers for verb in VERB
 
 
 def route(request: Request, *, domain: str) -> tuple[AnyVerb, Operation]:
-    """Returns the verb and the typed request; raises `S3Error` if no verb matches.
+    """Returns the verb and the typed request.
 
+    Raises `S3Error` if no verb matches, or if a header or parameter is not supported or not valid.
     Adds the headers in a presigned URL's query to `request.headers`, so it must run after
     authentication, which needs the headers as they were sent.
     """
@@ -103,7 +104,7 @@ def hoist(request: Request, query: Query) -> None:
 def check_headers(headers: Mapping[str, str], *, is_write: bool) -> None:
     """Raises `S3Error` for headers that request unsupported features.
 
-    In a write, unknown `x-amz-` headers are refused too.
+    In a write, unknown `x-amz-` headers are refused too. `x-amz-meta-` headers are accepted.
     """
     for name, value in headers.items():
         if not name.startswith("x-amz-") or name in SUPPORTED_HEADERS:
@@ -162,7 +163,7 @@ def _level(address: Address) -> Level:
 def _check_parameters(verb: AnyVerb, query: Query) -> None:
     """Raises `S3Error` if the query of a write has a parameter that the verb does not declare.
 
-    Ignoring it could write something other than the client intended.
+    Parameters in `HARMLESS` and those that start with `x-amz-` are accepted.
     """
     for name in query.names - verb.parameters - HARMLESS:
         if name == verb.place.subresource:

@@ -28,7 +28,7 @@ PREPARING_THREADS_MAX = 4
 class Service(Worker):
     """What S3 request handlers need: the store, the settings, request limits and worker threads.
 
-    For use in the event loop's thread; only `lake` may be used in other threads.
+    For use in the event loop's thread; only `lake`, `config` and `clock` may be used in others.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Service(Worker):
     async def prepared(self, steps: ChangeInSteps[Result]) -> Change[Result]:
         """Runs, in worker threads, the steps that prepare a change, and returns the change.
 
-        Steps of several changes take turns. They use only some of the threads, so that reads and
-        listings can run at the same time.
+        Raises the error of a step that fails. Steps of several changes take turns. They use only
+        some of the threads, so that reads and listings can run at the same time.
         """
         try:
             change = await self.run(steps.step)

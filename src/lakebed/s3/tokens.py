@@ -1,7 +1,8 @@
 """Continuation tokens, which encode where the next page of a listing starts.
 
-A token is only valid for the listing that returned it. A checksum detects tokens that were
-truncated or invented; it is not a secret, because a token allows nothing that a marker would not.
+A token is only valid for the same `scope`: listings of buckets, or of the objects of one bucket. A
+checksum detects tokens that were truncated or invented; it is not a secret, because a token allows
+nothing that a marker would not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def token_of(marker: str, *, scope: str) -> str:
 
 
 def marker_of(token: str, *, scope: str) -> str:
-    """Returns the marker in a token; raises `InvalidArgument` if it is not valid for `scope`."""
+    """Returns the marker in a token.
+
+    Raises the S3 error `InvalidArgument` if the token is not valid for `scope`.
+    """
     try:
         content = base64.b64decode(token, altchars=b"-_", validate=True)
         check, data = content[:_CHECK_BYTES], content[_CHECK_BYTES:]

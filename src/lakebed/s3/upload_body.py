@@ -46,7 +46,8 @@ class UploadBody:
     ) -> None:
         """`trailer` is the algorithm of the checksum in the body's trailer, or None.
 
-        Raises `MissingContentLength` if the request does not announce the body's length.
+        Raises the S3 error `MissingContentLength` if the request does not announce the body's
+        length, and `InvalidArgument` if that is not a number.
         """
         payload = identity.payload
         self.length = announced_length(request.headers, is_framed=payload.kind.is_chunked)
@@ -67,9 +68,10 @@ class UploadBody:
         return whole is not None and len(whole) <= INLINE_BYTES_MAX
 
     def taken(self) -> tuple[bytes, Checksum | None]:
-        """Returns a body for which `is_here` is true, and the checksum in its trailer, if any.
+        """Returns the decoded body, and the checksum in its trailer or None.
 
-        The caller must compare the checksum with the body.
+        `is_here` must be true. The caller must compare the checksum with the body. Raises `S3Error`
+        or `BadSize` if the body is not as announced.
         """
         whole = self._body.whole
         assert whole is not None, "the body has not arrived yet"
@@ -80,7 +82,10 @@ class UploadBody:
         return data, checksum
 
     async def into(self, service: Service, put: Put[Result]) -> Result:
-        """Writes the body to `put` and returns the object or part once it is durable."""
+        """Writes the body to `put` and returns the object or part once it is durable.
+
+        If that fails, gives up `put` and raises the error.
+        """
         sink = _DecodedPut(self, put)
         if not self.is_here:
             return await service.bodies.store(self._body, sink)
@@ -91,7 +96,11 @@ class UploadBody:
         return await service.commit(change)
 
     async def whole(self) -> bytes:
-        """Returns the whole body; the caller must first check `length`, to bound the memory."""
+        """Returns the whole decoded body.
+
+        The caller must first check `length`, to bound the memory. Raises `S3Error` or `BadSize` if
+        the body is not as announced.
+        """
         data = bytearray()
         async for piece in self._body:
             for decoded in self.decoded(piece):
@@ -101,7 +110,11 @@ class UploadBody:
         return bytes(data)
 
     def decoded(self, piece: Sent) -> Sequence[Buffer]:
-        """Decodes a received piece and returns the body's bytes in it."""
+        """Decodes a received piece and returns the body's bytes in it.
+
+        Raises `BadSize` if the body becomes longer than announced, and `S3Error` if it is not
+        `aws-chunked` as announced.
+        """
         decoded: Sequence[Buffer] = (piece,)
         if self._decoder is not None:
             decoded = self._decoder.feed(piece)
@@ -120,10 +133,10 @@ class UploadBody:
             )
 
     def check_end(self) -> Checksum | None:
-        """Checks the body's SHA-256 or chunk signatures; call it after the last piece.
+        """Checks the body's SHA-256, or its last chunk and trailers; call it after the last piece.
 
-        Returns the checksum in the trailer, which the caller must compare with the body, or None if
-        no trailer was announced.
+        Raises `S3Error` if they are wrong. Returns the checksum in the trailer, which the caller
+        must compare with the body, or None if no trailer was announced.
         """
         if self._sha256 is not None and self._sha256.hexdigest() != self._sha256_given:
             raise S3Error(
@@ -178,7 +191,7 @@ def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
     """Returns the announced length of the decoded body.
 
     `is_framed` says whether the body is `aws-chunked`. Its `Content-Length` then includes the chunk
-    headers and is not used.
+    headers and is not used. Raises `S3Error` if the length is missing or not a number.
     """
     name = _DECODED_LENGTH
     value = headers.get(name)

@@ -124,7 +124,7 @@ class Verb(Generic[OperationT]):
     action: str  # the permission that AWS names, such as s3:GetObject
     writes: bool
     parameters: frozenset[str] = frozenset()  # accepted in the query besides the subresource
-    headers: frozenset[str] = frozenset()  # `x-amz-` headers that only this verb reads
+    headers: frozenset[str] = frozenset()  # `x-amz-` headers that it reads, besides the shared ones
 
 
 AnyVerb = Verb[Any]

@@ -6,7 +6,8 @@ too many elements.
 
 Keys may contain characters that XML 1.0 forbids, and clients send them anyway, raw or as character
 references. They are replaced with private-use characters before parsing and restored afterwards. A
-document that contains both forbidden characters and those private-use characters is refused.
+document with forbidden characters is refused if it also has those private-use characters or a CDATA
+section.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Node:
     def optional(self, name: str) -> str | None:
         """Returns the text of the child element with that name, or None if there is no such child.
 
-        Raises `MalformedXML` if there are several.
+        Raises the S3 error `MalformedXML` if there are several.
         """
         children = list(self.all(name))
         if len(children) > 1:
@@ -56,7 +57,7 @@ class Node:
         return children[0].text if children else None
 
     def only(self, *names: str) -> None:
-        """Raises `MalformedXML` if a child element's name is not one of `names`."""
+        """Raises the S3 error `MalformedXML` if a child element's name is not one of `names`."""
         for child in self.children:
             if child.name not in names:
                 raise malformed(f"the element {child.name} is not allowed in {self.name}")
@@ -65,7 +66,9 @@ class Node:
 def parse(data: bytes, *, root: str, bytes_max: int = SMALL_BYTES_MAX) -> Node:
     """Parses a document and returns its root element.
 
-    Raises `MalformedXML` if it is not well-formed or the root element is not named `root`.
+    Raises the S3 error `MaxMessageLengthExceeded` if it is larger than `bytes_max`, and
+    `MalformedXML` if it is not well-formed, exceeds another limit, or its root element is not named
+    `root`.
     """
     if len(data) > bytes_max:
         raise S3Error(
@@ -90,7 +93,10 @@ def malformed(why: str = "") -> S3Error:
 
 
 class _Tree:
-    """Builds a tree of nodes from XML text; raises `MalformedXML` if a limit is exceeded."""
+    """Builds a tree of nodes from XML text; `root` is None before `feed`.
+
+    `feed` raises the S3 error `MalformedXML` if the text is not well-formed or exceeds a limit.
+    """
 
     def __init__(self) -> None:
         self.root: Node | None = None
@@ -143,7 +149,10 @@ def _decoded(data: bytes) -> str:
 
 
 def _without_forbidden(text: str) -> str:
-    """Replaces characters that XML forbids; returns `text` itself if there are none."""
+    """Replaces characters that XML forbids; returns `text` itself if there are none.
+
+    Raises the S3 error `MalformedXML` if the replacement would be ambiguous.
+    """
     if not (_RAW_FORBIDDEN.search(text) or _REFERENCE_FORBIDDEN.search(text)):
         return text
     if _EXCHANGED.search(text) or "<![CDATA[" in text:  # references have no meaning in CDATA

@@ -1,7 +1,7 @@
 """Creates, lists, disables and enables the access keys that clients sign requests with.
 
-A secret is returned only once, to the caller that creates its key. The database stores secrets
-encrypted (`secret_key`); only `open` decrypts a secret, to check a signature.
+Only two methods return a secret: `create`, to the caller that creates the key, and `open`, to the
+code that checks a signature. The database stores secrets encrypted (see `secret_key`).
 
 A crash may lose the time when a key was last used.
 """
@@ -73,7 +73,7 @@ class AccessKeys(ReadOnlyAccessKeys):
         runner: Runner,
         random_bytes: RandomBytes = os.urandom,
     ) -> None:
-        """`path` is the file `secret.key`, which `create` writes if the store has no keys yet."""
+        """`path` names the file `secret.key`, which `create` writes for the first access key."""
         super().__init__(database)
         self._barrier = barrier
         self._disk = disk
@@ -87,7 +87,10 @@ class AccessKeys(ReadOnlyAccessKeys):
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
-        """Creates a key and returns it with its secret, which is never returned again."""
+        """Creates an access key and returns it with its secret. The key is durable on return.
+
+        `inflight_max` limits its concurrent requests; None means the endpoint's limit.
+        """
         check_label(label)
         if inflight_max is not None and inflight_max < 1:
             raise InputError(
@@ -113,7 +116,10 @@ class AccessKeys(ReadOnlyAccessKeys):
         return CreatedKey(_info(row), secret)
 
     def disable(self, access_key: str) -> KeyInfo:
-        """Disables the key: requests signed with it are refused. Idempotent."""
+        """Disables the key: requests signed with it are refused. Idempotent.
+
+        Raises `NoSuchAccessKey`, like `enable` and `set_enabled`.
+        """
         return self.set_enabled(access_key, is_enabled=False)
 
     def enable(self, access_key: str) -> KeyInfo:
@@ -134,7 +140,10 @@ class AccessKeys(ReadOnlyAccessKeys):
             self.generation += 1  # also on failure: the commit may have happened
 
     def open(self, access_key: str) -> tuple[KeyInfo, str] | None:
-        """Returns the key and its secret, or None if the key is unknown or disabled."""
+        """Returns the key and its secret, or None if the key is unknown or disabled.
+
+        Raises `SecretKeyMismatch` if the right `secret.key` is missing.
+        """
         with self._metadata.snapshot() as reader:
             row = reader.api_key(access_key)
         if row is None or not row.is_enabled:
@@ -169,7 +178,7 @@ class AccessKeys(ReadOnlyAccessKeys):
             return self._secret_key
 
     def _required_key(self) -> SecretKey:
-        """Returns the key that encrypts secrets. The caller must hold the mutex.
+        """Returns the key that encrypts the secrets of access keys. The caller must hold the mutex.
 
         Raises `SecretKeyMismatch` if its file is missing.
         """

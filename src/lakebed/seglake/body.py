@@ -3,7 +3,7 @@
 A small body is held in memory and written by the commit of its request, so that the bodies of many
 requests share one write and one sync. A larger body has a segment to itself while it is received.
 Its chunks are written and synced one by one, while another thread computes the digests, which take
-longest. Memory is bounded by two chunks, whatever the size of the body.
+longest. At most two chunks of a body are in memory, whatever its size.
 
 Nothing is acknowledged before the commit. The chunks of an abandoned body stay in their segment
 until garbage collection.
@@ -54,7 +54,10 @@ class Body(NamedTuple):
 
 
 def pieces_of(source: Source) -> Iterator[Buffer]:
-    """Yields the bytes of a buffer, file or iterable in pieces of any size."""
+    """Yields the bytes of a buffer, file or iterable in pieces of any size.
+
+    Raises `InputError` if a piece is not bytes.
+    """
     if isinstance(source, bytes | bytearray | memoryview):
         yield source
     elif hasattr(source, "read"):
@@ -71,7 +74,7 @@ def small_body(
     """Returns a body that is held in memory, from data of at most `INLINE_BYTES_MAX` bytes.
 
     Raises `BadDigest` if the data does not match `expected`, and `TooLarge` if it is larger than
-    `size_max`.
+    `size_max`; 0 means no limit. `what` names the body in that error.
     """
     if size_max and len(data) > size_max:
         raise TooLarge(f"{what}: the size in bytes", size=len(data), limit=size_max)
@@ -132,7 +135,10 @@ class BodyWriter:
         self._is_finished = False
 
     def write(self, data: Buffer) -> None:
-        """Adds the next bytes of the body. The caller may reuse the buffer after the call."""
+        """Adds the next bytes of the body. The caller may reuse the buffer after the call.
+
+        Raises `TooLarge` if the body has become larger than `size_max`.
+        """
         self._check_unfinished()
         view = memoryview(data).cast("B")
         self._size += len(view)
@@ -149,9 +155,10 @@ class BodyWriter:
         self._write_large(view)
 
     def finish(self, *, expected: Expected, size: int | None = None) -> Body:
-        """Returns the complete body.
+        """Ends the body and returns it; a large body is then durable in its segments.
 
-        Raises `BadSize` or `BadDigest` if the body differs from the announced size or digests.
+        Raises `BadSize` or `BadDigest` if the body differs from the announced size or digests; the
+        caller must then call `give_up`.
         """
         self._check_unfinished()
         self._is_finished = True
@@ -204,7 +211,10 @@ class BodyWriter:
                 self._store_filled()
 
     def _store_filled(self) -> None:
-        """Starts to write and sync the filled chunk in another thread, and begins the next one."""
+        """Starts to write and sync the filled chunk in another thread, and begins the next one.
+
+        Does nothing if the chunk is empty.
+        """
         if self._filling.size:
             chunk = self._filling.ended()
             self._settle_appending()

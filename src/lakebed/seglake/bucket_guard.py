@@ -2,8 +2,8 @@
 
 - A reserved bucket belongs to a part of the store itself, such as the logs that keep cold segments
   in it. Any caller can list and read it, but only its owner can change it, by passing `as_owner`.
-- In the buckets of `require_if_match_buckets`, a request can overwrite an object only if it names
-  the ETag of the object that it replaces. The owner of a reserved bucket is exempt.
+- In the buckets of `require_if_match_buckets`, a request can overwrite an object only with the
+  condition `If-Match`. The owner of a reserved bucket is exempt.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class BucketGuard:
 
         If the bucket requires If-Match and `condition` is empty, returns the condition that no
         object with the key exists, unless the caller is the owner (`as_owner`).
-        Raises `ReservedBucket` if the bucket is reserved and the caller is not its owner.
+        Raises `ReservedBucket` if the bucket is reserved and the caller is not its owner, and
+        `InputError` if `if_none_match` is given and is not "*".
         """
         if condition.if_none_match not in (None, _ANY):
             raise InputError('the If-None-Match condition of a write must be "*"')

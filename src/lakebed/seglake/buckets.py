@@ -62,9 +62,10 @@ class Buckets:
     ) -> Change[BucketInfo]:
         """Prepares the creation of a bucket. An existing bucket is returned unchanged.
 
-        Without `versioning`, a new bucket gets the configured default. The change raises
-        `BucketExists` if the bucket exists with another versioning than requested. Only the owner
-        of a reserved bucket may create it, by passing `as_owner`.
+        Without `versioning`, a new bucket gets the configured default. Raises `BadBucketName`, and
+        `BadState` if `versioning` is suspended. The change raises `BucketExists` if the bucket
+        exists with another versioning than requested. Only the owner of a reserved bucket may
+        create it, by passing `as_owner`; for others the change raises `ReservedBucket`.
         """
         check_bucket_name(name)
         if versioning is Versioning.SUSPENDED:
@@ -99,7 +100,8 @@ class Buckets:
     def configuration(self, name: str, versioning: Versioning) -> Change[BucketInfo]:
         """Prepares a change of the bucket's versioning, to enabled or suspended.
 
-        Raises `BadState` if `versioning` is disabled.
+        Raises `BadState` if `versioning` is disabled, and `ReservedBucket` if the bucket is
+        reserved. The change raises `NoSuchBucket` if the bucket does not exist.
         """
         self._guard.check_change(name)
         if versioning is Versioning.DISABLED:
@@ -125,7 +127,8 @@ class Buckets:
     def check_deletable(self, name: str) -> None:
         """Raises `BucketNotEmpty` if the bucket has objects or old versions.
 
-        May be slow, because it reads all delete markers of the bucket.
+        Also raises `NoSuchBucket`, and `ReservedBucket` if the bucket is reserved. May be slow,
+        because it may read all delete markers of the bucket.
         """
         self._guard.check_change(name)
         with self._database.snapshot() as reader:

@@ -59,7 +59,8 @@ class Change(Generic[Result]):
     def submit(self, *, timeout: float | None = None) -> Ticket[Result]:
         """Queues the change and returns a ticket for its result. Waits only for queue space.
 
-        Raises `Busy` if there is no queue space within `timeout` seconds; 0 means not to wait.
+        Raises `Busy` if there is no queue space within `timeout` seconds. 0 means not to wait, None
+        to wait without limit.
         """
         return self._barrier.submit(self, size=self.size, timeout=timeout)
 

@@ -83,9 +83,10 @@ class ChunkReader:
     def locate(self, chunk: Chunk) -> FilePlace | None:
         """Verifies the chunk and returns its file range, so that it can be sent with `sendfile`.
 
-        Returns None if the file has no descriptor; then the caller must use `read`. The bytes that
-        are sent later are normally the verified ones, because a chunk never changes and is in the
-        page cache after the verification, but they are not verified again.
+        Returns None if the file has no descriptor; then the caller must use `read`. Raises
+        `Damaged` like `read`. The bytes that are sent later are normally the verified ones, because
+        a chunk never changes and is in the page cache after the verification, but they are not
+        verified again.
         """
         self._read_record(chunk)
         lease = self._handles.lease(chunk.segment_id)
@@ -96,7 +97,11 @@ class ChunkReader:
         return FilePlace(lease, descriptor=descriptor, offset=chunk.offset, length=chunk.length)
 
     def close(self) -> None:
-        """Closes the segment files. Bytes that were returned stay valid. Idempotent."""
+        """Closes the segment files. Idempotent.
+
+        Bytes that were returned stay valid. A file that a `FilePlace` uses stays open until its
+        `release`.
+        """
         self._handles.close()
 
     def _read_record(self, chunk: Chunk) -> memoryview:

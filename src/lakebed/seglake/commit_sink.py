@@ -4,12 +4,11 @@ The steps are, in order:
 
 1. write the small bodies of the batch into one segment and sync it;
 2. in one transaction, record the segments' new sizes, then apply each change in a savepoint;
-3. sync the WAL;
-4. fulfil all tickets.
+3. commit the transaction, which syncs the WAL.
 
-If the sync of the segment fails, the changes whose bodies it covered fail, and that segment is not
-written to again. If COMMIT fails, all changes of the batch fail: whether they happened is unknown,
-so none is reported as done. Later changes use a new segment and new connections.
+If the sync of the segment fails, the changes whose bodies it covered fail, and later changes use
+another segment. If the transaction fails, all changes of the batch fail. If an I/O error was the
+reason, it is unknown whether they happened, and later changes use new connections.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class CommitSink:
         self.used_ns = 0
 
     def commit(self, items: Sequence[Change[Any]]) -> list[Any]:
-        """Commits the changes and returns the result or the error of each."""
+        """Commits the changes and returns the result or the error of each, in the same order."""
         self.commit_count += 1
         self.used_ns = self._clock.monotonic_ns()
         rows: dict[str, SegmentRow] = {}
@@ -104,8 +103,8 @@ class CommitSink:
     ) -> list[tuple[Chunk, ...] | LakebedError]:
         """Writes the bodies held in memory and syncs them.
 
-        Returns the chunks, or the error, of each change. Adds the rows of all segments that hold
-        chunks of these changes to `rows`.
+        Returns the chunks of each change, or the error of the write that its body was part of. Adds
+        the rows of all segments that hold chunks of these changes to `rows`.
         """
         records = [
             item.body.inline

@@ -153,7 +153,10 @@ def composite(algorithm: Algorithm, parts: Sequence[Checksum]) -> Checksum:
 
 
 def combined(algorithm: Algorithm, parts: Iterable[tuple[Checksum, int]]) -> Checksum:
-    """Returns the checksum of the full object, from the (checksum, size) of each part in order."""
+    """Returns the checksum of the full object, from the (checksum, size) of each part in order.
+
+    `algorithm` must be a CRC.
+    """
     combine = _COMBINE[algorithm]
     whole = 0
     for part, size in parts:

@@ -19,7 +19,7 @@ class EndpointConfig:
     any_region: bool = False
     """Accept requests signed for any region."""
     domain: str = ""
-    """Accept `bucket.<domain>` as a host name; if empty, `bucket.localhost` is accepted instead."""
+    """Accept the host `bucket.<domain>`; if empty, `bucket.localhost` and `bucket.s3.localhost`."""
     allow_unsigned_payload: bool = True
     """Accept request bodies that the signature does not cover."""
     require_content_md5: bool = False

@@ -35,7 +35,10 @@ class SecretKeyMismatch(DataError):
 
 
 class MetadataLost(DataError):
-    """The metadata database is missing or empty although segments, manifests or keys exist."""
+    """The metadata database is missing or empty, or records no change, but the store has data.
+
+    Such data are segments, manifest files and `secret.key`.
+    """
 
 
 class MethodNotAllowed(InputError):
@@ -71,7 +74,7 @@ class BadKey(BadName):
 
 
 class BadState(InputError):
-    """The bucket cannot change to the requested versioning state."""
+    """The bucket cannot be created with, or change to, the requested versioning state."""
 
 
 class PreconditionFailed(InputError):
@@ -79,15 +82,18 @@ class PreconditionFailed(InputError):
 
 
 class ConditionConflict(RetryError):
-    """Another request changed the object at the same time; the request can be retried."""
+    """Another request changed the source of a copy at the same time; the copy can be retried."""
 
 
 class BadDigest(InputError):
-    """The body does not match the checksum sent with it; nothing was stored."""
+    """The body or the completed object does not match a checksum of the request.
+
+    Nothing was stored.
+    """
 
 
 class BadSize(InputError):
-    """The body is shorter or longer than announced; nothing was stored."""
+    """The body or the completed object is shorter or longer than announced; nothing was stored."""
 
 
 class BadPart(InputError):
@@ -117,4 +123,7 @@ class BadRange(InputError):
 
 
 class Damaged(DataError):
-    """A stored chunk is missing, or its bytes are damaged; none of its bytes were returned."""
+    """A stored chunk is missing, or its bytes are damaged; none of its bytes were returned.
+
+    Also raised for a copy whose source is marked as damaged.
+    """

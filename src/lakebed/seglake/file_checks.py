@@ -85,7 +85,8 @@ class FileChecks:
     def check_strays(self) -> None:
         """Reports manifest files that belong to no version.
 
-        They are a problem because `rebuild-index` would restore deleted objects from them.
+        They are a problem because a database that is rebuilt from the manifest files would have
+        deleted objects again.
         """
         for fan_out in self._names(self._manifests_folder):
             folder = os.path.join(self._manifests_folder, fan_out)

@@ -3,8 +3,9 @@
     <root>/objects/segments/<segment id>.seg   objects/manifests/<ab>/<version id>   meta.db
     <root>/secret.key                          if access keys exist
 
-The process that opens the object store must hold the root's lock. Opening seals the segments that a
-crash left open and changes nothing else; it does not take longer if more data is stored.
+The process that opens the object store must hold the root's lock. Opening creates missing folders
+and the database, or migrates the database, and seals the segments that a crash left open. Of sealed
+segments it checks only the lengths of their files.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ class Lake:
     def failure(self) -> LakebedError | None:
         """The error that blocks all changes until the store is opened again, or None.
 
-        A single failed write to the disk is not such an error: the next change uses a new segment
-        and reopens the database.
+        `MetadataLost` if the database file is missing. A single failed write to the disk is not
+        such an error: the next change uses a new segment and reopens the database.
         """
         try:
             self._lost_check.check_file()
@@ -157,7 +158,10 @@ class Lake:
             return reader.totals()
 
     def close(self) -> None:
-        """Commits queued changes, seals all segments and writes pending manifests. Idempotent."""
+        """Commits queued changes, seals segments and writes pending manifest files. Idempotent.
+
+        Segments that are still in use are sealed when the store is opened again.
+        """
         if self._is_closed:
             return
         self._is_closed = True
@@ -176,9 +180,9 @@ class Lake:
     def check_version(self, bucket: str, key: str, version_id: str) -> bool:
         """Reads a whole version from disk and returns whether it is intact.
 
-        Marks the version as damaged if it is not intact, and otherwise removes such a mark. Raises
-        `NoSuchBucket` or `NoSuchVersion` if it does not exist, and `MethodNotAllowed` if it is a
-        delete marker.
+        Marks the version as damaged if it is not intact, and otherwise removes such a mark. Returns
+        True if the version was replaced while it was read. Raises `NoSuchBucket` or `NoSuchVersion`
+        if it does not exist, and `MethodNotAllowed` if it is a delete marker.
         """
         config = SeglakeConfig(cache_bytes=0)
         chunks = ChunkReader(

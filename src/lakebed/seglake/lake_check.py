@@ -4,12 +4,14 @@
     report.problems
 
 The check only reads; it does not mark damaged versions. It works while a writer is running: before
-a problem is reported, the metadata is read again to see whether the version or file still exists.
+it reports damaged data or a damaged file, it reads the metadata again to see whether the version or
+file still exists.
 
-If a bucket, or a bucket and a prefix, is given, only those objects and their manifest files are
-checked. Otherwise the SQLite file, the key that encrypts secrets, all segments, and manifest files
-without a version are checked as well. Bytes that no version and no upload refers to are not read.
-Memory is bounded by one page of manifests and the problems found.
+If a bucket, or a bucket and a prefix, is given, only those objects, their manifest files and the
+uploads in progress are checked. Otherwise the SQLite file, the key that encrypts secrets, all
+segments, and manifest files without a version are checked as well. Bytes that no version and no
+upload refers to are not read. Memory is bounded by a page of manifests, the rows of all segments
+and uploads, and the problems found.
 
 The check has three steps, which may run on different machines: `plan_lake` lists the pieces to
 check, a `LakeCheck` checks them one by one, and `join_lake` merges the results into one report.
@@ -84,7 +86,8 @@ def verify(
 ) -> Report:
     """Checks the whole store, one bucket, or the objects of a bucket whose keys have a prefix.
 
-    `progress` is called repeatedly with the counts so far.
+    `progress` is called repeatedly with a report whose `bytes` counts all bytes read so far; its
+    other counts are those of the current piece. Raises `NoSuchBucket` if the bucket does not exist.
     """
     plan = plan_lake(lake, bucket=bucket, prefix=prefix)
     done = Report()  # only its byte count is used
@@ -126,7 +129,7 @@ class LakeCheck:
         self._begin()
 
     def run(self, piece: LakePiece) -> Finding:
-        """Checks a piece and returns its finding. Damage is reported there and never raised."""
+        """Checks a piece and returns the result, which reports damage; damage is never raised."""
         finding = self._begin()
         try:
             self._check(piece, finding)
@@ -248,7 +251,11 @@ class LakeCheck:
         row = listed.row
         about = _about(row)
         if listed.is_latest and current != row:
-            self._add(about, "this is the newest version, but not recorded as the current version")
+            self._add(
+                about,
+                "this is the newest version of its key, but not recorded as the current version, "
+                "or recorded with other values",
+            )
         manifest = self._manifest_of(row, stored, about)
         if manifest is None or stored is None or stored.data is None:
             return
@@ -288,8 +295,8 @@ class LakeCheck:
     def _checked_part(self, piece: ChunksPiece) -> VersionPart | None:
         """Checks some chunks of a large version and returns the result.
 
-        Returns None if the version was removed or its manifest cannot be read. The `VersionsPiece`
-        that contains the version reports an unreadable manifest.
+        Returns None if the version was removed or replaced, or if its manifest cannot be read. The
+        `VersionsPiece` that contains the version reports an unreadable manifest.
         """
         with self._metadata.snapshot() as reader:
             row = reader.version(piece.bucket, piece.key, piece.version_id)
@@ -364,7 +371,7 @@ class LakeCheck:
         return damaged
 
     def _check_place(self, chunk: Chunk) -> None:
-        """Raises `Damaged` if the chunk lies outside the recorded size of its segment."""
+        """Raises `Damaged` unless the chunk lies within its segment as recorded in the metadata."""
         if self._is_placed(chunk):
             return
         with self._metadata.snapshot() as reader:  # the chunk may be newer than these rows
@@ -372,8 +379,8 @@ class LakeCheck:
         if not self._is_placed(chunk):
             path = segment_path(self._lake.paths.segments, chunk.segment_id)
             raise Damaged(
-                "the chunk lies beyond the end of the segment, according to the "
-                "segment's size in the metadata",
+                "the metadata does not record the chunk's segment, or records a size before the "
+                "end of the chunk",
                 path=path,
                 offset=chunk.offset,
             )

@@ -1,9 +1,10 @@
 """Lists objects, versions and uploads in pages, with prefixes and delimiters as in S3.
 
-Keys and common prefixes are listed in one bytewise order, and each counts as one entry. A common
-prefix is the part of a key up to the first delimiter after the requested prefix; all keys that
-share it are listed as one entry. A page starts after its marker. If the marker is a common prefix,
-or a key that belongs to one, the page starts after all keys with that common prefix.
+Keys and common prefixes are listed in one bytewise order, and each counts as one entry. A page has
+at most `PAGE_MAX` entries, even if more are requested. A common prefix is the part of a key up to
+the first delimiter after the requested prefix; all keys that share it are listed as one entry. A
+page starts after its marker. If the marker is a common prefix, or a key that belongs to one, the
+page starts after all keys with that common prefix.
 
 The cost of a page depends only on the number of its entries: each common prefix takes one seek to
 the first key after it, however many keys share it, and a listing of objects does not read delete

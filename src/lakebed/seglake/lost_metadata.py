@@ -4,8 +4,9 @@ A database looks new if `meta.db` is missing or empty, or records no change. It 
 if the root has no segment, manifest or `secret.key`: the database is durable before the first of
 these is created, so any of them proves that the root once had another database.
 
-There is one exception. If the database has tables but records no change, a single segment that it
-does not record proves nothing, because a crash during the very first commit leaves such a segment.
+If the database has tables but records no change, two of these prove nothing: a single segment that
+it does not record, because a crash during the very first commit leaves such a segment; and
+`secret.key`, because creating an access key is not recorded as a change.
 """
 
 from __future__ import annotations

@@ -3,13 +3,15 @@
     data = encode(Manifest(bucket="photos", key="k", version_id=id, size=3, chunks=(chunk,)))
     decode(data, path=path).chunks
 
-A manifest is stored in the metadata database. Later it is also written to a file of its own, from
-which `rebuild-index` can restore the database. The manifest of a delete marker has no chunks.
+A manifest is stored in the metadata database. Later it is also written to a file of its own, which
+is kept so that a lost database could be rebuilt; no command does that yet. The manifest of a delete
+marker has no chunks.
 
 Version 3 is written; versions 1 and 2 can still be read. Version 2 has no metadata section, and
 version 1 may also lack the bucket name and the key. Missing fields get their defaults.
 
-Decoding raises one of three errors. `Torn`: the bytes end before the end of the manifest.
+Decoding raises one of three errors. `Torn`: the bytes end before the end of the manifest, or all
+are zero.
 `UnknownVersion`: the checksum matches, but the version is unknown. `Corrupt`: all other damage.
 Damage that makes a length field larger may be reported as `Torn`; damaged bytes are never accepted.
 """
@@ -77,7 +79,8 @@ assert Manifest._fields[_METADATA_FROM:] == Metadata._fields, "a manifest ends w
 def encode(manifest: Manifest) -> bytes:
     """Encodes the manifest in version 3 of the format.
 
-    Raises `TooLarge` if the metadata section is larger than `METADATA_BYTES_MAX`.
+    Raises `TooLarge` if the metadata section is larger than `METADATA_BYTES_MAX`, and `InputError`
+    if a header or user metadata is not text.
     """
     assert is_name(manifest.version_id), "a version id is the name of a file"
     length = TEXT_LENGTH.pack_values
@@ -113,7 +116,10 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: Buffer, *, path: str) -> Manifest:
-    """Decodes a manifest. `path` names the manifest in errors."""
+    """Decodes a manifest. `path` names the manifest in errors.
+
+    Raises `Torn`, `Corrupt` or `UnknownVersion`.
+    """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise Corrupt("the manifest is not stored as bytes", path=path, found=type(data).__name__)
     data = bytes(data)
@@ -222,8 +228,8 @@ def _chunks(data: bytes, at: int, end: int, count: int) -> tuple[tuple[Chunk, ..
         found_index, hash_, name_length = CHUNK_START.values(data, at)
         place_at = name_at + name_length
         if found_index != index or name_length > TEXT_BYTES_MAX:
-            raise Corrupt("wrong chunk index in the manifest", offset=at, expected=index,
-                          found=found_index)  # fmt: skip
+            raise Corrupt("wrong chunk index in the manifest, or too long a segment id", offset=at,
+                          expected=index, found=found_index)  # fmt: skip
         if place_at + CHUNK_PLACE.size > end:
             raise _cut(at)
         name = data[name_at:place_at]

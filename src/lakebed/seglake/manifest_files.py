@@ -1,9 +1,9 @@
-"""Manifest files, one per version, from which the metadata database can be rebuilt.
+"""Manifest files, one per version, kept so that a lost metadata database could be rebuilt.
 
-A background task writes them in batches from the manifests in the database. They are only read to
-rebuild or to verify the database. A row of the database is marked as written only after its file
-and the file's directory entry are durable. So the row of a file that a crash left incomplete is not
-marked, and the file is written again.
+A background task writes them in batches from the manifests in the database. Only verification reads
+them. A row of the database is marked as written only after its file and the file's directory entry
+are durable. So the row of a file that a crash left incomplete is not marked, and the file is
+written again.
 
 A file is named by its version id, in one of 256 folders named by the id's first two digits.
 """
@@ -45,10 +45,12 @@ class ManifestFiles:
     ) -> tuple[list[str], list[str]]:
         """Writes and removes the manifest files in `pending`, durably.
 
-        Returns the version ids of the files written, and of the files removed. If it raises, the
-        caller must mark no row as done, and pass the same rows again later. After a failed sync of
-        a folder, every call raises until the store is opened again, because a second sync could
-        succeed without the data that the first one lost.
+        Each entry is a version id, the `file_state` of its row, and the encoded manifest (None for
+        a removal). Removing a file that does not exist succeeds. Returns the version ids of the
+        files written, and of the files removed. If it raises, the caller must mark no row as done,
+        and pass the same rows again later. After a failed sync of a folder, every call raises
+        `Poisoned` until the store is opened again, because a second sync could succeed without the
+        data that the first one lost.
         """
         if self._failure is not None:
             raise Poisoned("write", self._folder, why=self._failure)

@@ -54,7 +54,10 @@ def is_name(text: str) -> bool:
 
 
 def encode_metadata(metadata: Metadata) -> bytes:
-    """Encodes the metadata section, without the length field that precedes it."""
+    """Encodes the metadata section, without the length field that precedes it.
+
+    Raises `InputError` if a header or user metadata is not text.
+    """
     state, etag, modified_ms, is_null, content, checksums, part_sizes, tags, hlc, site_id = metadata
     fields: dict[str, object] = {}
     if state is not State.ACTIVE:

@@ -162,8 +162,8 @@ class ObjectToDelete(NamedTuple):
 class Deleted:
     """The result of a delete.
 
-    `version_id` is that of the new delete marker or of the removed version. It is None in an
-    unversioned bucket.
+    `version_id` is that of the new delete marker, or of the version that the request named. It is
+    None in an unversioned bucket.
     """
 
     key: str

@@ -177,7 +177,10 @@ class Uploads:
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
     ) -> PartInfo:
-        """Stores a part of an upload; replaces an existing part with the same number."""
+        """Stores a part of an upload and returns it once it is durable.
+
+        It replaces an existing part with the same number.
+        """
         with self.begin_part(bucket, key, upload_id, number, expected=expected, size=size) as put:
             for piece in pieces_of(source):
                 put.write(piece)
@@ -307,7 +310,10 @@ class Uploads:
     def parts(
         self, bucket: str, key: str, upload_id: str, *, after: int = 0, max_parts: int = LISTED_MAX
     ) -> PartPage:
-        """Returns a page of the upload's parts with numbers above `after`, in order of number."""
+        """Returns a page of the upload's parts with numbers above `after`, in order of number.
+
+        A page has at most `max_parts` parts, and never more than 1,000.
+        """
         limit = max(0, min(max_parts, LISTED_MAX))
         with self._database.snapshot() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
@@ -380,12 +386,16 @@ class Uploads:
     ) -> Change[ObjectInfo]:
         """Prepares the completion of an upload: creates an object from `parts`, in that order.
 
-        Parts that are not listed are dropped. The change raises `BadDigest` or `BadSize` if the
-        object does not have the given `checksum` or `size`.
+        Parts that are not listed are dropped. Raises `InputError` if no part is listed, and
+        `BadPartOrder` if the part numbers do not ascend. The change raises `BadPart` or
+        `PartTooSmall`, and `BadDigest` or `BadSize` if the object does not have the given
+        `checksum` or `size`.
         """
         condition = self._guard.write_condition(bucket, condition)
         if not parts:
-            raise InputError("at least one part must be listed to complete an upload")
+            raise InputError(
+                f"{bucket}/{shown(key)}: at least one part must be listed to complete an upload"
+            )
         numbers = [part.number for part in parts]
         if numbers != sorted(set(numbers)):
             raise BadPartOrder("each part must be listed once, in ascending order of part numbers")
@@ -398,11 +408,13 @@ class Uploads:
             manifests = _named_parts(writer, upload, parts, decoded)
             total_size = self._check_sizes(numbers, manifests)
             if size not in (None, total_size):
-                raise BadSize(f"the parts have {total_size} bytes, but {size} bytes were announced")
+                raise BadSize(
+                    f"the listed parts have {total_size} bytes, but {size} bytes were announced"
+                )
             checksums = _whole_checksum(upload, manifests)
             if checksum is not None and checksum not in checksums:
                 raise BadDigest(
-                    f"the {checksum.algorithm.value} of the joined parts is not "
+                    f"the joined parts do not have the {checksum.algorithm.value} checksum "
                     f"{shown(checksum.value)}, which the request announced"
                 )
             new = NewVersion(

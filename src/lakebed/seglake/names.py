@@ -58,9 +58,9 @@ def check_key(key: str) -> None:
 
 
 def check_content(content: Content) -> None:
-    """Raises `InputError` if a header or metadata value contains control characters.
+    """Raises `InputError` if the name or value of a header or of metadata has control characters.
 
-    Such a value could not be sent as a response header.
+    It could not be sent as a response header.
     """
     headers = vars(content) | {"metadata": None}
     for name, value in (*headers.items(), *content.metadata.items()):

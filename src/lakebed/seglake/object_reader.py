@@ -1,7 +1,7 @@
 """Reads and lists objects, and verifies each chunk that is read.
 
 No byte is returned before the BLAKE3 hash of its whole chunk was checked. If a chunk is damaged,
-the read raises `Damaged`, and the version is marked as damaged.
+the read raises `Damaged` and, if the store is open for writing, marks the version as damaged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ Read = TypeVar("Read")
 
 class MarkDamaged(Protocol):
     def __call__(self, version_id: str, *, waits: bool) -> None:
-        """Marks a version as damaged; with `waits`, returns only after the mark is committed."""
+        """Called when a read finds damage. A store that is open for writing marks the version.
+
+        With `waits`, returns only after the mark is committed or has failed.
+        """
 
 
 class FoundVersion(NamedTuple):
@@ -49,7 +52,11 @@ class FoundVersion(NamedTuple):
 
 
 class ObjectReader:
-    """A range of bytes of a version. Each iteration reads and verifies the bytes again."""
+    """A range of bytes of a version. Each iteration yields the whole range.
+
+    Every chunk is verified, by that iteration or when it was added to the cache. Raises `Damaged`
+    if a chunk is missing or damaged.
+    """
 
     def __init__(
         self,
@@ -130,7 +137,7 @@ class ObjectReader:
 
 
 class ReadableObjects:
-    """Reads and lists objects. Thread-safe; readers never wait for writers."""
+    """Reads and lists objects. Thread-safe; reads do not wait for writes."""
 
     def __init__(
         self,
@@ -169,7 +176,8 @@ class ReadableObjects:
         """Returns a reader of one version, by default the newest. Later writes do not affect it.
 
         If the reader finds damage, it waits until the version is marked as damaged. Pass `waits` as
-        False where it must not wait, such as in the thread of an event loop.
+        False where it must not wait, such as in the thread of an event loop. Raises the errors of
+        `head`, `BadRange`, and `PreconditionFailed` or `NotModified` for `condition`.
         """
         version = self._find(bucket, key, version_id)
         manifest = version.manifest

@@ -103,14 +103,15 @@ class Put(Generic[Result]):
         self._received_bytes = 0
 
     def check(self) -> None:
-        """Checks the bucket and the condition early, before the body is received.
+        """Checks the bucket and the condition before the body of an object is received.
 
-        The commit checks them again.
+        Raises `NoSuchBucket`, `PreconditionFailed` or `NoSuchKey`. The commit checks them again.
+        Does nothing for a part.
         """
         self._check_early()
 
     def write(self, data: Buffer) -> None:
-        """Adds the next bytes of the body."""
+        """Adds the next bytes of the body. Raises `TooLarge` above the maximum size."""
         was_small = self._received_bytes <= INLINE_BYTES_MAX
         self._received_bytes += len(data)
         if was_small and self._received_bytes > INLINE_BYTES_MAX:
@@ -120,7 +121,8 @@ class Put(Generic[Result]):
     def expect(self, checksum: Checksum) -> None:
         """Adds a checksum that the body must have, such as one received in a trailer.
 
-        Its algorithm must have been passed when the put was started.
+        Its algorithm must have been passed when the put was started. Raises `InputError` if its
+        value is malformed.
         """
         decoded(checksum)
         checksums = (*self._expected.checksums, checksum)
@@ -131,13 +133,16 @@ class Put(Generic[Result]):
         return self.change().run()
 
     def submit(self) -> Ticket[Result]:
-        """Queues the commit of the body and returns a ticket for the object or part."""
+        """Queues the commit of the body and returns a ticket for the object or part.
+
+        Waits only for queue space, and raises the errors of `change`.
+        """
         return self.change().submit()
 
     def change(self) -> Change[Result]:
-        """Checks the complete body against the expected size and digests.
+        """Ends the body, and returns the change that creates the object or part.
 
-        Returns the change that creates the object or part.
+        Raises `BadSize` or `BadDigest` if the body does not have the expected size or digests.
         """
         body = self._writer.finish(expected=self._expected, size=self._size)
         apply, plan = self._apply, self._plan
@@ -234,7 +239,11 @@ class Objects(ReadableObjects):
         algorithm: Algorithm | None = None,
         expected: Expected = NOTHING_EXPECTED,
     ) -> Change[ObjectInfo]:
-        """Prepares a put of a complete body of at most `INLINE_BYTES_MAX` bytes."""
+        """Prepares a put of a complete body of at most `INLINE_BYTES_MAX` bytes.
+
+        Raises `BadDigest` if the body does not match `expected`, and `TooLarge` if it exceeds the
+        maximum object size.
+        """
         assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it arrives"
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
@@ -360,8 +369,9 @@ class Objects(ReadableObjects):
     ) -> ChangeInSteps[ObjectInfo]:
         """Prepares a copy of an object. The copy shares the chunks of its source.
 
-        If `content` is given, it replaces the source's headers. The source's data is never written
-        again, and is read only if a checksum with `algorithm` must be computed.
+        If `content` is given, it replaces the source's headers and user metadata. The source's data
+        is not written again, and is read only if a checksum with `algorithm` must be computed. If
+        the source is replaced meanwhile, the change raises `ConditionConflict`.
         """
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
@@ -415,7 +425,7 @@ class Objects(ReadableObjects):
     ) -> ObjectReader:
         """Returns a reader of the source of a copy.
 
-        Works like `get`, but raises `PreconditionFailed` instead of `NotModified`.
+        Works like `get` with `waits` False, but raises `PreconditionFailed`, not `NotModified`.
         """
         try:
             return self.get(
@@ -447,7 +457,7 @@ class Objects(ReadableObjects):
     ) -> list[Deleted | LakebedError]:
         """Deletes up to 1,000 objects independently, and returns a result or an error for each.
 
-        Raises `InputError` if there are more.
+        Raises `InputError` if there are more, `NoSuchBucket`, and `ReservedBucket`.
         """
         tickets: list[Ticket[Deleted] | LakebedError] = []
         for change in self.deletions(bucket, objects):
@@ -468,7 +478,8 @@ class Objects(ReadableObjects):
     ) -> list[Change[Deleted] | LakebedError]:
         """Returns, for each object, a prepared delete, or an error if its key is invalid.
 
-        Raises `InputError` if there are more than 1,000 objects.
+        Raises `InputError` if there are more than 1,000 objects, `NoSuchBucket`, and
+        `ReservedBucket`.
         """
         if len(objects) > DELETED_AT_ONCE_MAX:
             raise InputError(
@@ -508,7 +519,7 @@ class Objects(ReadableObjects):
 def _computed(source: ObjectReader, algorithm: Algorithm) -> Generator[None, None, Checksum]:
     """Returns the full-object checksum of the source, and computes it if none is stored.
 
-    Yields after each chunk that it reads.
+    If it has to read the source, yields before the first chunk and after each chunk.
     """
     for checksum in source.info.checksums:
         if checksum.algorithm is algorithm and not checksum.is_composite:
@@ -531,7 +542,8 @@ def planned_put(
 def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[Algorithm]:
     """Returns the checksum algorithms to compute for a body.
 
-    Raises `InputError` if an expected checksum is malformed.
+    They are those of the expected checksums and `algorithm`, or CRC64NVME if there are none. Raises
+    `InputError` if an expected checksum is malformed.
     """
     for checksum in expected.checksums:
         decoded(checksum)

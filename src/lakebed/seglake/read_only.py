@@ -4,9 +4,10 @@
     lake.buckets.list()
     for piece in lake.objects.get("photos", "2025/city.jpg"): ...
 
-It takes no lock, repairs nothing, marks nothing as damaged, and creates only the files that SQLite
-readers share with the writer (`meta.db-wal`, `meta.db-shm`). It sees committed changes. A root that
-never had metadata has no buckets; if a root lost its metadata, reads are refused.
+It does not take the root's lock, repairs nothing, marks nothing as damaged, and creates only the
+files that SQLite readers share with the writer (`meta.db-wal`, `meta.db-shm`). It sees committed
+changes. A root that never had metadata has no buckets; if a root lost its metadata, reads raise
+`MetadataLost`.
 """
 
 from __future__ import annotations

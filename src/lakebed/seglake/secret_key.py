@@ -54,7 +54,8 @@ class SecretKey(NamedTuple):
     def unseal(self, sealed: bytes, *, access_key: str) -> str:
         """Decrypts the secret of an access key.
 
-        Raises `SecretKeyMismatch` if another key encrypted it, and `Corrupt` if it is damaged.
+        Raises `SecretKeyMismatch` if another key encrypted it, `UnknownVersion` if its format is
+        unknown, and `Torn` or `Corrupt` if it is damaged.
         """
         start = SEALED_SECRET.unpack(sealed)
         what = f"the secret of access key {access_key}"
@@ -79,7 +80,10 @@ class SecretKey(NamedTuple):
 
 
 def read_secret_key(disk: Disk, path: str) -> SecretKey:
-    """Reads the key file; raises `NotFound` if it does not exist."""
+    """Reads the key file.
+
+    Raises `NotFound` if it does not exist, `UnknownVersion`, and `Corrupt` if it is damaged.
+    """
     data = read_file(disk, path, size_max=SECRET_KEY_FILE.size)
     if len(data) < SECRET_KEY_FILE.size:
         raise Corrupt("the secret key file is truncated", path=path)

@@ -9,7 +9,7 @@ A sealed segment ends in a bloom filter, an index of its records and a footer wh
 covers all three. Each record has its own hash, which `walk` (in `segment_walk`) checks.
 
 `read_sealed` raises one of three errors. `Torn`: the file does not end in a footer, because it was
-truncated or never sealed. `Corrupt`: the footer or the bytes it covers are damaged.
+truncated or never sealed. `Corrupt`: the footer, the bytes it covers or the header are damaged.
 `UnknownVersion`: the footer has another version, and either its checksum matches or its offsets do
 not fit this version, so that a flipped bit in the version field counts as damage.
 
@@ -123,7 +123,8 @@ def record_header(hash_: bytes, length: int) -> bytes:
 def seal_block(entries: Sequence[IndexEntry], *, data_end: int) -> SealBlock:
     """Returns the bloom filter, index and footer that seal a segment.
 
-    `entries` are its records in file order, and `data_end` is the offset after the last record.
+    `entries` are its records in file order. `data_end` is the offset where the records end and the
+    returned bytes must be written.
     """
     assert len(entries) <= ENTRIES_MAX, "an index has 32 bits for its length"
     bloom = build_bloom((entry.hash for entry in entries), count=len(entries))

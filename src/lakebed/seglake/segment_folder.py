@@ -32,7 +32,7 @@ class SegmentFolder:
                 return segment_id, self._disk.create(segment_path(self.path, segment_id)), entry
 
     def remove(self, segment_id: str) -> None:
-        """Removes the file of a segment that nothing refers to.
+        """Removes the file of a segment without records. Does nothing if there is no such file.
 
         The removal is not synced: if a crash undoes it, recovery removes the file again.
         """

@@ -62,8 +62,8 @@ class SegmentPool:
     def check_room(self, size: int) -> None:
         """Raises `NoSpace` if writing `size` bytes would leave less than `reserve_bytes` free.
 
-        It is called only for bodies. Changes of metadata alone are never refused, because they may
-        be deletes that free space.
+        Writers of bodies must call it. Changes of metadata alone do not, so that objects can still
+        be deleted while the disk is nearly full.
         """
         with self._reserving:
             self._reserve.check(size)
@@ -109,8 +109,8 @@ class SegmentPool:
         """Seals full and idle segments and returns their rows.
 
         The caller must record the rows in the metadata. If a segment cannot be sealed, no error is
-        raised: if the disk is full, a later call tries again, and otherwise recovery seals the
-        segment when the store is opened again.
+        raised. After an error that may pass (a full disk, too many open files), a later call tries
+        again; after any other, recovery seals the segment when the store is opened again.
         """
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
@@ -125,7 +125,10 @@ class SegmentPool:
         return rows
 
     def due_in_ns(self) -> int | None:
-        """Returns the ns until `seal_due` has a segment to seal, or None if none will be due."""
+        """Returns the ns until `seal_due` has a segment to seal, or None if no segment is open.
+
+        Lent segments do not count.
+        """
         now_ns = self._clock.monotonic_ns()
         with self._mutex:
             due_ns = [due_ns for due_ns, _ in (*self._to_seal, *self._idle[:1])]
@@ -149,7 +152,11 @@ class SegmentPool:
             try:
                 rows += self._seal(writer)
             except RetryError as error:
-                _log.warning("segment %s is not sealed: %s", writer.segment_id, error)
+                _log.warning(
+                    "segment %s is not sealed until the store is opened again: %s",
+                    writer.segment_id,
+                    error,
+                )
                 writer.close()
         return rows
 

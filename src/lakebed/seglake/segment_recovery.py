@@ -2,13 +2,14 @@
 
 A segment's row in the metadata confirms that the segment is durable up to the row's size, the
 *confirmed end*. Recovery reads the records and checks their hashes. It truncates the file after the
-last valid record, and writes the bytes after the confirmed end again, because they may exist only
-in the page cache. Then it appends bloom filter, index and footer, and syncs the file. An existing
-footer is not trusted but rebuilt from the records.
+last valid record, but never before the confirmed end, and writes the bytes after the confirmed end
+again, because they may exist only in the page cache. Then it appends bloom filter, index and
+footer, and syncs the file. An existing footer is not trusted but rebuilt from the records.
 
 - Bad bytes before the confirmed end are damage: they are copied to the quarantine, left in the file
   and reported. The valid records around them are indexed.
-- Bad bytes after the confirmed end were never acknowledged; they are only logged.
+- Bad bytes after the confirmed end were never acknowledged. If a valid record follows them, they
+  are left in the file and logged; otherwise they are cut off.
 - A segment without a row and without a valid record is removed, because nothing refers to it.
 - A segment whose file is missing keeps its row and is reported each time the store is opened,
   because the file may be restored from a backup.
@@ -113,7 +114,9 @@ class _Recovery:
         try:
             self._seal(segment_id, row)
         except NoSpace as error:
-            _log.warning("segment %s stays open: %s", segment_id, error)
+            _log.warning(
+                "segment %s is not sealed until the store is opened again: %s", segment_id, error
+            )
         except (DiskError, UnknownVersion) as error:
             self._note(segment_id, Damage(0, 0 if row is None else row.size, str(error)))
 
@@ -152,7 +155,7 @@ class _Recovery:
     def _write_seal(
         self, segment_id: str, file: File, contents: Walk, confirmed_end: int
     ) -> SegmentRow:
-        """Seals the segment and returns its row. The whole file is durable on return."""
+        """Seals the segment and returns its row. All bytes of the file are durable on return."""
         seal = seal_block([entry for entry, _ in contents.entries], data_end=contents.end)
         for start in range(confirmed_end, contents.end, _WINDOW_BYTES):
             file.pwrite(start, file.pread(start, min(_WINDOW_BYTES, contents.end - start)))

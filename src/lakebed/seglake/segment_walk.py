@@ -10,7 +10,7 @@ following up to eight length fields, at `known_offsets`, and at `confirmed_end`.
 first valid record that it finds. Records in between may be missed, but not those that manifests
 refer to, because they are in `known_offsets`.
 
-The memory used is one record, or a window of 1 MiB.
+Memory is bounded by the result, and one record or a window of 1 MiB of the file.
 """
 
 from __future__ import annotations

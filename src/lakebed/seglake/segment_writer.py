@@ -2,7 +2,8 @@
 
 Invariants:
 - Every byte before `durable_end` is durable, and so is the file's directory entry.
-- If the disk is full, a partial write is undone, and the segment stays usable.
+- If the disk is full, a partial write is undone, and the segment stays usable. It also stays usable
+  if a write or sync is refused because too many files are open.
 - Any other failure poisons the segment: nothing more is written to it. Its durable records stay
   readable, and recovery seals it when the store is opened again.
 - After `withdraw` nothing more is written, because another process may open the store and seal the
@@ -106,7 +107,7 @@ class SegmentWriter:
         )
 
     def append(self, chunk_hash: bytes, data: Buffer) -> Chunk:
-        """Writes one record, which is durable after the next `sync`, and returns its chunk."""
+        """Writes one record and returns its chunk. The next `sync` makes the record durable."""
         records = [(chunk_hash, data)]
         buffers = self._buffers(records)
         with self._writing():
@@ -199,7 +200,7 @@ class SegmentWriter:
         try:
             yield
         except TooManyFiles:
-            raise  # refused before a byte was written
+            raise  # nothing was written, or only the folder's sync was refused
         except NoSpace:
             self._failure = "a partial write on a full disk could not be undone"
             if self._file.size() == self._tail.end:  # the partial write was truncated

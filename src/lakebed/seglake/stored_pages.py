@@ -66,7 +66,8 @@ class StoredObjects:
         To continue within the versions of the key `after`, pass the `hlc` and `site_id` of its last
         listed version; the page then starts with the older versions of that key. With
         `only_current`, the page has only the newest version of each key, and no delete markers.
-        With `manifests`, each version has its manifest.
+        With `manifests`, each version has its manifest and the state of its manifest file; the page
+        then ends at `max_versions` or at about 8 MiB of manifests.
         """
         last = None
         if hlc is not None and after.startswith(prefix):
@@ -95,9 +96,9 @@ class StoredObjects:
     ) -> PartPage:
         """Returns a page of the parts of uploads in progress.
 
-        It lists the uploads whose keys have `prefix` and come after `after`. To continue within the
-        uploads to the key `after`, pass the `upload_id` and number of the last listed part; the
-        page then starts with the next part of that upload.
+        It lists the parts of the uploads whose keys have `prefix` and come after `after`. To
+        continue within the uploads to the key `after`, pass the upload id and the number (`part`)
+        of the last listed part; the page then starts with the next part of that upload.
         """
         last = None
         if upload_id is not None and after.startswith(prefix):
@@ -194,9 +195,10 @@ def parts_after(
 
 
 def _uploads_after(reader: Reader, keys: KeyRange, last: PartPlace | None) -> Iterator[PartPlace]:
-    """Yields each upload to list, as the place after which its parts are listed.
+    """Yields each upload to list, as the position after which its parts are listed.
 
-    The first is the upload of `last`, if it still exists.
+    The first is `last` itself, if its upload still exists. The others are positions before the
+    first part of an upload.
     """
     later_uploads: Iterable[UploadRow] = ()
     start = keys.start

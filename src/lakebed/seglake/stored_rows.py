@@ -79,4 +79,4 @@ class KeySample:
     """Up to a few hundred sampled keys in order. A key is repeated for each sampled version."""
 
     keys: list[SampledKey]
-    row_count: int  # the estimated number of versions in the whole store
+    row_count: int  # estimated, in the whole store: versions, or current objects if only those

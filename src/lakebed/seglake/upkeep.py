@@ -1,9 +1,9 @@
 """Background work of an object store: seals segments, writes manifest files, checkpoints the WAL.
 
-No request waits for this work, and acknowledged data does not depend on it: work that a crash
-prevented is done after the store is opened again. Requests take precedence: files are written in
-batches while nothing is being committed, or when they were postponed for too long, and more slowly
-while reads are running.
+It also removes the manifest files of removed versions. No request waits for this work, and
+acknowledged data does not depend on it: work that a crash prevented is done after the store is
+opened again. Requests take precedence: files are written in batches while nothing is being
+committed, or when they were postponed for too long, and more slowly while reads are running.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Upkeep:
     def step(self) -> int | None:
         """Does the work that is due, and returns the ns until the next step.
 
-        0 means that more work is due now. Raises an error if the work fails; a later step tries
-        again.
+        0 means that more work is due now. Raises an error if the work fails, except `Busy` and
+        `Closed`; a later step tries again.
         """
         try:
             self._seal()

@@ -1,9 +1,9 @@
 """Splits the verification of an object store into pieces.
 
-The pieces can be checked on any machine and in any order. Planning reads only rows of the metadata,
-no manifests and no chunks. A piece of the objects is a range of keys, so it stays valid while the
-store is being written to: versions that are added to the range are checked too, and removed
-versions are not reported as missing.
+The pieces can be checked in any order, and on any machine that can read the store. Planning reads
+only rows of the metadata and names of segment files. A piece of the objects is a range of keys, so
+it stays valid while the store is being written to: versions that are added to the range are checked
+too, and removed versions are not reported as missing.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _of_bucket(
 
 
 def _ranges(lake: ReadOnlyLake, piece: VersionsPiece, bytes_max: int) -> Iterator[LakePiece]:
-    """Splits a piece into ranges of keys of about `bytes_max` bytes each.
+    """Splits a piece into ranges of keys with about `bytes_max` bytes of objects each.
 
     The chunks of a version that is larger than that become separate pieces.
     """

@@ -15,7 +15,7 @@ class Kind(Enum):
     OBJECT = "object"  # bytes of a version or a part are lost
     METADATA = "metadata"  # the SQLite file is damaged, or rows contradict each other
     SEGMENT = "segment"
-    MANIFEST_FILE = "manifest file"  # objects are intact, but `rebuild-index` would fail to restore
+    MANIFEST_FILE = "manifest file"  # objects are intact; only rebuilt metadata would be wrong
     SECRET_KEY = "secret key"  # noqa: S105 - `secret.key`: access keys cannot be used without it
 
 

@@ -6,8 +6,9 @@
 
 The rules run inside the transaction that makes the change, so conditions see the current state.
 Every write gets a timestamp of the hybrid clock, which orders the writes, and an entry in the
-operation log; the removal of a version is logged too. Last-Modified is wall clock time, so if the
-clock is wrong for a while, only the Last-Modified of objects written during that time is wrong.
+operation log. A delete that removes a version has an entry too; the removal of a null version that
+a write replaces has none. Last-Modified is wall clock time, so if the clock is wrong for a while,
+only the Last-Modified of objects written during that time is wrong.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class PlannedPut(NamedTuple):
 
 
 class VersionRules:
-    """Applies the rules within transactions. Used by one thread at a time, the commit leader."""
+    """Applies the rules within write transactions, so it is used by one thread at a time."""
 
     def __init__(self, *, clock: HybridClock, site_id: str, random: Random) -> None:
         self._clock = clock
@@ -215,7 +216,10 @@ def no_bucket(name: str) -> NoSuchBucket:
 
 
 def find_version(reader: Reader, bucket: str, key: str, version_id: str) -> VersionRow | None:
-    """Finds a version by the id that clients use: `null` means the null version."""
+    """Returns the version with the id that clients use, or None if there is none.
+
+    The null version of a key is found only as `null`, not by its internal id.
+    """
     if version_id == NULL_VERSION:
         return reader.null_version(bucket, key)
     if not version_id.isascii():

@@ -1,9 +1,10 @@
 """Authenticates S3 requests: each must be signed with a known access key.
 
 The checks, in order: the request has exactly one signature; service, region and time are right; the
-key is known; all required headers are signed; and last, in constant time, the signature matches.
-Errors have the codes and messages of AWS. The body is not read here: the identity's `payload` holds
-what the request announced about its body.
+key is known; all required headers are signed; the signature matches (compared in constant time);
+the signature covers the body, unless the configuration allows unsigned bodies; and, if repeated
+signatures are refused, this one is new. Errors have codes of AWS, and its messages where it has
+one. The body is not read here: the identity's `payload` holds what the request announced about it.
 
 The authenticator runs in the event loop's thread. It does no I/O, except to read a key that is not
 cached.
@@ -54,7 +55,7 @@ class Authenticator:
         return 0 if self._replays is None else self._replays.detected
 
     def authenticate(self, request: Request) -> Identity:
-        """Returns the signer of the request; raises `S3Error` if the signature is not valid."""
+        """Returns the signer of the request; raises `S3Error` if any check fails."""
         pairs = sigv4.query_pairs(request.raw_query)
         claim = _claim(request, pairs)
         now_s = self._clock.wall_ns() // NS_PER_S
@@ -191,7 +192,10 @@ def _check_time(claim: Claim, now_s: int) -> None:
 
 
 def _check_coverage(claim: Claim, request: Request) -> None:
-    """Raises `S3Error` unless the host, the date and every `x-amz-` header are signed."""
+    """Raises `S3Error` unless the host, the date and every `x-amz-` header are signed.
+
+    Also raises it if `SignedHeaders` names a header twice.
+    """
     signed = claim.signed.lookup
     missing = [
         name for name in request.headers if name not in signed and name.startswith(_SIGNED_PREFIX)
@@ -214,7 +218,8 @@ def _check_coverage(claim: Claim, request: Request) -> None:
 def _announced_payload(claim: Claim, request: Request) -> str:
     """Returns the signed value of `x-amz-content-sha256`, from the query or the headers.
 
-    Raises `S3Error` if it is missing or not valid.
+    A presigned URL without it has an unsigned body. Raises `S3Error` if the value is not valid, or
+    missing in a request with an `Authorization` header.
     """
     announced = claim.payload or request.headers.get(_CONTENT_SHA256)
     if announced is None:

@@ -60,7 +60,11 @@ class ChunkedDecoder:
         decoded_length: int | None,
         trailer_names: Collection[str] = (),
     ) -> None:
-        """`trailer_names` are the names of the announced trailers, in any case."""
+        """`trailer_names` are the names of the announced trailers, in upper or lower case.
+
+        If `decoded_length` is None, the length is not checked. Raises `S3Error` if trailers were
+        announced but the kind of `payload` has none.
+        """
         assert payload.kind.is_chunked, "not a chunked body"
         self._payload = payload
         self._is_signed = payload.kind in _SIGNED
@@ -114,7 +118,10 @@ class ChunkedDecoder:
         return pieces
 
     def finish(self) -> Mapping[str, str]:
-        """Checks that the body is complete and returns the trailers by lower-case name."""
+        """Checks that the body is complete and returns the trailers by lower-case name.
+
+        Leaves out the trailer's signature, which it checks. Raises `S3Error` if a check fails.
+        """
         if self._part is not _Part.TRAILERS:
             raise _incomplete("The request body terminated unexpectedly")
         if self._length is not None and self._decoded != self._length:

@@ -69,7 +69,10 @@ class Credential(NamedTuple):
 
 
 def claim_in_header(authorization: str, headers: Mapping[str, str]) -> Claim:
-    """Reads the signature and signer of a request with an `Authorization` header."""
+    """Reads the signature and signer of a request with an `Authorization` header.
+
+    Raises `S3Error` if the header is malformed or there is no valid date.
+    """
     usual = _USUAL.fullmatch(authorization)
     if usual is not None:
         access_key, date, region, service, signed, signature = usual.groups()
@@ -145,7 +148,11 @@ def _timestamp_of_date(text: str) -> str:
 
 
 def auth_parameters(pairs: Sequence[Pair]) -> dict[str, str]:
-    """Returns the decoded query parameters of a presigned URL; empty if it is not presigned."""
+    """Returns the query parameters that sign a presigned URL, decoded.
+
+    The result is empty if the URL is not presigned. Raises `S3Error` if one of them occurs twice,
+    or if the URL is signed with signature version 2.
+    """
     parameters: dict[str, str] = {}
     is_version_2 = False
     for name, value in pairs:
@@ -173,7 +180,10 @@ def is_signature(name: str) -> bool:
 
 
 def claim_in_query(parameters: Mapping[str, str]) -> Claim:
-    """Reads the signature and signer of a presigned URL from its `auth_parameters`."""
+    """Reads the signature and signer of a presigned URL from its `auth_parameters`.
+
+    Raises `S3Error` if a parameter is missing or not valid.
+    """
     if _TOKEN in parameters:
         raise invalid_token()
     if any(not parameters.get(name) for name in _REQUIRED):

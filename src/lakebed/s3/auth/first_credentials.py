@@ -23,14 +23,17 @@ _SECRET_CHARACTERS_MIN, _SECRET_CHARACTERS_MAX = 8, 256
 
 
 class FirstCredentials(NamedTuple):
-    """Credentials to accept in addition to the store's access keys, or None."""
+    """The credentials from the environment or of a new access key; None if the store has keys."""
 
     credentials: Credentials | None
     is_new: bool  # just created: the caller must show the secret now
 
 
 def first_credentials(environment: Mapping[str, str], keys: AccessKeys) -> FirstCredentials:
-    """Returns the credentials from the environment, or creates a key if the store has no key."""
+    """Returns the credentials from the environment, or creates a key if the store has no key.
+
+    Raises `BadConfig` if the credentials in the environment are not valid.
+    """
     configured = given_credentials(environment)
     if configured is not None:
         return FirstCredentials(configured, is_new=False)

@@ -14,7 +14,7 @@ _HIDDEN = rb"\1***"
 
 
 def redacted(raw_query: bytes) -> str:
-    """Returns the query as printable text, with the values of signatures and access keys hidden.
+    """Returns the query as printable text, with signatures, access keys and session tokens hidden.
 
     A value is also hidden if its parameter's name contains a percent escape, because that name
     could be an encoded form of a secret parameter's name.

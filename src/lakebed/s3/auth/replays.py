@@ -33,9 +33,9 @@ class Replays:
         return len(self._seen_ns)
 
     def check(self, signature: str, *, access_key: str) -> None:
-        """Records a verified signature, and logs a warning if it was already received.
+        """Records a verified signature, and logs a warning if it is already recorded.
 
-        In that case raises `AccessDenied` if `replay_block` is configured.
+        In that case raises the S3 error `AccessDenied` if `replay_block` is configured.
         """
         now_ns = self._clock.monotonic_ns()
         received_ns = self._seen_ns

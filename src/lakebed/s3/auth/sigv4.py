@@ -1,6 +1,6 @@
 """AWS signature version 4 for S3: the canonical request, the signing key and the signature.
 
-All functions work on text only and need no request, clock or store.
+All functions work on text and bytes only and need no clock, store or request object.
 
 Clients differ in how they encode path, query and white space in the text they sign. Nearly all sign
 path and query as they send them, so that form is tried first. The other forms below are equivalent
@@ -103,7 +103,7 @@ def is_signed_as(
 ) -> bool:
     """Whether the signature `given` matches any form of the canonical request.
 
-    Compares in constant time.
+    Each comparison takes constant time.
     """
     given_bytes = given.encode("utf-8", "replace")
     for form in parts.forms():
@@ -116,7 +116,10 @@ def is_signed_as(
 def header_values(
     names: Sequence[str], headers: Mapping[str, str], fields: Sequence[tuple[bytes, bytes]]
 ) -> list[str] | None:
-    """Returns the values of the signed headers; None if one of them is missing."""
+    """Returns the values of the signed headers, in the order of `names`; None if one is missing.
+
+    `fields` are the header fields as sent, used for values that are not ASCII.
+    """
     try:
         values = [headers[name] for name in names]
     except KeyError:

@@ -36,7 +36,7 @@ class DeleteBucket(OnBucket): ...
 async def create_bucket(
     service: Service, operation: CreateBucket, request: Request, identity: Identity
 ) -> Response:
-    """Creates a bucket; succeeds if it exists, unless the request sets a different versioning."""
+    """Creates a bucket; succeeds if it exists, unless the request names another versioning."""
     versioning = _requested_versioning(request)
     data = await read_message(request, identity, bytes_max=SMALL_BYTES_MAX)
     _check_location(parse_location(data), region=service.config.region)
@@ -62,7 +62,10 @@ async def delete_bucket(
 
 
 def parse_location(data: bytes) -> str:
-    """Returns the region that the body of a CreateBucket request names, or "" if it names none."""
+    """Returns the region that the body of a CreateBucket request names, or "" if it names none.
+
+    Raises `S3Error` if the body is malformed or has other elements.
+    """
     if not data.strip():
         return ""
     root = parse(data, root="CreateBucketConfiguration")

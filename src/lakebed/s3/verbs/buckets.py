@@ -43,7 +43,10 @@ class ListBuckets(Operation):
 async def list_buckets(
     service: Service, operation: ListBuckets, _request: Request, _identity: Identity
 ) -> Response:
-    """Lists buckets in order of name: up to `max-buckets` if given, otherwise all of them."""
+    """Lists the buckets with the requested prefix and region, in order of name.
+
+    The page has up to `max-buckets` of them if that is given, otherwise all.
+    """
     token = operation.continuation_token
     after = tokens.marker_of(token, scope=_SCOPE) if token else ""
 

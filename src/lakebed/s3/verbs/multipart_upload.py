@@ -115,7 +115,10 @@ async def abort_multipart_upload(
 
 
 def parse_completion(data: bytes) -> list[NamedPart]:
-    """Returns the parts that the body of a CompleteMultipartUpload request lists, in its order."""
+    """Returns the parts that the body of a CompleteMultipartUpload request lists, in its order.
+
+    Raises `S3Error` if the body is malformed or does not list 1 to 10,000 parts.
+    """
     root = parse(data, root="CompleteMultipartUpload", bytes_max=COMPLETE_BYTES_MAX)
     root.only("Part")
     if not 1 <= len(root.children) <= PART_NUMBER_MAX:
@@ -216,7 +219,7 @@ def _completed_before(
 
 
 async def _body_of(request: Request, identity: Identity) -> bytes:
-    """Returns the body of a request, checked against `Content-MD5`.
+    """Returns the body of a request, checked against `Content-MD5` if the request has it.
 
     The checksum headers are not checked here, because they describe the completed object.
     """

@@ -116,7 +116,8 @@ async def upload_part_copy(
 def source_of(headers: Mapping[str, str]) -> Source:
     """Returns the object that `x-amz-copy-source` names.
 
-    The header is percent-decoded once and may start with a slash.
+    The header is percent-decoded once and may start with a slash. Raises the S3 error
+    `InvalidArgument` if it is malformed.
     """
     value = headers.get(_SOURCE, "")
     path, mark, version = value.rpartition(_VERSION)
@@ -165,9 +166,9 @@ def _directive(headers: Mapping[str, str], name: str) -> str:
 
 
 def _check_change(operation: CopyObject, source: Source) -> None:
-    """Raises `S3Error` if the source of a copy is the newest version of the target itself.
+    """Raises `S3Error` if the source of a copy is the target itself, without a version id.
 
-    Copying an older version of an object onto it is allowed, because that changes the object.
+    Copying a version by its id is allowed, because an older version changes the object.
     """
     if source == (operation.bucket, operation.key, None):
         raise S3Error(

@@ -23,7 +23,7 @@ class DeleteObject(OnVersion): ...
 async def delete_object(
     service: Service, operation: DeleteObject, request: Request, _identity: Identity
 ) -> Response:
-    """Deletes the object; succeeds if it does not exist."""
+    """Deletes the object or version; succeeds if it does not exist, unless `If-Match` is given."""
     target = ObjectToDelete(operation.key, operation.version_id, _condition(request))
     deleted = await service.commit(service.lake.objects.deletion(operation.bucket, target))
     headers = []

@@ -25,7 +25,7 @@ def get_object_tagging(
 ) -> Response:
     """Returns an empty tag set, not an error, because SDKs read the tags before large copies.
 
-    Raises an error if the object does not exist.
+    Raises the errors of `Objects.head` if the object does not exist.
     """
     info = service.lake.objects.head(
         operation.bucket, operation.key, version_id=operation.version_id

@@ -93,7 +93,7 @@ def _document(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> 
 
 
 def _rows(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> Iterator[str]:
-    """Yields an XML element per result; successes are left out if the request is quiet."""
+    """Yields an XML element per result; successes are left out if `Quiet` is true."""
     for target, result in zip(deletion.objects, results, strict=True):
         if isinstance(result, LakebedError):
             yield _error(target, to_s3(result))

@@ -49,7 +49,7 @@ class NoMetadata(NotFound):
     """The metadata database does not exist, or has no tables yet."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path}: the metadata database does not exist")
+        super().__init__(f"{path}: the metadata database does not exist, or has no tables yet")
 
 
 def connect(path: str) -> apsw.Connection:
@@ -153,7 +153,7 @@ def is_harmless(error: apsw.Error) -> bool:
 
 
 def translated(error: apsw.Error, *, path: str) -> LakebedError:
-    """Converts an SQLite error to a `LakebedError`."""
+    """Converts an SQLite error to a `LakebedError`. `path` names the database in its message."""
     why = str(error)
     match error:
         case apsw.CorruptError():

@@ -39,8 +39,8 @@ def copy_metadata(
 ) -> None:
     """Copies the committed metadata into the new file `target` on the real disk.
 
-    Raises `NotFound` if there is no metadata, and `UnknownVersion` if its schema is newer than this
-    program. `new_check` raises if the metadata was lost.
+    Raises `NotFound` if there is no metadata, `UnknownVersion` if its schema is newer than this
+    program, and `Corrupt` if it is damaged. `new_check` raises if the metadata was lost.
     """
     new_check.check_file()
 
@@ -62,7 +62,8 @@ def copy_metadata(
 def check_metadata_version(path: str) -> None:
     """Raises `UnknownVersion` if the schema of the metadata is newer than this program.
 
-    Does not change the database.
+    Raises `Corrupt` if the database is damaged or belongs to another program, and `NotFound` if it
+    does not exist. Does not change the database.
     """
     with translating(path), contextlib.closing(connect_read_only(path)) as connection:
         version_of(connection, path)

@@ -2,7 +2,8 @@
 
 - There is one write transaction at a time; a savepoint isolates each of its operations from the
   others. A transaction is durable when `write` returns (WAL, synchronous=FULL).
-- Readers have their own connections and snapshots and never wait for the writer.
+- Readers have their own connections and snapshots and do not wait for the writer, except to reopen
+  the database after a failure.
 - After an I/O error all connections are closed, because their state is unknown. The outcome of the
   failed transaction is unknown too, and it is not repeated. The next use makes the write-ahead log
   durable (`wal`) and reopens the database; after that, the transaction either happened completely
@@ -59,7 +60,7 @@ _left_behind: list[object] = []
 
 
 class GroupedOperations(NamedTuple, Generic[Result]):
-    """Operations that can run in one call; if that fails, they run one by one instead."""
+    """Operations that can run in one call; if it raises an error, they run one by one instead."""
 
     at_once: Callable[[Writer], Sequence[Result | LakebedError]]  # returns a result for each
     one_by_one: Sequence[Callable[[Writer], Result]]
@@ -84,8 +85,9 @@ class Database:
     ) -> None:
         """Opens the database, or creates it if it does not exist.
 
-        With `read_only`, raises `NotFound` if it does not exist. `new_check` raises if the database
-        looks new but cannot be new.
+        With `read_only`, raises `NotFound` if it does not exist or has no tables, and
+        `UnknownVersion` if it must be migrated. `new_check` raises if the database looks new but
+        cannot be new.
         """
         self._path = os.fspath(path)
         self._disk = disk
@@ -115,7 +117,7 @@ class Database:
         return wal_bytes(self._disk, self._path)
 
     def snapshot(self) -> ReadTransaction:
-        """Returns a context manager for reading one snapshot. Never waits for the writer."""
+        """Returns a context manager for reading one snapshot. Does not wait for the writer."""
         return ReadTransaction(self)
 
     def query(self) -> ReadTransaction:
@@ -130,10 +132,10 @@ class Database:
     ) -> list[Result | LakebedError]:
         """Runs all operations in order in one transaction, which is durable on return.
 
-        Returns their results. If an operation raises a `LakebedError`, only that operation is
-        undone, and the error is its result. An error that `write` itself raises concerns all
-        operations: after `NoSpace` or `Busy` nothing was changed, and after a `DiskError` the
-        outcome is unknown.
+        Returns their results in order; `GroupedOperations` have one result for each operation in
+        `one_by_one`. If an operation raises a `LakebedError`, only that operation is undone, and
+        the error is its result. An error that `write` itself raises concerns all operations: after
+        `NoSpace` or `Busy` nothing was changed, and after a `DiskError` the outcome is unknown.
         """
         assert not self._read_only, "opened for reading only"
         with self._writing:
@@ -157,7 +159,8 @@ class Database:
     def checkpoint(self) -> bool:
         """Moves the write-ahead log into the database file; returns whether the log is now empty.
 
-        Changes can be written during most of the checkpoint; only its last step blocks them.
+        Running readers can prevent that. Changes can be written during most of the checkpoint; only
+        its last step blocks them.
         """
         assert not self._read_only, "opened for reading only"
         with self._checkpointing:
@@ -174,7 +177,7 @@ class Database:
                 raise translated(error, path=self._path) from error
 
     def close(self) -> None:
-        """Runs a checkpoint and closes the database. Idempotent.
+        """Closes the database, after a checkpoint unless it is read-only. Idempotent.
 
         Reads in progress can continue to their end.
         """
@@ -277,9 +280,9 @@ class Database:
             self._new_check.check_empty(is_blank=is_blank(connection))
 
     def _open_writer(self) -> Writer:
-        """Opens the connection for writing. The caller must hold `_writing`.
+        """Opens the connection for writing, and makes the write-ahead log durable before that.
 
-        No other connection may be open.
+        The caller must hold `_writing`. No other connection of this process may be writing.
         """
         self._new_check.check_file()
         if not self._disk.exists(self._path):  # SQLite would create it readable for all users
@@ -352,7 +355,7 @@ class Database:
 
 
 class ReadTransaction:
-    """A context manager for one read transaction."""
+    """A context manager that lends a read connection, in a transaction if it is a snapshot."""
 
     __slots__ = ("_database", "_era", "_is_snapshot", "_reader")
 

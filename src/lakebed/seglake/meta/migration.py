@@ -13,7 +13,8 @@ from lakebed.seglake.meta.schema import APPLICATION_ID, MIGRATIONS
 def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
     """Applies the missing migrations.
 
-    Raises `UnknownVersion` if the database's schema is newer than this program.
+    Raises `UnknownVersion` if the database's schema is newer than this program, and `Corrupt` if
+    the database belongs to another program.
     """
     if version_of(connection, path) == len(MIGRATIONS):
         return
@@ -34,7 +35,8 @@ def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
 def check_version(connection: apsw.Connection, path: str) -> None:
     """Raises an error unless the database has tables and the current schema version.
 
-    For readers, which cannot migrate the database. Raises `NoMetadata` or `UnknownVersion`.
+    For readers, which cannot migrate the database. Raises `NoMetadata`, `UnknownVersion` or
+    `Corrupt`.
     """
     version = version_of(connection, path)
     if not version:

@@ -15,7 +15,10 @@ class NewCheck(Protocol):
     """Checks that raise an error if a database looks new but cannot be new."""
 
     def check_file(self) -> None:
-        """Raises if the file is missing but must exist. Called before the database is opened."""
+        """Raises if the database file is missing but must exist.
+
+        Called before the database is opened, and before each write transaction.
+        """
 
     def check_empty(self, *, is_blank: bool) -> None:
         """Raises if a database without tables must have had some.

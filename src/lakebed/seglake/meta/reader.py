@@ -85,12 +85,15 @@ class Reader:
     # Versions.
 
     def current(self, bucket: str, key: str) -> VersionRow | None:
-        """Returns the newest version of a key, which may be a delete marker."""
+        """Returns the newest version of a key, which may be a delete marker, or None."""
         row = self._execute(statements.CURRENT, (bucket, key_bytes(key))).fetchone()
         return self._marker(bucket, key) if row is None else _version(row)
 
     def current_manifest(self, bucket: str, key: str) -> tuple[VersionRow, bytes] | None:
-        """Returns the newest version of a key, which may be a delete marker, and its manifest."""
+        """Returns the newest version of a key, which may be a delete marker, and its manifest.
+
+        Returns None if the key has no version.
+        """
         row = self._execute(statements.CURRENT_WITH_MANIFEST, (bucket, key_bytes(key))).fetchone()
         if row is not None:
             return _version(row), row[11]
@@ -115,7 +118,10 @@ class Reader:
         return None
 
     def last_hlc(self) -> HybridTime | None:
-        """Returns the hybrid time of the last change, from which the clock must continue."""
+        """Returns the hybrid time of the last logged change, from which the clock must continue.
+
+        Returns None if the operation log is empty.
+        """
         text: str | None = self._execute(statements.LAST_HLC).get
         return None if text is None else HybridTime.parse(text)
 
@@ -130,7 +136,7 @@ class Reader:
         return map(_version, self._execute(statements.CURRENT_FROM, (bucket, start, end)))
 
     def versions_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
-        """Yields all versions of keys in `[start, end)`, newest first within a key."""
+        """Yields all versions of keys in `[start, end)`, by key, and newest first within a key."""
         return map(_version, self._execute(statements.VERSIONS_FROM, (bucket, start, end)))
 
     def versions_older(self, row: VersionRow) -> Iterator[VersionRow]:
@@ -171,12 +177,12 @@ class Reader:
         return None if row is None else PendingManifest(*row)
 
     def manifests(self, after: str = "", limit: int = 1000) -> list[tuple[str, bytes]]:
-        """Returns manifests in order of version id, starting after the id `after`."""
+        """Returns up to `limit` manifests in order of version id, starting after the id `after`."""
         rows = self._execute(statements.MANIFESTS_AFTER, (after, limit))
         return [(version_id, data) for version_id, data in rows]
 
     def pending_manifests(self, limit: int) -> list[PendingManifest]:
-        """Returns the manifests whose files must be written or removed, oldest first."""
+        """Returns up to `limit` manifests whose files must be written or removed, oldest first."""
         rows = self._execute(statements.PENDING_MANIFESTS, (limit,))
         return [PendingManifest(*row) for row in rows]
 
@@ -191,7 +197,7 @@ class Reader:
         return None if row is None else _upload(row)
 
     def parts(self, upload_id: str, after: int = 0, limit: int = 1000) -> list[PartRow]:
-        """Returns the parts of an upload with numbers above `after`, in order of number."""
+        """Returns up to `limit` parts of an upload, above number `after`, in order of number."""
         rows = self._execute(statements.PARTS, (upload_id, after, limit))
         return [_part(row) for row in rows]
 
@@ -201,7 +207,10 @@ class Reader:
         return size
 
     def parts_by_id(self, after: int = 0, limit: int = 1000) -> list[tuple[int, PartRow]]:
-        """Returns parts of all uploads as (row id, part), starting after the row id `after`."""
+        """Returns up to `limit` parts of all uploads, in order of row id, as (row id, part).
+
+        They start after the row id `after`.
+        """
         rows = self._execute(statements.PARTS_BY_ID, (after, limit))
         return [(row[0], _part(row[1:])) for row in rows]
 
@@ -219,7 +228,10 @@ class Reader:
     # The operation log, and the database itself.
 
     def oplog(self, after: int = 0, limit: int = 1000) -> list[OplogRow]:
-        """Returns entries of the operation log, starting after the sequence number `after`."""
+        """Returns up to `limit` entries of the operation log, oldest first.
+
+        They start after the sequence number `after`.
+        """
         rows = self._execute(statements.OPLOG_AFTER, (after, limit))
         return [OplogRow._make(row)._replace(key=row[5].decode()) for row in rows]
 
@@ -235,7 +247,10 @@ class Reader:
         return Totals(objects, segments, bytes_live, versions, manifests)
 
     def problems(self) -> list[str]:
-        """Returns the problems that SQLite's integrity check finds; reads the whole database."""
+        """Returns the first 100 problems that SQLite's integrity check finds.
+
+        Reads the whole database.
+        """
         messages = [row[0] for row in self._execute(statements.INTEGRITY)]
         return [] if messages == ["ok"] else messages
 

@@ -34,7 +34,7 @@ class Room(NamedTuple):
 
 
 def lacks_room_to_open(room: Room) -> bool:
-    """Whether opening the database would need more space than is free."""
+    """Whether opening the database might need more space than is free."""
     needed_bytes = _needed_bytes(room.log_bytes)
     return room.shared_bytes < needed_bytes and room.free_bytes < 2 * needed_bytes
 

@@ -1,8 +1,8 @@
 """Read-only snapshots of the metadata, even if the root has no metadata yet.
 
 A root where no object was ever stored has no database, and reading must not create one. In that
-case a snapshot is of an empty database in memory. Each new snapshot checks again whether a database
-exists.
+case a snapshot is of an empty database in memory. Each new snapshot or query checks again whether a
+database exists.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakebed.seglake.meta.reader import Reader
 
 
 class Snapshots(Protocol):
-    """The methods of `Database` that readers use."""
+    """Read access to the metadata, of a `Database` or of a `ReadOnlyMetadata`."""
 
     def snapshot(self) -> AbstractContextManager[Reader]:
         """Returns a context manager for reading one snapshot."""
@@ -41,7 +41,7 @@ class Snapshots(Protocol):
 class ReadOnlyMetadata:
     """The metadata of a root, for reading only. Thread-safe.
 
-    The database is opened by the first snapshot after it was created.
+    The first snapshot or query that finds a database opens it. Until then, reads see no data.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ def wal_bytes(disk: Disk, database_path: str) -> int:
 
 
 def settle_wal(disk: Disk, database_path: str) -> None:
-    """Writes the whole write-ahead log again, in place, and syncs it.
+    """Writes the whole write-ahead log again, in place, and syncs it. Does nothing without a log.
 
     No connection of this process may be writing at the same time.
     """

@@ -139,7 +139,7 @@ class Writer(Reader):
         """Records that the manifest files of these version ids were written or removed.
 
         If a version was removed while its file was being written, the file stays scheduled for
-        removal.
+        removal. The row of a removed file is deleted.
         """
         self.connection.executemany(statements.MARK_WRITTEN, [(id_,) for id_ in written])
         self.connection.executemany(statements.MARK_REMOVED, [(id_,) for id_ in removed])
