@@ -110,7 +110,7 @@ class Ticket(Generic[Result]):
         """
         if not self._barrier.wait_for(self.batch, timeout):
             raise OutcomeUnknown(
-                f"not committed within {timeout} s: it is queued, and may still be committed"
+                f"the write was not committed within {timeout} s, and may still be committed later"
             )
         return self.batch.result(self._index)
 
