@@ -25,9 +25,9 @@
 
 An error that only one module raises is defined in that module, as a subclass of one of these.
 
-The message of an error is one line. `TooLarge`, `DataError` and `DiskError` also have the details
-as attributes. The command line prints the message and exits with `exit_code`, a number from
-sysexits.h.
+The message of an error is one line. Some classes, such as `TooLarge`, `DataError` and `DiskError`,
+also have the details as attributes. The command line prints the message and exits with `exit_code`,
+a number from sysexits.h.
 """
 
 from __future__ import annotations

@@ -144,9 +144,9 @@ class Barrier(Generic[Item, Result]):
     ) -> Ticket[Result]:
         """Queues an item and returns its ticket. The item is committed even if no caller waits.
 
-        The call waits only for queue space, or commits queued items itself to make room. It raises
-        `Busy` if there is none within `timeout` seconds. `is_awaited` means that the caller uses
-        `when_done`, so the item is committed without delay.
+        If the queue is full, the call waits for space, or commits queued items itself to make room.
+        It raises `Busy` if there is no space within `timeout` seconds; with 0, immediately.
+        `is_awaited` means that the caller uses `when_done`, so the item is committed without delay.
         """
         self._check_size(size)
         ticket = self._enqueue(item, size, count, timeout)
