@@ -1,8 +1,9 @@
 """The wall clock, the monotonic clock and the hybrid logical clock.
 
 Deadlines and delays use the monotonic clock. The wall clock stamps stored data and decides when a
-scheduled message is due. The hybrid logical clock (HLC) stamps replicated data: it never goes back,
-and a peer whose clock runs ahead can move it forward by at most the drift cap.
+scheduled message is due. The hybrid logical clock (HLC) stamps the changes of the object store: it
+never goes back, and a time observed from a peer can move it at most the drift cap ahead of the wall
+clock.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ class HybridClock:
         return self._clock.wall_ns()
 
     def observe(self, remote: HybridTime) -> HybridTime:
-        """Takes a peer's time into account, and returns a new, later time. Raises `ClockDrift` if
-        the peer is too far ahead.
+        """Takes a peer's time into account, and returns a new time, later than that one and all
+        earlier ones. Raises `ClockDrift` if the peer is too far ahead.
         """
         ahead_ns = remote.wall_ns - self._clock.wall_ns()
         if ahead_ns > self._drift_ns_max:

@@ -22,8 +22,9 @@ environment variable). Both know a field's unit from its name: a field called `�
 `…_ns`, `…_us`, `…_ms` or `…_s`, with or without `_max` or `_min` after it, also takes `"64MiB"`
 or `"5ms"`. A bare number is in the field's own unit.
 
-Every error is a `BadConfig` that states the place, the setting, its value and what is allowed. The
-value is left out if the name of the setting marks it as a secret.
+Every invalid value raises a `BadConfig` that states the setting, its value and what is allowed, and
+the place, such as a file, if it is known. The value is left out if the name of the setting marks it
+as a secret.
 """
 
 from __future__ import annotations
@@ -149,7 +150,9 @@ def read_text(config: type[ConfigClass], name: str, text: str, *, where: str) ->
 
 
 def unknown(name: str, *, known: Iterable[str], noun: str, where: str) -> BadConfig:
-    """Builds the error for an undeclared name; it suggests the closest known name."""
+    """Builds the error for an undeclared name. It suggests the closest known name, or lists all of
+    them if none is similar.
+    """
     known = sorted(known)
     near = get_close_matches(name[:100], known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"

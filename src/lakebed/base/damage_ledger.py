@@ -1,12 +1,13 @@
-"""The damage ledger, `damage.json`: lists the data that a store has lost, until it is acknowledged.
+"""The damage ledger, `damage.json`: lists the data that a store has lost.
 
     {"format": "lakebed damage", "version": 1, "blake3": "64 hex digits",
      "next_id": 2, "forgotten_count": 0, "records": [{"id": 1, "engine": "topics", …}]}
 
 Repairing a file removes the evidence of the damage, so an engine first records the loss durably and
 then repairs the file. Only the writer of a store changes `damage.json`. A loss that is found more
-than once is recorded once. The checksum `blake3` covers `next_id`, `forgotten_count` and `records`,
-as JSON with sorted keys and without spaces.
+than once is recorded once. An operator acknowledges a record; it stays in the ledger, marked with
+the time. The checksum `blake3` covers `next_id`, `forgotten_count` and `records`, as JSON with
+sorted keys and without spaces.
 
 At most `RECORDS_MAX` records are kept. When the ledger is full, a new record replaces the oldest
 acknowledged one. If none is acknowledged, a new loss is not recorded but only counted in
@@ -100,8 +101,8 @@ class Ledger:
         return tuple(record for record in self.records if record.acknowledged_ms is None)
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
-        """Returns the damage records about lost messages of a partition that no operator has
-        acknowledged, sorted by first offset.
+        """Returns the unacknowledged damage records about lost messages of a partition, sorted by
+        first offset.
         """
         records = [
             record
@@ -114,7 +115,7 @@ class Ledger:
 
 def load_ledger(disk: Disk, root: PathLike) -> Ledger:
     """Reads the damage ledger; a missing file counts as an empty ledger. Raises `Corrupt` if the
-    file is damaged.
+    file is damaged, and `UnknownVersion` if a newer program wrote it.
     """
     path = os.path.join(os.fspath(root), FILE_NAME)
     try:
@@ -168,7 +169,7 @@ class RecordedDamage:
 
     def ledger(self) -> Ledger:
         """Reads the damage ledger; a missing file counts as an empty ledger. Raises `Corrupt` if
-        the file is damaged.
+        the file is damaged, and `UnknownVersion` if a newer program wrote it.
         """
         return load_ledger(self._disk, self._root)
 
@@ -206,7 +207,7 @@ class DamageLedger:
         """Reads the file. Raises `UnknownVersion` if a newer program wrote it.
 
         A damaged file is copied to the quarantine and replaced with a new ledger, which has a
-        record of this damage.
+        record of this damage. If that fails, the next write of the ledger saves the damaged file.
         """
         self.root = os.fspath(root)
         self._disk = disk
@@ -217,10 +218,10 @@ class DamageLedger:
             self._ledger = load_ledger(disk, root)
         except Corrupt as error:
             _log.error(
-                "%s; a new one is started, and the damaged file is kept in the quarantine", error
+                "%s; starting a new one, after saving the damaged file in the quarantine", error
             )
             self._unreadable = read_file(disk, self._path, size_max=_BYTES_MAX)
-            with contextlib.suppress(LakebedError):  # the next call of `record` tries again
+            with contextlib.suppress(LakebedError):  # `_replace` saves the file at its next call
                 self.record(
                     Loss(engine=STORE, name=FILE_NAME, problem="the record of damage was damaged")
                 )
@@ -234,9 +235,10 @@ class DamageLedger:
         return [*self.ledger().records]
 
     def record(self, *losses: Loss) -> None:
-        """Records the losses durably, except those that are recorded already.
+        """Records the losses durably, except those that are recorded already. If the ledger is
+        full of unacknowledged records, a loss is only counted.
 
-        Paths are stored relative to the root.
+        Paths below the root are stored relative to it.
         """
         with self._mutex:
             ledger = self._ledger
@@ -251,7 +253,8 @@ class DamageLedger:
 
     def acknowledge(self, record_id: int) -> DamageRecord:
         """Marks a damage record as acknowledged: readers then skip the lost range, and `verify` no
-        longer reports it. Raises `NotFound` if there is no record with that id.
+        longer reports it. Durable when it returns the record. Raises `NotFound` if there is no
+        record with that id.
         """
         with self._mutex:
             records = self._ledger.records

@@ -25,8 +25,9 @@
 
 An error that only one module raises is defined in that module, as a subclass of one of these.
 
-An error has its details as attributes, and its message states them in one line. The command line
-prints that message and exits with `exit_code`, a number from sysexits.h.
+The message of an error is one line. Some classes, such as `TooLarge`, `DataError` and `DiskError`,
+also have the details as attributes. The command line prints the message and exits with `exit_code`,
+a number from sysexits.h.
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ class OutcomeUnknown(LakebedError):
 
 
 class DataError(LakebedError):
-    """Data on disk is not valid. The error has the position, what was expected and what was
-    found.
+    """Data on disk is not valid. The error has the file, the position, what was expected and what
+    was found, each None if not known.
     """
 
     exit_code = 65
@@ -197,9 +198,7 @@ NO_SPACE_CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def from_os_error(error: OSError, *, operation: str, path: str | os.PathLike[str]) -> LakebedError:
-    """Returns the `LakebedError` for an error of the operating system. Code that
-    catches an `OSError` must use this function.
-    """
+    """Returns the `LakebedError` for an `OSError` that a file operation raised."""
     code = error.errno
     where = os.fspath(path)
     if operation in ("fsync", "fdatasync"):

@@ -76,7 +76,7 @@ class Field(NamedTuple):
 
 
 class LayoutError(TypeError):
-    """The declaration of a layout is wrong. Raised when its module is imported."""
+    """A layout is declared wrong (raised when its module is imported), or has no such field."""
 
 
 class Layout(Generic[Record]):
@@ -124,7 +124,9 @@ class Layout(Generic[Record]):
         return self._struct.unpack_from(buffer, offset)
 
     def iter_unpack(self, buffer: Buffer) -> Iterator[Record]:
-        """Iterates over a buffer that holds records of this layout and nothing else."""
+        """Iterates over a buffer that holds records of this layout and nothing else. Raises `Torn`
+        if its length is not a multiple of the record size.
+        """
         if len(buffer) % self.size:
             raise Torn(
                 f"{self.record.__name__} array is truncated",

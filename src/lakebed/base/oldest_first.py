@@ -80,7 +80,7 @@ class _Taking:
         self.ends = [backlog.start for backlog in backlogs]
 
     def take_chunks(self) -> list[int]:
-        """Takes whole chunks, and returns the latest timestamp taken from each backlog."""
+        """Takes whole chunks, and returns the latest timestamp taken from each backlog, or 0."""
         newest = [0] * len(self._backlogs)
         counts = [0] * len(self._backlogs)
         chunks = [backlog.chunks() for backlog in self._backlogs]
@@ -133,9 +133,10 @@ class _Taking:
     def _take_all(
         self, queues: Sequence[_Queue], indexes: Sequence[int], counts: Sequence[int]
     ) -> bool:
-        """Takes `counts` items of the queues at `indexes`.
+        """Takes `counts` items of the queues at `indexes`, and returns True.
 
-        If that exceeds the limit, takes the same share of each count and returns False.
+        If that exceeds the limit, takes the same fraction of each count and at most one more item
+        of each queue, and returns False.
         """
         size_bytes = sum(queues[index].size(n) for index, n in zip(indexes, counts, strict=True))
         share = min(self._count_left / sum(counts), self._bytes_left / max(size_bytes, 1), 1.0)

@@ -86,8 +86,8 @@ def load_settings(
     environment: Mapping[str, str],
     elsewhere: Collection[str] = (),
 ) -> Settings:
-    """Reads the file, applies the environment variables, and checks the result. Raises `BadConfig`
-    for the first problem.
+    """Reads the file, if it exists, applies the environment variables, and checks the result.
+    Raises `BadConfig` for the first problem.
 
     The file may also have the sections named in `elsewhere`, which are ignored here.
     """
@@ -122,8 +122,8 @@ def load_settings(
 
 
 def read_file(file: Path) -> dict[str, Any] | None:
-    """Returns the parsed TOML file, or None if it does not exist. Raises `BadConfig` if it cannot
-    be read or parsed.
+    """Returns the parsed TOML file, or None if it does not exist. Raises `BadConfig` if it is not a
+    regular file, may not be read, or is not valid TOML.
     """
     data = _read_bytes(file)
     if data is None:

@@ -6,7 +6,7 @@ rounded. Formatting picks the largest unit that divides the value, so that
 
     parse_bytes(format_bytes(n)) == n        parse_duration_ns(format_duration_ns(n)) == n
 
-Text that cannot be parsed raises `InputError`, with the shortened text and the known units.
+Text that cannot be parsed raises `InputError`, with the shortened text and what is expected.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ _SHOWN_CHARACTERS_MAX = 60
 
 
 def parse_bytes(text: str) -> int:
-    """Returns the size in bytes. A number without a unit is bytes; unit names ignore case."""
+    """Returns the size in bytes. A number without a unit is bytes; the case of a unit does not
+    matter.
+    """
     return _parse(
         text, units=_PARSE_BYTES, unit_missing="B", noun="size", smallest="bytes", example="64MiB"
     )

@@ -41,7 +41,7 @@ class TooManyBodies(Busy):
 class BodySink(Protocol[Result]):
     """Receives the pieces of one request body and writes them to the store.
 
-    It may be called from any thread, but only by one thread at a time. `Put` implements it.
+    It may be called from any thread, but only by one thread at a time.
     """
 
     def write(self, data: Sent, /) -> None: ...
@@ -67,8 +67,8 @@ class BodyPump:
     async def store(self, body: RequestBody, sink: BodySink[Result]) -> Result:
         """Stores the body and returns the result once it is durable.
 
-        Raises `TooManyBodies` if the body needs a slot and none becomes free in time. Nothing is
-        stored if anything fails.
+        Raises `TooManyBodies` if the body needs a slot and none becomes free in time. If the body
+        is not received completely, nothing is stored.
         """
         with self._places.body() as place:
             change = await self._received(body, sink, place)
@@ -107,7 +107,9 @@ async def _leave(sink: BodySink[Any], at_work: asyncio.Future[Any] | None) -> No
 
 
 async def _gathered(body: RequestBody, place: BodyPlace) -> AsyncIterator[Sequence[Sent]]:
-    """Yields the body in groups of pieces, each large enough to be worth a thread switch."""
+    """Yields the body as it is received, in groups of at least `PIECE_BYTES`; the last group may be
+    smaller.
+    """
     pieces: list[Sent] = []
     size = 0
     while piece := await body.read():

@@ -92,7 +92,7 @@ class Failures:
             return
         event(self._logger, "request_failed", level=logging.ERROR, **facts)
         level = logging.DEBUG if isinstance(error, LakebedError) else logging.ERROR
-        self._logger.log(level, "request %s", request.id, exc_info=error)
+        self._logger.log(level, "request %s failed", request.id, exc_info=error)
 
 
 def _is_too_much(error: Exception, share: Share | None) -> bool:

@@ -44,6 +44,7 @@ class Worker:
         """Runs blocking work in another thread and returns its result.
 
         The work must not wait for a commit: if it did, a stalled commit could block every thread.
+        Raises `Closed` if the threads were already stopped.
         """
         running = self._begin(work)
         self.call_count += 1

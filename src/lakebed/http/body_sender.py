@@ -40,7 +40,9 @@ class Outlet(Protocol):
         """Waits until the transport's buffer is empty."""
 
     def plain_socket(self) -> socket.socket | None:
-        """Returns a duplicate of the socket, or None if the connection uses TLS."""
+        """Returns a duplicate of the socket, which the caller must close, or None if the connection
+        uses TLS.
+        """
 
     async def wait(self, ready: asyncio.Future[None]) -> None:
         """Waits until `ready` is done. Raises `ClientGone` if the client is gone before that."""
@@ -50,7 +52,9 @@ class Outlet(Protocol):
 
 
 class ShortBody(Exception):
-    """Raised if a body does not have the announced length, shorter or longer: a handler's bug."""
+    """A response body is shorter or longer than announced, or a file is shorter than the range to
+    send: a handler's bug.
+    """
 
 
 async def send_pieces(

@@ -219,8 +219,9 @@ class Connection(asyncio.Protocol):
     def _take(self, data: bytes | bytearray) -> int:
         """Parses the request at the start of `data`, calls its handler, returns the bytes used.
 
-        Returns 0 if the request is incomplete. `data` is either the pending buffer, from which the
-        used bytes are removed before the handler is called, or newly received bytes.
+        Returns 0 if the request's head is incomplete, and the size of the head if only a small body
+        is. `data` is either the pending buffer, from which the used bytes are removed before the
+        handler is called, or newly received bytes.
         """
         if self._head is not None:
             return self._take_small_body(self._head, data)

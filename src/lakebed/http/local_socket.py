@@ -50,9 +50,9 @@ def bind(path: PathLike, mode: int = 0o600) -> socket.socket:
 def connect(path: PathLike, *, timeout_s: float | None = None) -> socket.socket:
     """Connects to the Unix socket at the path. `timeout_s` applies to each socket operation.
 
-    Raises an `OSError` with the path: `FileNotFoundError` if there is no such file,
+    Raises an `OSError` with the path, for example `FileNotFoundError` if there is no such file,
     `ConnectionRefusedError` if no server is listening, or `PermissionError` if the file's
-    permissions do not allow it.
+    permissions do not allow it. Raises `BadName` if the file's name is too long.
     """
     path_text = os.fspath(path)
     connection = _new_socket()

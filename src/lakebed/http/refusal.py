@@ -1,4 +1,6 @@
-"""Refusals by the HTTP server itself: malformed requests, and connections over the limit."""
+"""Error responses of the HTTP server itself: to malformed requests, to connections over the limit,
+and to requests whose handler failed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from lakebed.http.response import Response
 
 
 class Refused(InputError):
-    """Raised if a request is malformed. The connection responds with `status` and closes."""
+    """A request is malformed, too large or too slow, or there are too many connections. The
+    connection responds with `status` and closes.
+    """
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -20,7 +24,7 @@ class Refused(InputError):
 
 
 class Refusal(NamedTuple):
-    """A request that the server refuses: the status and reason that its response reports."""
+    """A request that gets an error response from the HTTP server itself: its status and reason."""
 
     status: int
     reason: str

@@ -9,7 +9,9 @@ from lakebed.base.errors import InputError, LakebedError
 
 
 class ClientGone(LakebedError):
-    """The client closed the connection, or was cut off for being too slow."""
+    """The client closed the connection or was cut off for being too slow, or the response was sent
+    before the whole request body was read.
+    """
 
 
 class BadBody(InputError):
@@ -23,7 +25,7 @@ class RequestBody(Protocol):
     """
 
     length: int | None  # as announced, or None if chunked
-    whole: bytes | None  # the body, if it arrived with the head, as every small one does
+    whole: bytes | None  # the body, if all of it was received before the handler was called
 
     async def read(self) -> bytes | bytearray:
         """Returns the next piece, or b"" at the end. Raises `ClientGone` or `BadBody`."""

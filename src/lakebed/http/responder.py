@@ -190,7 +190,7 @@ class Responder:
         else:
             status, reason = 500, "the request failed inside the server"
             event(_log, "handler_failed", level=logging.ERROR, request_id=request.id, error=error)
-            _log.debug("request %s", request.id, exc_info=error)
+            _log.debug("the handler of request %s failed", request.id, exc_info=error)
         if self.has_begun:
             self._done(request, status, 0, keeps_alive=False)
             self._connection.abort()  # a truncated response must not look complete

@@ -136,8 +136,8 @@ class Server:
     async def drain(self, timeout_s: float) -> bool:
         """Stops listening, waits for current requests, then closes the remaining connections.
 
-        Waits at most `timeout_s`. Returns whether all connections ended before that. Handlers that
-        are still running are not cancelled.
+        Waits at most `timeout_s`. Returns whether all connections and handlers ended before that.
+        Handlers that are still running are not cancelled.
         """
         self._stop_listening()
         self.is_draining = True
@@ -149,7 +149,9 @@ class Server:
         return self.close()
 
     def close(self) -> bool:
-        """Stops listening and aborts all connections. Returns True if there were no connections."""
+        """Stops listening and aborts all connections. Returns True if there were no connections and
+        no running handlers.
+        """
         self._stop_listening()
         self.is_draining = True
         self._timer.cancel()

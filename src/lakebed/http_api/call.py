@@ -90,10 +90,12 @@ class Call:
         body, limit = self.request.body, self.operation.body_bytes_max
         if body.whole is not None:
             if len(body.whole) > limit:
-                raise TooLarge("the request body", size=len(body.whole), limit=limit)
+                raise TooLarge(
+                    "the size of the request body in bytes", size=len(body.whole), limit=limit
+                )
             return body.whole
         if body.length is not None and body.length > limit:
-            raise TooLarge("the request body", size=body.length, limit=limit)
+            raise TooLarge("the size of the request body in bytes", size=body.length, limit=limit)
         share = self._share
         if share is not None:
             share.check(body.length or 0)
@@ -101,7 +103,7 @@ class Call:
         while piece := await body.read():
             size += len(piece)
             if size > limit:
-                raise TooLarge("the request body", size=size, limit=limit)
+                raise TooLarge("the size of the request body in bytes", size=size, limit=limit)
             if share is not None:
                 share.take(len(piece))
             pieces.append(bytes(piece))
@@ -114,7 +116,8 @@ class Call:
     async def read_as(self, make: Callable[[bytes], Made], *, may_wait: bool = False) -> Made:
         """Reads the body, calls `make` with it and returns the result.
 
-        `make` runs in another thread if the body is large or `may_wait` is true.
+        `make` runs in another thread if the body is large, or if `may_wait` is true because `make`
+        may block.
         """
         data = await self.read()
         if self._run is None or (len(data) <= HERE_BYTES_MAX and not may_wait):
@@ -138,7 +141,7 @@ class Call:
         return media.decode(data, kind, media_type)
 
     def accepts(self, kind: str) -> bool:
-        """Returns whether the client accepts a response of that media type."""
+        """Returns whether the `Accept` header names that media type; `*/*` does not."""
         return kind in self.request.headers.get("accept", "").lower()
 
 

@@ -46,7 +46,9 @@ async def fetch_raw(service: Service, call: Call) -> Response:
 async def _wait_for_offset(
     partition: ReadablePartition, offset: int, wait_ms: int, call: Call
 ) -> None:
-    """Waits until there is a message at that offset, or `wait_ms` have passed."""
+    """If `offset` is the end of the partition, waits until there is a message there, `wait_ms` have
+    passed, the client disconnects, or the server shuts down.
+    """
     if not wait_ms or partition.high_watermark() != offset:
         return
     until_s = asyncio.get_running_loop().time() + wait_ms / 1000

@@ -1,4 +1,4 @@
-"""Authenticates requests before any part of the body is read."""
+"""Authenticates requests before their handlers run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Identity(NamedTuple):
 
 class Guard(Protocol):
     async def identify(self, request: Request) -> Identity:
-        """Returns the sender of the request. Raises `Unauthenticated` if its credentials are not
-        valid."""
+        """Returns the sender of the request. Raises `Unauthenticated` if its credentials are
+        missing or not valid."""
         ...
 
 

@@ -28,7 +28,9 @@ _log = logging.getLogger(__name__)
 
 
 class Job:
-    """One job. Its thread writes `done` and `total`; the loop's thread writes everything else."""
+    """One job. Its thread writes `done`, `total` and `was_stopped`; the loop's thread writes
+    everything else.
+    """
 
     def __init__(self, work_id: str, kind: str, arguments: Arguments, *, started_ms: int) -> None:
         self.work_id = work_id
@@ -126,18 +128,22 @@ class Jobs:
         return self._find(work_id).ended
 
     def cancel(self, work_id: str) -> None:
-        """Requests that the job stops at its next step. Has no effect on a job that has ended."""
+        """Asks the job to stop at its next step. Has no effect on a job that has ended. Raises
+        `NotFound` if there is no such job.
+        """
         self._find(work_id).is_stop_requested = True
 
     async def close(self, timeout_s: float) -> bool:
-        """Cancels all jobs and waits for them. Returns whether they ended within `timeout_s`."""
+        """Cancels all jobs, refuses new ones, and waits for them to end. Returns whether they ended
+        within `timeout_s`.
+        """
         self.cut()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
         return not self._tasks
 
     def cut(self) -> None:
-        """Cancels all jobs, and does not wait for them."""
+        """Cancels all jobs and refuses new ones, and does not wait for them to end."""
         self._is_closed = True
         for job in self._jobs.values():
             job.is_stop_requested = True

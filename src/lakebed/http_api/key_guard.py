@@ -2,8 +2,9 @@
 
 The response does not reveal why a request was refused: an unknown key, a disabled key and a wrong
 secret get the same message after the same comparison. A refusal is logged with the client's address
-and the key, never with the secret. At most one refusal per second is logged, with the number of
-refusals that were not logged since the last one.
+and the key, never with the secret; a request without an `Authorization` header is not logged. At
+most one refusal per second is logged, with the number of refusals that were not logged since the
+last one.
 """
 
 from __future__ import annotations

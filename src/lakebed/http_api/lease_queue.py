@@ -94,7 +94,7 @@ class LeaseQueues:
     @contextmanager
     def place(self, group: Group) -> Iterator[tuple[LeaseQueue, WakeEvent]]:
         """Adds a waiter to the queue of that group while the context is open. Yields the queue and
-        its event.
+        the waiter's event.
 
         The queue exists only while it has waiters.
         """

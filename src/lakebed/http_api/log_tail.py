@@ -1,4 +1,5 @@
-"""The tail handler: streams a log's records as JSON lines as they become durable, without end.
+"""The tail handler: streams a log's records as JSON lines as they become durable, until the client
+disconnects or the server shuts down.
 
 One batch is in memory at a time; the client must receive it before the next one is read. Retention
 keeps the segments that were not yet sent to a connected client. If a segment is lost anyway, or the

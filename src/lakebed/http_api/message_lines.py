@@ -69,7 +69,8 @@ def read_lines(data: bytes, *, count_max: int, message_bytes_max: int) -> Messag
             raise InputError(f"line {number}: {reason}") from None
         size = len(columns.keys[-1] or b"") + len(columns.values[-1] or b"")
         if size > message_bytes_max:
-            raise TooLarge(f"line {number}: the message", size=size, limit=message_bytes_max)
+            what = f"line {number}: the size of the message in bytes"
+            raise TooLarge(what, size=size, limit=message_bytes_max)
     if not columns.values:
         raise InputError("the body has no lines")
     return columns

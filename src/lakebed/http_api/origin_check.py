@@ -39,8 +39,10 @@ _SHOWN_CHARACTERS: Final = 100
 
 class OriginCheck:
     def __init__(self, names: str = "", *, listens_on: str = "localhost") -> None:
-        """`names` are additional host names of the node, separated by commas; `*` allows any
-        name."""
+        """Allows `localhost`, the machine's name, `listens_on` and `names` as names of the node.
+
+        `names` are separated by commas; `*` allows any name.
+        """
         self._configured = frozenset(
             filter(None, (name.strip().lower() for name in names.split(",")))
         )

@@ -23,7 +23,9 @@ class RecordLine(Struct, frozen=True):
 
 
 def payloads_of(data: bytes) -> list[bytes]:
-    """Returns each line without its newline. The last line needs no newline."""
+    """Returns each line without its newline. The last line needs no newline. Raises `InputError` if
+    a line is empty.
+    """
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()

@@ -141,7 +141,8 @@ async def _append_all(
 ) -> None:
     """Calls `append`, and again after each change of the log, until it succeeds.
 
-    Raises the last `WouldBlock` if `timeout_s` pass first.
+    Raises the last `WouldBlock` if `timeout_s` pass first, the client disconnects, or waiting does
+    not help.
     """
     deadline_s = changes.deadline_s(timeout_s)
     while True:
@@ -176,14 +177,17 @@ async def _read_append(call: Call) -> logs.AppendRecords:
 
 
 def _check(document: logs.AppendRecords, *, segment_bytes: int) -> None:
-    """Checks everything for which an append could be refused."""
+    """Raises `InputError` if the log would refuse one of the records, so that nothing is appended
+    then.
+    """
     count = len(document.payloads)
     for index, payload in enumerate(document.payloads):
         if not payload:
             raise InputError(f"record {index} is empty: a record must have at least one byte")
         if not fits_empty_segment(len(payload), segment_bytes):
             limit = payload_bytes_max(segment_bytes)
-            raise TooLarge(f"the payload of record {index}", size=len(payload), limit=limit)
+            what = f"the size of the payload of record {index} in bytes"
+            raise TooLarge(what, size=len(payload), limit=limit)
     for name, numbers in (("ext_ids", document.ext_ids), ("timestamps", document.timestamps)):
         if numbers is None:
             continue
@@ -246,7 +250,7 @@ def _page_request(call: Call) -> PageRequest:
 
 
 def _response(call: Call, page: Page) -> Response:
-    """Encodes a page. A large page is not encoded in the loop's thread, because that is slow."""
+    """Encodes a page. Callers do this in another thread if it has records, because that is slow."""
     records = page.records
     if not call.accepts(media.LINES):
         return response_of(records, call)

@@ -83,7 +83,9 @@ async def log_segment_bytes(service: Service, call: Call) -> Response:
 
 
 def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRange:
-    """Opens the segment in the tier where it is now. Raises `NotFound` if that is not `tier`."""
+    """Opens the segment in the tier where it is now. Raises `NotFound` if that is not `tier` (None
+    means any tier), and `Busy` if the segment moves at each attempt.
+    """
     for _ in range(_TRIES):
         info = _find(log, segment_id)
         if tier not in (None, info.tier):

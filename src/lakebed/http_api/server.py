@@ -66,13 +66,12 @@ class HttpApi:
         return await self.server.listen(host, port, tls=tls)
 
     async def serve_socket(self, listening: socket.socket) -> None:
-        """Serves a socket that is already listening. The API closes the socket when it is closed
-        itself."""
+        """Serves a socket that is already listening. `drain` and `cut` close the socket."""
         await self.server.serve_socket(listening)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Waits for the current requests and cancels all jobs. Returns whether all ended within
-        `timeout_s`."""
+        """Stops listening, waits for the current requests, and cancels all jobs. Returns whether
+        all ended within `timeout_s`."""
         started_ns = self._clock.monotonic_ns()
         self.service.draining.set()
         was_empty = await self.server.drain(timeout_s)
@@ -82,7 +81,7 @@ class HttpApi:
         return was_empty and has_stopped
 
     def cut(self) -> None:
-        """Aborts all requests and cancels all jobs immediately."""
+        """Stops listening, closes all connections, and cancels all jobs, without waiting."""
         self.service.draining.set()
         self.service.jobs.cut()
         self.server.close()

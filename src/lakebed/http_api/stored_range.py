@@ -55,7 +55,8 @@ async def answer_range(
     offset: int,
     length: int | None,
 ) -> Response:
-    """Responds with up to `length` bytes from `offset` on; none at the end of the source.
+    """Responds with up to `length` bytes from `offset` on, or all of them if `length` is None; none
+    at the end of the source.
 
     Raises `BadRange` if `offset` is after the end.
     """

@@ -5,7 +5,8 @@ The compiled module is `_compiled`, in Cython and C. If it is not installed, the
 and the first use of a real disk logs a warning (`disk`). The environment variable `LAKEBED_KERNELS`
 forces a choice: `reference` or `compiled`.
 
-A compiled function releases the interpreter lock for large inputs, and always for writes.
+The compiled checksums, encoders and scanners release the interpreter lock for large inputs, and
+writes always release it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, binding=True
-"""The compiled kernels: Python's side of the loops in the C headers.
+"""The compiled kernels: the Python interface of the loops in the C headers.
 
-Everything from Python is checked and held here before a loop starts: sequences are tuples of our
-own, buffers are exported for the whole call, and numbers are in range. The loops themselves touch
-no Python object. They give up the interpreter's lock from `UNLOCK_BYTES` of work on: below that
-they take microseconds, and waiting to get the lock back can take milliseconds.
+The contracts are in `reference`. Arguments are checked and kept alive here before a loop starts:
+sequences are copied to tuples, buffers are exported for the whole call, and numbers are in range.
+The loops themselves use no Python object. They release the interpreter lock from `UNLOCK_BYTES` of
+work on: smaller loops take microseconds, and getting the lock back can take milliseconds.
 """
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE
@@ -44,17 +44,19 @@ crc64_prepare()
 
 
 def features():
-    """The instruction-set extensions in use."""
+    """Returns the names of the CPU instruction sets that are used."""
     return tuple(name for name, bit in FEATURES.items() if features_in_use & bit)
 
 
 def features_available():
-    """The instruction-set extensions that this CPU has and the loops can use."""
+    """Returns the names of the instruction sets that this CPU has and the loops can use."""
     return tuple(name for name, bit in FEATURES.items() if features_detected() & bit)
 
 
 def set_features(names):
-    """Use only these extensions, for tests of the other paths; `ValueError` if one is missing."""
+    """Restricts the loops to these instruction sets, for tests of the other code paths. Raises
+    `ValueError` if the CPU lacks one.
+    """
     global features_in_use
     cdef int wanted = 0
     for name in names:
@@ -65,7 +67,7 @@ def set_features(names):
 
 
 cdef uint64_t integer(object value, str what, uint64_t maximum) except? 0xDEADBEEF:
-    """As `arguments.integer`, without a call in the common case."""
+    """Like `arguments.integer`, but without a Python call in the common case."""
     cdef uint64_t number
     if PyLong_CheckExact(value):
         try:
@@ -78,7 +80,7 @@ cdef uint64_t integer(object value, str what, uint64_t maximum) except? 0xDEADBE
 
 
 cdef tuple items(object values, str what):
-    """As `arguments.items`, without a call in the common cases."""
+    """Like `arguments.items`, but without a Python call in the common cases."""
     if type(values) is tuple:
         return values
     if type(values) is list:
@@ -87,17 +89,18 @@ cdef tuple items(object values, str what):
 
 
 cdef size_t expected_count(size_t found, uint64_t done, uint64_t left, size_t limit) noexcept:
-    """Room for the records still to come, if they are like those found, and a little more.
+    """Returns the capacity for the records found and those still expected, if they are of similar
+    size, and a little more.
 
-    Most columns so grow once. Never less than twice what there was, so that a wrong guess costs
-    no more than doubling would.
+    So most columns grow only once. The result is at least twice the number found (but at most
+    `limit`), so that a wrong guess costs no more than doubling would.
     """
     cdef uint64_t guess = found + left // (done // found + 1) * 9 // 8
     return <size_t>min(<uint64_t>limit, max(guess, <uint64_t>found * 2))
 
 
 cdef class Held:
-    """One contiguous buffer, exported for as long as this object lives."""
+    """A contiguous buffer, exported for as long as this object lives."""
 
     cdef Py_buffer view
     cdef bint is_held
@@ -118,8 +121,8 @@ cdef class Held:
 cdef class Spans:
     """The bytes of many objects, held for as long as this object lives.
 
-    `items` is a tuple that nobody else can change. Exact `bytes` are kept alive by it; anything
-    else is exported. `None` counts as no bytes where `allow_none`.
+    `items` is a tuple that no other code can change. It keeps items of the exact type `bytes`
+    alive; buffers of other items are exported. `None` counts as no bytes if `allow_none` is set.
     """
 
     cdef tuple items
@@ -160,7 +163,7 @@ cdef class Spans:
             self.shortest = min(self.shortest, spans[index].length)
 
     cdef int hold(self, Py_ssize_t index, object item, str what, bint allow_none) except -1:
-        """One that is not `bytes`."""
+        """Exports the buffer of an item that is not exactly `bytes`."""
         cdef Py_buffer *view
         if allow_none and item is None:
             self.spans[index].data = NULL
@@ -197,7 +200,7 @@ cdef class Spans:
 
 
 cdef class Numbers:
-    """One number for every record or one each, as the loops take them."""
+    """One number for all records, or one number per record, in the form that the loops use."""
 
     cdef Held held
     cdef uint64_t one64
@@ -228,11 +231,11 @@ cdef class Numbers:
 
 
 cdef class Rows:
-    """The columns of some rows in one block of memory, which a scan makes larger as it goes.
+    """Columns of equal length in one block of memory, which a scan enlarges as it finds records.
 
-    `codes` has a letter a column (Q, q, I, i, H), the widest first, so that every column is aligned. One
-    block, because the allocator gives several large ones back to the system each time, and new
-    pages cost more than the scan itself.
+    `codes` has a letter per column (Q, q, I, i, H), the widest first, so that every column is
+    aligned. It is one block because the allocator returns several large ones to the system each
+    time, and new pages cost more than the scan itself.
     """
 
     cdef uint8_t *memory
@@ -244,7 +247,7 @@ cdef class Rows:
         self.move(room, 0)
 
     cdef int move(self, size_t room, size_t count) except -1:
-        """Take the first `count` rows along into a block for `room`."""
+        """Replaces the block with one for `room` rows, and copies the first `count` rows."""
         cdef size_t row_bytes = self.bytes_before(len(self.codes))
         cdef uint8_t *memory
         cdef Py_ssize_t index
@@ -270,7 +273,7 @@ cdef class Rows:
         return 4 if code == c"I" or code == c"i" else 2
 
     cdef size_t bytes_before(self, Py_ssize_t index) noexcept:
-        """Of one row, the bytes in the columns before this one."""
+        """Returns how many bytes of one row are in the columns before column `index`."""
         cdef size_t total = 0
         cdef Py_ssize_t before
         for before in range(index):
@@ -281,7 +284,9 @@ cdef class Rows:
         return self.memory + self.room * self.bytes_before(index)
 
     cdef tuple views(self, size_t count):
-        """A view of each column; the block does not move any more."""
+        """Returns a view of the first `count` items of each column. The block must not move
+        after that.
+        """
         if count < self.room // 2:
             self.move(count, count)
         return tuple([self.view(index, count) for index in range(len(self.codes))])
@@ -294,7 +299,7 @@ cdef class Rows:
 
 
 cdef class Column:
-    """Exports one column of the rows, which it keeps alive: flat and read-only."""
+    """Exports one column as a flat, read-only buffer, and keeps the block alive."""
 
     cdef Rows rows
     cdef void *items
@@ -319,7 +324,7 @@ cdef class Column:
 
 
 def aof_encode(payloads, *, timestamps, ext_ids, capacity, crc64=0):
-    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as AOF2 records."""
+    """Encodes the longest prefix of `payloads` whose AOF2 records fit in `capacity` bytes."""
     cdef Spans spans = Spans(items(payloads, "payloads"), "payload")
     spans.check_lengths("payload", False)
     cdef Numbers timestamp_numbers = Numbers(timestamps, "timestamps", "Q", spans.count)
@@ -344,7 +349,7 @@ def aof_encode(payloads, *, timestamps, ext_ids, capacity, crc64=0):
 
 
 def aof_scan(buffer, start, end, *, count_max):
-    """Walk `buffer[start:end]`, which begins with a record, and verify every payload's checksum."""
+    """Scans the records from `start` up to `end`, and verifies the checksum of every payload."""
     cdef Held held = Held(buffer, "buffer")
     cdef const uint8_t *data = <const uint8_t *>held.view.buf
     first, last = arguments.bounds(held.view.len, start, end)
@@ -376,7 +381,9 @@ def aof_scan(buffer, start, end, *, count_max):
 
 
 def aof_find(buffer, start, end):
-    """The offset of the first whole record with a right checksum in `buffer[start:end]`, or -1."""
+    """Returns the offset of the first complete record with a valid checksum in
+    `buffer[start:end]`, or -1.
+    """
     cdef Held held = Held(buffer, "buffer")
     first, last = arguments.bounds(held.view.len, start, end)
     cdef uint64_t first_byte = first
@@ -396,7 +403,7 @@ def aof_find(buffer, start, end):
 
 
 def keratin_scan(buffer, start, end, *, count_max):
-    """Walk `buffer[start:end]`, which begins with a record, and verify every record's checksum."""
+    """Scans the records from `start` up to `end`, and verifies the checksum of every record."""
     cdef Held held = Held(buffer, "buffer")
     cdef const uint8_t *data = <const uint8_t *>held.view.buf
     first, last = arguments.bounds(held.view.len, start, end)
@@ -431,7 +438,9 @@ def keratin_scan(buffer, start, end, *, count_max):
 
 
 def bytes_lengths(values):
-    """The sum and the largest of the lengths of `bytes`; None if one of them is anything else."""
+    """Returns the sum and the maximum of the lengths of the values, or None if one of them is not
+    a `bytes` object.
+    """
     cdef tuple taken = items(values, "values")
     cdef uint64_t total = 0, longest = 0, length
     for item in taken:

@@ -3,7 +3,7 @@
 # Part of `_compiled.pyx`, which includes this file; what is held and checked there is so here.
 
 def crc32c(data, crc=0):
-    """crc32c of `data`, continuing from `crc`: `crc32c(b, crc32c(a)) == crc32c(a + b)`."""
+    """Returns the crc32c of the bytes with CRC `crc` followed by `data`."""
     cdef uint32_t state = ~<uint32_t>integer(crc, "crc", U32_MAX)
     cdef const uint8_t *start
     cdef size_t length
@@ -23,7 +23,7 @@ def crc32c(data, crc=0):
 
 
 def crc64nvme(data, crc=0):
-    """crc64-nvme of `data`, continuing from `crc`, which is the CRC of what stands before."""
+    """Returns the crc64-nvme of the bytes with CRC `crc` followed by `data`."""
     cdef uint64_t state = ~integer(crc, "crc", U64_MAX)
     cdef const uint8_t *start
     cdef size_t length
@@ -43,27 +43,32 @@ def crc64nvme(data, crc=0):
 
 
 def fold64(uint64_t crc):
-    """A 64-bit CRC folded into 32 bits: the upper half XOR the lower half."""
+    """Folds a 64-bit CRC into 32 bits: the upper half XOR the lower half."""
     return crc64_fold(crc)
 
 
 def crc32_combine(first, second, length):
-    """The CRC-32, as of `zlib.crc32`, of two pieces of data from their own, and the length of the
-    second."""
+    """Returns the CRC-32 (`zlib.crc32`) of two adjacent byte strings from their CRCs. `length` is
+    the length of the second one.
+    """
     cdef uint32_t before = <uint32_t>integer(first, "first", U32_MAX)
     cdef uint32_t after = <uint32_t>integer(second, "second", U32_MAX)
     return crc32_shift(before, integer(length, "length", U64_MAX)) ^ after
 
 
 def crc32c_combine(first, second, length):
-    """The crc32c of two pieces of data from their own, and the length of the second."""
+    """Returns the crc32c of two adjacent byte strings from their CRCs. `length` is the length of
+    the second one.
+    """
     cdef uint32_t before = <uint32_t>integer(first, "first", U32_MAX)
     cdef uint32_t after = <uint32_t>integer(second, "second", U32_MAX)
     return crc32c_shift(before, integer(length, "length", U64_MAX)) ^ after
 
 
 def crc64_combine(first, second, length):
-    """The crc64-nvme of two pieces of data from their own, and the length of the second."""
+    """Returns the crc64-nvme of two adjacent byte strings from their CRCs. `length` is the length
+    of the second one.
+    """
     cdef uint64_t before = integer(first, "first", U64_MAX)
     cdef uint64_t after = integer(second, "second", U64_MAX)
     return crc64_shift(before, integer(length, "length", U64_MAX)) ^ after

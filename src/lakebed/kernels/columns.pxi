@@ -11,13 +11,13 @@ cdef enum:
 
 
 cdef Held held_column(value, str what, str codes, Py_ssize_t count):
-    """A column of as many items."""
+    """Exports a column that must have `count` items."""
     view, _ = arguments.companion_column(value, what, codes=codes, count=count)
     return Held(view, what)
 
 
 def gather(buffer, positions, lengths):
-    """The slices of `buffer`, copied one behind the other."""
+    """Copies slices of `buffer` into one new buffer, one after another."""
     cdef Held held = Held(buffer, "buffer")
     starts, position_code = arguments.typed_column(positions, "positions", codes="QI")
     sizes, length_code = arguments.companion_column(
@@ -65,7 +65,7 @@ def gather(buffer, positions, lengths):
 
 
 cdef class HeaderRows:
-    """The columns of headers, which grow as they are found."""
+    """The columns of headers, which grow while headers are decoded."""
 
     cdef Rows rows
     cdef header_columns columns
@@ -84,7 +84,9 @@ cdef class HeaderRows:
         return 0
 
     cdef int grow(self, size_t messages_done, size_t message_count) except -1:
-        """Room for what is needed, and for as many headers a message as there were so far."""
+        """Enlarges the columns for the headers found so far, and for the remaining messages if they
+        have as many headers each.
+        """
         cdef size_t needed = self.columns.needed
         cdef uint64_t expected = <uint64_t>needed * message_count // (messages_done + 1)
         # A wrong guess costs no more than doubling would.
@@ -95,13 +97,13 @@ cdef class HeaderRows:
         return self.point(room)
 
     cdef tuple places(self):
-        """In the order of the results: names, then values."""
+        """Returns the columns in the order of the results: names, then values."""
         names, values, name_lengths, value_lengths = self.rows.views(self.columns.count)
         return names, name_lengths, values, value_lengths
 
 
 def keratin_fields(buffer, positions, header_lengths, payload_lengths, flags):
-    """Where keys, values and headers of plain records stand, from the columns of a scan."""
+    """Returns where the keys, values and headers of records are."""
     cdef Held held = Held(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")
     cdef Py_ssize_t count = len(starts)
@@ -148,7 +150,7 @@ def keratin_fields(buffer, positions, header_lengths, payload_lengths, flags):
 
 
 def record_batch_headers(buffer, positions, lengths, counts):
-    """Where the headers stand, from the columns of `record_batch_decode` or a part of them."""
+    """Returns where the headers of messages are."""
     cdef Held held = Held(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="I")
     cdef Py_ssize_t count = len(starts)

@@ -6,7 +6,7 @@ from lakebed.kernels.results import KeratinProducers
 
 
 def keratin_producers(buffer, positions, offsets, flags, header_lengths, payload_lengths):
-    """What producers wrote, as runs, from the columns of a scan."""
+    """Returns the producers of scanned records, as runs of messages."""
     cdef Held held = Held(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")
     cdef Py_ssize_t count = len(starts)

@@ -11,7 +11,9 @@ cdef const uint8_t *NO_BYTES = b""
 
 
 cdef Spans nullable_spans(tuple values, str what):
-    """Data of NULL is a null, and nothing else is: some exporters have none for no bytes."""
+    """Returns the spans of the values. Only a `None` has the data NULL, although some exporters
+    have NULL for empty buffers too.
+    """
     cdef Spans spans = Spans(values, what, True)
     cdef Py_ssize_t index
     for index in range(spans.count):
@@ -23,7 +25,7 @@ cdef Spans nullable_spans(tuple values, str what):
 
 
 cdef Spans companion_spans(object values, str plural, str what, Py_ssize_t count):
-    """One a message, or none for all of them."""
+    """Returns one span per message, or None if `values` is None."""
     if values is None:
         return None
     cdef tuple taken = items(values, plural)
@@ -34,7 +36,7 @@ cdef Spans companion_spans(object values, str plural, str what, Py_ssize_t count
 
 def record_batch_encode(
         values, keys=None, headers=None, *, timestamps_ms, first_timestamp_ms, capacity):
-    """The longest prefix of the messages whose records fit in `capacity` bytes, as records."""
+    """Encodes the longest prefix of the messages whose records fit in `capacity` bytes."""
     cdef Spans spans = nullable_spans(items(values, "values"), "value")
     cdef Spans key_spans = companion_spans(keys, "keys", "key", spans.count)
     cdef Spans blocks = companion_spans(headers, "headers", "header", spans.count)
@@ -49,7 +51,7 @@ def record_batch_encode(
 
 cdef object encoded_messages(
         batch_messages *messages, Numbers stamps, first_timestamp_ms, capacity):
-    """Those of them that fit; their timestamps are put in here."""
+    """Sets the timestamps of the messages, and encodes those that fit in `capacity` bytes."""
     messages.timestamps_ms = <const int64_t *>stamps.values
     messages.timestamp_step = stamps.step
     messages.first_timestamp_ms = arguments.integer(
@@ -73,7 +75,7 @@ cdef object encoded_messages(
 
 
 def record_batch_decode(buffer, start, end, *, count, first_offset=0, first_timestamp_ms=0):
-    """The `count` messages that must fill `buffer[start:end]`, as columns."""
+    """Decodes `count` messages, which must fill `buffer[start:end]` exactly, into columns."""
     cdef Held held = Held(buffer, "buffer")
     cdef const uint8_t *data = <const uint8_t *>held.view.buf
     first, last = arguments.bounds(min(held.view.len, arguments.U32_MAX), start, end)
@@ -107,7 +109,7 @@ def record_batch_decode(buffer, start, end, *, count, first_offset=0, first_time
 
 
 def record_batch_slices(buffer, positions, lengths):
-    """The bytes of each key or value, from its columns; `None` where the length is -1."""
+    """Returns the bytes of each slice of `buffer`, or `None` where the length is -1."""
     cdef Held held = Held(buffer, "buffer")
     cdef const char *data = <const char *>held.view.buf
     cdef Held starts = Held(arguments.column(positions, "positions", code="I"), "positions")

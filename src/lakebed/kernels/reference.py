@@ -369,8 +369,8 @@ def _aof_record_bytes(payload_bytes: int) -> int:
 class _CrcMarks:
     """Computes the CRC of any part of a buffer without reading the whole part again.
 
-    It keeps the CRC of the buffer up to every `DISTANCE_BYTES`. The CRC of a part is computed from
-    the CRCs up to its start and up to its end.
+    It keeps the CRCs of the buffer up to each multiple of `DISTANCE_BYTES`. The CRC of a part is
+    computed from the CRCs up to its start and up to its end.
     """
 
     DISTANCE_BYTES = 1024

@@ -49,20 +49,22 @@ def fold64(crc: int) -> int:
 
 
 def crc32_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int:
-    """Returns the CRC-32 (`zlib.crc32`) of two pieces from their CRCs. `length` is that of the
-    second piece.
+    """Returns the CRC-32 (`zlib.crc32`) of two adjacent byte strings from their CRCs. `length` is
+    the length of the second one.
     """
     return _combine(first, second, length, CRC32_POLYNOMIAL, crc_max=arguments.U32_MAX)
 
 
 def crc32c_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int:
-    """Returns the crc32c of two pieces from their CRCs. `length` is that of the second piece."""
+    """Returns the crc32c of two adjacent byte strings from their CRCs. `length` is the length of
+    the second one.
+    """
     return _combine(first, second, length, CRC32C_POLYNOMIAL, crc_max=arguments.U32_MAX)
 
 
 def crc64_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int:
-    """Returns the crc64-nvme of two pieces from their CRCs. `length` is that of the second
-    piece.
+    """Returns the crc64-nvme of two adjacent byte strings from their CRCs. `length` is the length
+    of the second one.
     """
     return _combine(first, second, length, CRC64NVME_POLYNOMIAL, crc_max=arguments.U64_MAX)
 

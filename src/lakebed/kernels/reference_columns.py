@@ -95,8 +95,8 @@ def keratin_fields(
 
     The arguments after `buffer` are columns of a `KeratinScan`. The records must not contain record
     batches. A record with the tombstone flag has a null value, one without a key has a null key.
-    Stops before the first record with an invalid headers block. It is not checked whether header
-    names are valid text.
+    Stops before the first record with an invalid headers block, or with a key or value that is
+    longer than an i32 allows. It is not checked whether header names are valid text.
     """
     view = byte_view(buffer, "buffer")
     starts, _ = arguments.typed_column(positions, "positions", codes="Q")

@@ -145,7 +145,8 @@ class KeratinProducers(NamedTuple):
 
 
 class HeaderPlaces(NamedTuple):
-    """Where the headers of messages in a record batch are, up to the first invalid section.
+    """Where the headers of messages in a record batch are, up to the first message whose headers
+    are not valid.
 
     The columns have one item per header, for all messages one after another. A length of -1 means a
     null.

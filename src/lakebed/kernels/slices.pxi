@@ -39,7 +39,7 @@ cdef class SlicedSpans:
             arguments.refuse_slice(good, starts[good], sizes[good], self.held.view.len)
 
     cdef int check_lengths(self, str what) except -1:
-        """That of an unsigned one may be more than a record batch can say."""
+        """Raises `TooLarge` if a slice is longer than an i32 allows, as unsigned lengths may be."""
         cdef Py_ssize_t index
         for index in range(self.count):
             if <uint64_t>self.spans[index].length > I32_MAX:
@@ -51,7 +51,7 @@ cdef class SlicedSpans:
 
 
 cdef SlicedSpans sliced_spans(object value, str plural, str what, Py_ssize_t count):
-    """One a message, or none for all of them."""
+    """Returns one slice per message, or None if `value` is None."""
     if value is None:
         return None
     cdef SlicedSpans spans = SlicedSpans(value, plural)
@@ -63,7 +63,7 @@ cdef SlicedSpans sliced_spans(object value, str plural, str what, Py_ssize_t cou
 
 def record_batch_encode_slices(
         values, keys=None, headers=None, *, timestamps_ms, first_timestamp_ms, capacity):
-    """As `record_batch_encode`; what is encoded stands as slices in a buffer."""
+    """Like `record_batch_encode`, but values, keys and headers are slices of buffers."""
     cdef SlicedSpans spans = SlicedSpans(values, "values")
     spans.check_lengths("value")
     cdef SlicedSpans key_spans = sliced_spans(keys, "keys", "key", spans.count)
@@ -78,7 +78,7 @@ def record_batch_encode_slices(
 
 
 def record_batch_sections(counts, names, values):
-    """The sections of messages that have so many headers each, one behind the other."""
+    """Encodes the headers of messages, as one section per message."""
     cdef SlicedSpans name_spans = SlicedSpans(names, "names")
     name_spans.check_lengths("name")
     cdef SlicedSpans value_spans = SlicedSpans(values, "values")
@@ -110,7 +110,7 @@ def record_batch_sections(counts, names, values):
 
 
 def murmur2(key):
-    """The hash of one key, by which it finds its partition."""
+    """Returns the murmur2 hash of a key, which decides the partition of a message."""
     cdef Held held
     if PyBytes_CheckExact(key):
         return murmur2_hash(<const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key))
@@ -119,7 +119,7 @@ def murmur2(key):
 
 
 def murmur2_hashes(slices):
-    """The hash of each slice, by which keys find their partitions; that of a null is 0."""
+    """Returns the murmur2 hash of each key in `slices`, or 0 for a null."""
     cdef SlicedSpans spans = SlicedSpans(slices, "slices")
     cdef Rows rows = Rows(b"I", <size_t>spans.count)
     cdef uint32_t *hashes = <uint32_t *>rows.column(0)

@@ -3,7 +3,9 @@
 # Part of `_compiled.pyx`, which includes this file; what is held and checked there is so here.
 
 cdef Spans held_spans(tuple values, str what, bint allow_none, bint is_copied):
-    """Of those that are not `bytes`, a copy if so asked: their owners may change them later."""
+    """Returns the spans of the values. If `is_copied` is set, values that are not `bytes` are
+    copied, because their owners may change them later.
+    """
     cdef Spans spans = Spans(values, what, allow_none)
     if spans.view_count == 0 or not is_copied:
         return spans
@@ -17,8 +19,8 @@ cdef Spans held_spans(tuple values, str what, bint allow_none, bint is_copied):
 cdef class AofBatch:
     """AOF2 records that `write_and_sync` encodes on their way to the disk.
 
-    Their payloads are immutable `bytes`, held until this object goes. Anybody else who takes it
-    as a bytes-like object gets the encoded records.
+    The payloads are kept in memory as `bytes` (copied if necessary) as long as this object exists.
+    Other code that reads it as a bytes-like object gets the encoded records.
     """
 
     cdef Spans spans
@@ -81,7 +83,9 @@ cdef class AofBatch:
         return 0
 
     cdef bint describe(self, source *record_source) noexcept:
-        """Whether it can be encoded piece by piece; if so, the source is told of it."""
+        """Returns whether the batch can be encoded piece by piece while it is written; if so, fills
+        `record_source`.
+        """
         if self.longest > SCRATCH_BODY_MAX:
             return False
         record_source.kind = SOURCE_AOF
@@ -99,15 +103,15 @@ cdef class AofBatch:
 
 
 def aof_batch(payloads, *, timestamps, ext_ids, capacity):
-    """As `aof_encode`, but encoded when it is written: see `AofBatch`."""
+    """Like `aof_encode`, but the records are encoded when they are written; see `AofBatch`."""
     return AofBatch(payloads, timestamps, ext_ids, capacity)
 
 
 cdef class KeratinBatch:
     """Keratin records that `write_and_sync` encodes on their way to the disk.
 
-    What they are made from is held until this object goes. Anybody else who takes it as a
-    bytes-like object gets the encoded records.
+    The payloads and headers are kept in memory as long as this object exists. Other code that reads
+    it as a bytes-like object gets the encoded records.
     """
 
     cdef Spans spans
@@ -180,7 +184,9 @@ cdef class KeratinBatch:
         return 0
 
     cdef bint describe(self, source *record_source) noexcept:
-        """Whether it can be encoded piece by piece; if so, the source is told of it."""
+        """Returns whether the batch can be encoded piece by piece while it is written; if so, fills
+        `record_source`.
+        """
         if self.longest > SCRATCH_BODY_MAX:
             return False
         record_source.kind = SOURCE_KERATIN
@@ -200,7 +206,9 @@ cdef class KeratinBatch:
 
 cdef KeratinBatch new_keratin_batch(
         payloads, headers, offsets, timestamps_ms, flags, capacity, bint is_copied):
-    """What is not `bytes` is copied, or only held."""
+    """Returns a batch. If `is_copied` is set, payloads and headers that are not `bytes` are
+    copied.
+    """
     cdef tuple header_items
     cdef Spans blocks = None
     cdef Spans spans = held_spans(items(payloads, "payloads"), "payload", False, is_copied)
@@ -215,12 +223,14 @@ cdef KeratinBatch new_keratin_batch(
 
 
 def keratin_batch(payloads, headers, *, offsets, timestamps_ms, flags, capacity):
-    """As `keratin_encode`, but encoded when it is written: see `KeratinBatch`."""
+    """Like `keratin_encode`, but the records are encoded when they are written; see
+    `KeratinBatch`.
+    """
     return new_keratin_batch(payloads, headers, offsets, timestamps_ms, flags, capacity, True)
 
 
 def keratin_encode(payloads, headers, *, offsets, timestamps_ms, flags, capacity):
-    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as Keratin records."""
+    """Encodes the longest prefix of `payloads` whose Keratin records fit in `capacity` bytes."""
     cdef KeratinBatch batch = new_keratin_batch(
         payloads, headers, offsets, timestamps_ms, flags, capacity, False)
     batch.encode()
@@ -228,7 +238,7 @@ def keratin_encode(payloads, headers, *, offsets, timestamps_ms, flags, capacity
 
 
 cdef class Sources:
-    """Chunks to write, of which some are records to encode. Held for as long as this lives."""
+    """Chunks to write, some of which are batches still to be encoded. Keeps them in memory."""
 
     cdef tuple chunks
     cdef list held
@@ -260,7 +270,7 @@ cdef class Sources:
                 self.total_bytes += <uint64_t>plain.view.len
 
     cdef int note_checksums(self) except -1:
-        """After all was written: the batches' own."""
+        """Stores in each AOF2 batch the checksum that writing it has computed."""
         cdef size_t index
         cdef AofBatch batch
         for index in range(self.count):

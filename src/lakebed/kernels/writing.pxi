@@ -3,7 +3,7 @@
 # Part of `_compiled.pyx`, which includes this file; what is held and checked there is so here.
 
 def write_and_sync(fd, offset, chunks, *, sync):
-    """Write the chunks one behind the other at `offset`, then `fdatasync` once if `sync`."""
+    """Writes the chunks one after another at `offset`, then calls `fdatasync` if `sync` is set."""
     cdef int number = <int>integer(fd, "fd", FD_MAX)
     cdef uint64_t place = integer(offset, "offset", OFFSET_MAX)
     cdef bint sync_after = bool(sync)
@@ -28,7 +28,7 @@ def write_and_sync(fd, offset, chunks, *, sync):
 
 
 def zero_fill(fd, offset, length):
-    """Write `length` zero bytes at `offset`, by the same rules; no sync."""
+    """Writes `length` zero bytes at `offset` without a sync. Otherwise like `write_and_sync`."""
     cdef int number = <int>integer(fd, "fd", FD_MAX)
     cdef uint64_t place = integer(offset, "offset", OFFSET_MAX)
     cdef uint64_t bytes_left = integer(length, "length", OFFSET_MAX)

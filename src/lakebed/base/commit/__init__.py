@@ -6,7 +6,7 @@
 - `linger`: how long items without a waiting caller are held back so that a batch can form;
 - `config`: the limits.
 
-    with Barrier(FileTail(file, end=0), config=CommitConfig(), runner=runner) as barrier:
+    with Barrier(FileTail(file, end=0), name="log", runner=runner, wake=wake_step) as barrier:
         offset = barrier.commit(b"...", size=3)      # durable when it returns
         ticket = barrier.submit(b"...", size=3)      # or: durable when ticket.wait() returns
 

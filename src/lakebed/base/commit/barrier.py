@@ -5,9 +5,9 @@ becomes the *leader*: in its own thread it commits the queued items (up to the b
 call of the sink, wakes the callers that wait for them, and passes the lead to the first caller that
 waits for a later batch. So a single caller needs no thread switch, and under load batches form
 while the previous sync runs. Items that no caller waits for are committed by `step`, which a runner
-calls: at most `delay_ms_max` after they were submitted, or immediately when a batch is full or
-queue space is needed. *Awaited* items, whose callers wait in an event loop, are also committed by
-`step`: immediately, or after the commit in progress.
+calls: at most `delay_ms_max` after they were submitted, or sooner if a second batch has to be
+started or queue space is needed. *Awaited* items, whose callers wait in an event loop, are also
+committed by `step`: immediately, or after the commit in progress.
 
 Invariants:
 - items are committed in the order they were queued, one batch at a time;
@@ -46,7 +46,8 @@ class Sink(Protocol[ItemIn, ResultOut]):
         """Makes all items durable and returns their results in order, or raises for all of them.
 
         An error in place of a result means that only this item failed. After raising a `DiskError`
-        the sink is not used again; after any other `LakebedError` it is.
+        the sink is not used again; after any other `LakebedError` it is. Any other exception makes
+        the barrier refuse all later items.
         """
 
 
@@ -113,9 +114,12 @@ class Barrier(Generic[Item, Result]):
     def commit(
         self, item: Item, *, size: int, count: int = 1, timeout: float | None = None
     ) -> Result:
-        """Submits an item of `size` bytes and waits until it is durable.
+        """Submits an item of `size` bytes, waits until it is durable, and returns its result.
 
-        `count` is the number of records in the item, which counts towards `batch_count_max`.
+        `count` is the number of records in the item, which counts towards `batch_count_max`. Raises
+        `Busy` if there is no queue space within `timeout` seconds, and `OutcomeUnknown` if the item
+        was queued but not committed within as long again. The time-out does not apply while this
+        caller runs a commit itself.
         """
         self._check_size(size)
         with self._mutex:
@@ -140,8 +144,9 @@ class Barrier(Generic[Item, Result]):
     ) -> Ticket[Result]:
         """Queues an item and returns its ticket. The item is committed even if no caller waits.
 
-        The call waits only for queue space; with `timeout` 0 it raises `Busy` instead. `is_awaited`
-        means that the caller uses `when_done`, so the item is committed without delay.
+        If the queue is full, the call waits for space, or commits queued items itself to make room.
+        It raises `Busy` if there is no space within `timeout` seconds; with 0, immediately.
+        `is_awaited` means that the caller uses `when_done`, so the item is committed without delay.
         """
         self._check_size(size)
         ticket = self._enqueue(item, size, count, timeout)
@@ -161,8 +166,9 @@ class Barrier(Generic[Item, Result]):
     def step(self) -> int | None:
         """Commits due items if there is no leader. Returns the ns until the next call, or None.
 
-        None means that `step` is called again only after `wake`. While callers lead
-        commits, the result is never None, so that they need not wake the runner.
+        None means that `step` is called again only after `wake`. While a caller leads a commit, the
+        result is `delay_ms_max` in ns (None if that is 0), so that not every `submit` has to wake
+        the runner.
         """
         while True:
             with self._mutex:
@@ -180,7 +186,8 @@ class Barrier(Generic[Item, Result]):
             self._lead(until=head)
 
     def close(self) -> None:
-        """Refuses new items, and returns when all queued items are committed. Idempotent.
+        """Refuses new items, and returns when all queued items are committed or have failed.
+        Idempotent.
 
         It does not close the sink; the owner of the sink does.
         """

@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 class Batch(Generic[Item, Result]):
     """The items of one commit, which complete together.
 
-    Until `is_done`, the barrier's mutex guards all fields except `is_awaited`; after that, no field
-    changes.
+    The barrier's mutex guards all fields except `is_awaited`, `results` and `error`. The leader
+    sets `results` or `error` before `is_done`; they do not change after that.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Batch(Generic[Item, Result]):
         return result
 
     def notify(self) -> None:
-        """Wakes waiting callers and calls the callbacks. If one raises, the others are still
+        """Wakes waiting callers and calls the callbacks. If a callback raises, the others are still
         called.
         """
         self.done.set()
@@ -105,12 +105,12 @@ class Ticket(Generic[Result]):
     def wait(self, timeout: float | None = None) -> Result:
         """Returns the item's result once it is durable, or raises the error it failed with.
 
-        Raises `OutcomeUnknown` after `timeout` seconds; the item stays queued. The time-out does
-        not apply while this caller runs the commit itself as the leader.
+        Raises `OutcomeUnknown` after `timeout` seconds; the item may still be committed later. The
+        time-out does not apply while this caller runs the commit itself as the leader.
         """
         if not self._barrier.wait_for(self.batch, timeout):
             raise OutcomeUnknown(
-                f"not committed within {timeout} s: it is queued, and may still be committed"
+                f"the write was not committed within {timeout} s, and may still be committed later"
             )
         return self.batch.result(self._index)
 

@@ -1,8 +1,8 @@
 """How long items that no caller waits for are held back so that a batch can form.
 
-The delay is fixed or adaptive. An adaptive delay is zero while the sink is idle, so that a lone
-item does not wait for others, and about one commit's duration under load, so that the next commit
-finds a batch. It never exceeds the maximum.
+The delay is fixed at the maximum, or adaptive. An adaptive delay is zero while the sink is idle, so
+that a lone item does not wait for others, and about one commit's duration under load, so that the
+next commit finds a batch. It never exceeds the maximum.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ _WEIGHT = 4  # a new duration counts for a quarter of the average
 
 
 class Linger:
-    """Computes the delay. The leader of the barrier calls `note` after each commit; `delay_ns` may
-    be called without a lock.
+    """Computes the delay. The leader of the barrier calls `note` after each successful commit;
+    `delay_ns` may be called without a lock.
     """
 
     def __init__(self, *, delay_ms_max: int, is_adaptive: bool = True) -> None:

@@ -1,7 +1,7 @@
-"""The reserve of free disk space: writes that would use it are refused, so that SQLite never runs
-out of space.
+"""The reserve of free disk space: writes that would use it are refused, so that SQLite, which keeps
+the metadata of objects, never runs out of space.
 
-The free space is checked again at each refused write, so writes succeed again as soon as space is
+After a refusal, the next write checks the free space again, so writes succeed as soon as space is
 freed. While there is enough space, one check is enough for many writes.
 """
 

@@ -29,7 +29,7 @@ class FileTail:
 
     @property
     def end(self) -> int:
-        """The position after the last byte written."""
+        """The position after the last byte written, synced or not."""
         return self._end
 
     @property

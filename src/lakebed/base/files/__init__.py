@@ -1,4 +1,5 @@
-"""Access to the disk through a narrow protocol. Engines use files only through this package.
+"""Access to the disk through a narrow protocol. Engines use files only through this package, except
+SQLite databases.
 
 - `protocol`: `Disk`, `File` and `Lock`, the calls an engine may use and what they guarantee;
   `ReadableDisk` and `ReadableFile`, the calls that readers need;

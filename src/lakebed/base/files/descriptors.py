@@ -59,13 +59,17 @@ class Parkable(Protocol):
     """An open file that can give up its descriptor while it is idle."""
 
     def park(self, *, is_urgent: bool) -> bool:
-        """Closes the descriptor and returns True. If it is in use, does nothing and returns False.
+        """Closes the descriptor and returns True. Returns False if it must stay open, because it is
+        in use or `keep` was called, or if it is closed already.
 
-        If `is_urgent` is false, a recently used file counts as in use. Never waits.
+        If `is_urgent` is false, a recently used file counts as in use. Never waits for another
+        thread, but syncs unsynced bytes first.
         """
 
     def keep(self) -> None:
-        """Keeps the descriptor open until `close`, because the file will be renamed or removed."""
+        """Keeps the descriptor open until `close`, and opens it again if it was closed. Must be
+        called before the file is renamed or removed, because it cannot be opened again after that.
+        """
 
 
 class Descriptors:

@@ -25,10 +25,10 @@ from lakebed.base.layout import Buffer
 
 
 def replace_atomically(disk: Disk, path: PathLike, data: Buffer) -> None:
-    """Replaces the contents of `path` with `data`. Durable when it returns.
+    """Replaces the contents of `path` with `data`, or creates the file. Durable when it returns.
 
-    If it raises, the file has the old contents or the new ones, never a mix. After `SyncFailed` it
-    is unknown which of them would exist after a power cut.
+    If it raises, the file has the old contents or the new ones, never a mix. The new ones may then
+    be lost in a power cut, which brings back the old ones.
     """
     build_atomically(disk, path, lambda file: file.write_and_sync(0, [data]))
 
@@ -36,8 +36,8 @@ def replace_atomically(disk: Disk, path: PathLike, data: Buffer) -> None:
 def build_atomically(disk: Disk, path: PathLike, build: Callable[[File], None]) -> None:
     """Like `replace_atomically`, for contents that are too large for memory.
 
-    `build` gets a new, empty file in the same folder, writes the contents and must sync them. If it
-    raises, `path` is not changed.
+    `build` gets a new, empty file in the same folder, writes the contents and must sync them. If
+    `build` raises, `path` is not changed.
     """
     temporary = disk.temporary_name(path)
     try:

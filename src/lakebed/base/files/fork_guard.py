@@ -60,6 +60,7 @@ def check(opened_in: int, path: str) -> None:
 
 
 def hold(lock: Droppable) -> None:
+    """Registers a lock: a forked child calls its `drop`. Keeps it in memory until `release`."""
     _lineage.held.add(lock)
 
 

@@ -1,7 +1,7 @@
 """A small file that publishes state to other processes and is overwritten in place.
 
-It is not synced, so after a power loss it may have an older state. Readers must treat it only as a
-hint, and must work without it if it is missing or damaged.
+Updates are not synced, so after a power loss it may have an older state. Readers must treat it only
+as a hint, and must work without it if it is missing or damaged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ Published = TypeVar("Published")
 
 
 class Notice:
-    """The file as its writer uses it. The contents fit in one sector, so a write is atomic."""
+    """The file as its writer uses it. The contents must fit in one sector, so that a power cut
+    leaves an older or a newer state, not a mix.
+    """
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -43,7 +45,9 @@ class Notice:
             _log.warning("%s could not be updated for other processes: %s", self._path, error)
 
     def close(self) -> None:
-        """Syncs and closes the file, so that it has the last state even after a reboot."""
+        """Syncs and closes the file, so that it has the last state even after a power loss. A
+        failure is only logged. Idempotent.
+        """
         if self._file is not None:
             file, self._file = self._file, None
             try:

@@ -4,9 +4,9 @@ A file's bytes and length are durable only after `File.sync`, and a folder's ent
 `Disk.sync_folder`. A new file that was synced is still lost in a power cut if its folder was not
 synced.
 
-Every method raises the errors of `lakebed.base.errors`, never `OSError`: `NotFound`,
-`AlreadyExists`, `NoSpace`, `WriteFailed`, and `SyncFailed` for a failed sync. After a failed sync
-the handle is poisoned: it can only be read and closed.
+The methods raise the errors of `lakebed.base.errors`, never `OSError`: for example `NotFound`,
+`AlreadyExists`, `NoSpace`, `WriteFailed`, `DiskError` for a failed read, and `SyncFailed` for a
+failed sync. After a failed sync the handle is poisoned: it can only be read and closed.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ class ReadableDisk(Protocol):
 
 class Disk(ReadableDisk, Protocol):
     def create(self, path: PathLike, *, size: int = 0) -> File:
-        """Creates a file of `size` bytes, all zero, and opens it for writing. Its permissions
-        allow access only to the user that runs this process.
+        """Creates a file of `size` bytes, all zero, and opens it for reading and writing. Its
+        permissions allow access only to the user that runs this process. Raises `AlreadyExists` if
+        the path exists.
         """
 
     def open(self, path: PathLike, *, writable: bool = False) -> File: ...
@@ -142,7 +143,7 @@ class Disk(ReadableDisk, Protocol):
         """Returns 16 bytes that change at each boot of the machine, when the page cache is lost."""
 
     def temporary_name(self, path: PathLike) -> str:
-        """Returns a unique name in the folder of `path` that ends in `TEMPORARY_SUFFIX`."""
+        """Returns an unused path in the folder of `path` that ends in `TEMPORARY_SUFFIX`."""
 
 
 TEMPORARY_SUFFIX = ".tmp"

@@ -82,9 +82,9 @@ def _sync_file_system(fd: int) -> None:
 class RealFile:
     """An open file of the operating system.
 
-    While the file is idle, its descriptor may be closed; the next use opens it again. Unsynced
-    bytes are synced before the descriptor is closed, because the kernel reports a failed write-back
-    only to descriptors that are open at the time.
+    While the file is idle, its descriptor may be closed (parked); the next use opens it again.
+    Parking first syncs unsynced bytes, because the kernel reports a failed write-back only to
+    descriptors that are open at the time. `close` does not sync.
     """
 
     __slots__ = (

@@ -67,7 +67,9 @@ class SalvagedBytes:
 
 
 def read_around(file: ReadableFile, size: int) -> Salvaged:
-    """Reads the first `size` bytes of the file, or all if it is shorter, and skips bad sectors."""
+    """Reads the first `size` bytes of the file, or all if it is shorter, with zeros in place of
+    pages that cannot be read.
+    """
     pieces: list[bytes] = []
     pages: list[Unreadable] = []
     for start in range(0, size, _READ_BYTES):

@@ -1,7 +1,7 @@
 """Retries of background work: keeps the last error, logs it, and computes the next delay.
 
-A repeated error is logged once; a different error is logged again. The delay doubles with every
-failure and is reset by a success.
+An error that repeats is logged once; a different error is logged again, and `Busy` never is. The
+delay doubles with every failure up to a maximum, and is reset by a success.
 """
 
 from __future__ import annotations

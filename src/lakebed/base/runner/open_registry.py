@@ -48,8 +48,8 @@ class OpenRegistry(Generic[Key, Thing]):
         self._is_closed = False
 
     def get(self, key: Key) -> Thing:
-        """Returns the object with that key, and opens it if necessary. If opening fails, the next
-        call tries again.
+        """Returns the object with that key. Opens it if necessary, or waits for the thread that is
+        opening it. If opening fails, raises its error, and the next call tries again.
         """
         with self._mutex:
             if self._is_closed:
@@ -71,7 +71,9 @@ class OpenRegistry(Generic[Key, Thing]):
         return entry.thing
 
     def get_all(self, keys: Iterable[Key]) -> list[Thing]:
-        """Returns the objects with those keys. Opens up to `AT_ONCE` of them at the same time."""
+        """Returns the objects with those keys, in order. Opens up to `AT_ONCE` of them at the same
+        time. If some cannot be opened, raises the error of the first such key after all were tried.
+        """
         all_keys = list(keys)
         opened = self.opened()
         if all(key in opened for key in all_keys):
@@ -92,8 +94,8 @@ class OpenRegistry(Generic[Key, Thing]):
     def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
         """Waits until `get` can be called for one of the keys without waiting for another thread.
 
-        Returns the first key whose object is open, otherwise a key whose object no thread is
-        opening, so that the caller can open it. Returns None on time-out.
+        Returns the first key whose object is open, otherwise the first key whose object no thread
+        is opening or has scheduled, so that the caller can open it. Returns None on time-out.
         """
         clock = self._runner.clock
         until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
@@ -117,7 +119,9 @@ class OpenRegistry(Generic[Key, Thing]):
                 return None
 
     def start_all(self, keys: Iterable[Key]) -> None:
-        """Opens the objects with those keys in the background. Failures are logged."""
+        """Starts opening the objects with those keys in the background, and returns. Failures are
+        logged.
+        """
         opened = self.opened()
         missing = [key for key in keys if key not in opened]
         with self._mutex:

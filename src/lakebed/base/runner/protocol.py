@@ -19,7 +19,7 @@ after `Task.wake`.
 
 
 class Mutex(AbstractContextManager[object, None], Protocol):
-    """A lock that is not re-entrant. It must be held only briefly, never during I/O."""
+    """A lock that is not re-entrant. Hold it only briefly: a waiting thread cannot time out."""
 
     def acquire(self) -> object: ...
 
@@ -54,7 +54,7 @@ class Task(Protocol):
 
 
 class Computation(Protocol):
-    """A function call that runs on another thread."""
+    """A function call that `Runner.compute` started."""
 
     def result(self) -> object:
         """Waits until the function has ended, and returns its result or raises its error."""
@@ -71,17 +71,18 @@ class Runner(Protocol):
     def spawn(self, name: str, step: Step) -> Task:
         """Starts a task that calls `step` now, and again after the delay in ns that `step` returns,
         or only after `Task.wake` if it returns None. If `step` raises, it is not called again.
+        Raises `Closed` if the runner is closed.
         """
 
     def compute(self, work: Callable[[], object]) -> Computation:
-        """Runs `work` on another thread while the caller continues. It may compute or do I/O, but
-        must not wait for another computation.
+        """Starts `work`. A runner with real threads runs it on another thread while the caller
+        continues. `work` may compute or do I/O, but must not wait for another computation.
         """
 
     def sleep_ns(self, duration_ns: int) -> None:
         """Waits for that time, or until the runner is closed."""
 
     def close(self) -> None:
-        """Stops all tasks and waits for them to end. Raises the error of the first task whose step
-        raised. Idempotent.
+        """Stops all tasks, and waits until they and all computations have ended. Raises the error
+        of the first task whose step raised. Idempotent.
         """

@@ -1,7 +1,8 @@
 """A task that runs the steps of many objects, but only of those that have work.
 
-If the step of an object raises, the other objects are not affected: the error is logged once and
-kept until a later step of the same object succeeds, and the step is retried with growing delays.
+If the step of an object raises, the other objects are not affected: the error is logged once (see
+`failure_backoff`) and kept until a later step of the same object succeeds, and the step is retried
+with growing delays.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ Thing = TypeVar("Thing")
 
 
 class StepDriver(Generic[Thing]):
-    """Runs the steps of many objects, one at a time, on one task. Thread-safe."""
+    """Runs the steps of many objects, one at a time, on one task. Thread-safe.
+
+    `step` does the work of one object that is due, and returns the ns until its next call for that
+    object, or None to be called only after `add`.
+    """
 
     def __init__(self, name: str, runner: Runner, step: Callable[[Thing], int | None]) -> None:
         self._name = name

@@ -1,7 +1,8 @@
 """The runner of a real process: one named thread per task.
 
-The threads are daemons, so a program that does not call `close()` still ends. No acknowledged data
-is lost in that case, because data is acknowledged only when it is durable.
+The threads of tasks are daemons, so a program that does not call `close()` still ends, once running
+computations have ended. No acknowledged data is lost in that case, because data is acknowledged
+only when it is durable.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@
 - A crash can be planned for any step. The operation of that step is not executed, except that a
   write may be executed in part.
 
-After a crash, every use of a handle that was opened before it raises `SimulatedCrash` again, so
-that code that is being unwound cannot change what survived.
+After a crash, reading or writing through a handle that was opened before it raises `SimulatedCrash`
+again, so that code that is being unwound cannot change what survived.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SimulatedDisk:
     # Methods for tests.
 
     def restart(self, crash: Crash, *, survivors: int = 0) -> None:
-        """Restarts the disk after a crash.
+        """Restarts the disk after a crash, without locks and planned faults.
 
         After a power loss, `survivors` decides what is kept: 0 keeps only synced data, 1 keeps
         everything. Any other number makes a random choice: for bytes by sector; for folder entries
@@ -303,8 +303,8 @@ class SimulatedDisk:
     def step(
         self, operation: str, path: PathLike, *, before_crash: Callable[[], None] | None = None
     ) -> None:
-        """Starts an operation that changes something: counts and traces it, or crashes if a crash
-        is planned for this step.
+        """Starts an operation that changes or syncs something: counts and traces it, or crashes if
+        a crash is planned for this step.
         """
         self._pause(operation, path)
         if self.steps == self.faults.crash_at_step:

@@ -1,8 +1,8 @@
 """The faults planned for a simulated disk.
 
-Operations are counted in two ways. Every operation that changes something is a *step*; a crash is
-planned for a step. Each kind of operation also has its own count, so that, for example, the second
-fsync can fail.
+Operations are counted in two ways. Every operation that changes or syncs something is a *step*; a
+crash is planned for a step. Each kind of operation also has its own count, so that, for example,
+the second fsync can fail.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Tree:
                 entry.lose_power(keep_bytes)
 
     def entries(self, *, durable: bool = False, below: Folder | None = None) -> list[Entry]:
-        """Returns the folder `below`, by default the root, and all files and folders in it.
+        """Returns the folder `below`, by default the root, and all files and folders below it.
 
         With `durable`, returns what is on the device, without changes that are not durable yet.
         """

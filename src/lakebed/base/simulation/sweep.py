@@ -6,8 +6,9 @@
 
     sweep(Appends, seeds=range(4))
 
-For each seed the scenario runs once without a crash, to count its steps, and then once for each
-step and each kind of crash at that step. If that makes more than `cases_max` cases, a random sample
+For each seed the scenario runs once without a crash, to count its steps. Then, for each step, it
+runs once with a killed process at that step, and once with a power cut for each number in
+`survivors`, which chooses what survives. If that makes more than `cases_max` cases, a random sample
 runs. A failure is reported as a case, `seed:step:crash:survivors`; to run only that case, set the
 environment variable `LAKEBED_CASE` to it.
 """
@@ -69,7 +70,9 @@ def sweep(
     survivors: Iterable[int] = range(4),
     cases_max: int = 4000,
 ) -> int:
-    """Runs all cases and returns their number. Raises `CaseFailed` for the first that fails."""
+    """Runs all cases, a sample of them, or only the case in `LAKEBED_CASE`, and returns how many it
+    ran. Raises `CaseFailed` for the first that fails.
+    """
     case_text = os.environ.get(CASE_VARIABLE)
     if case_text:
         run_case(make, Case.parse(case_text))

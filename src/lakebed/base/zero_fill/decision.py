@@ -2,8 +2,8 @@
 
 Filling a segment shortens every later sync of it, but all its bytes are written twice. So only the
 segments of busy logs are filled: immediately if the log's flushes are small, because small flushes
-gain the most; otherwise while the log is less busy, because the writes would slow down a saturated
-log.
+gain the most; otherwise only while the log spends less than half of its time in flushes, because
+the writes would slow down a saturated log.
 """
 
 from __future__ import annotations
