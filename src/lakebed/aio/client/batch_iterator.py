@@ -22,8 +22,9 @@ Position = TypeVar("Position")
 class BatchIterator(AsyncIterator[Item], Generic[Item, Taken, Position]):
     """Iterates over single items (`for`) or whole batches (`next_batch`).
 
-    A `for` loop waits for new items without a time-out, and ends when the iterator is closed. Only
-    one thread may use the iterator, but any thread may call `close`.
+    A `for` loop waits for new items without a time-out. It ends when the iterator is closed, and
+    raises `Closed` if the source of the items is closed. Only one thread may use the iterator, but
+    any thread may call `close`.
     """
 
     def __init__(self, position: Position) -> None:
