@@ -14,7 +14,7 @@ from functools import partial
 import apsw
 import pytest
 
-from lakebed.base.errors import DiskError, LakebedError, NoSpace
+from lakebed.base.errors import DiskError, LakebedError, NoSpace, TooManyFiles
 from lakebed.base.simulation.databases import SimulatedDatabases
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
@@ -226,6 +226,20 @@ def test_any_operation_may_fail_and_it_goes_on_or_is_opened_again(operation: str
         world.restart(Crash.POWER)
         with open_database(world, databases) as database:
             assert acknowledged <= pairs(database)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EMFILE])
+def test_database_that_cannot_be_opened_for_a_reader_is_not_a_missing_one(code: int) -> None:
+    world = World(1)
+    databases = SimulatedDatabases(world.disk)
+    with contextlib.closing(databases), open_database(world, databases) as database:
+        database.write([partial(add_pair, 1)])
+        failing = ("open", "list") if code == errno.EMFILE else ("open",)
+        world.disk.faults.lasting.update(dict.fromkeys(failing, code))
+        with pytest.raises(TooManyFiles if code == errno.EMFILE else DiskError):
+            pairs(database)
+        world.disk.faults.lasting.clear()
+        assert pairs(database) == {1}
 
 
 def test_a_full_disk_fails_the_write_and_the_next_one_works() -> None:

@@ -177,7 +177,7 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
         case apsw.IOError() if _extended(error) in _READ_CODES:
             return DiskError("read", path, why=why)
         case apsw.CantOpenError():
-            return NotFound(f"{path}: {why}")
+            return DiskError("open", path, why=why or "SQLite cannot open one of its files")
         case apsw.ReadOnlyError() if _extended(error) == apsw.SQLITE_READONLY:
             return WriteFailed("write", path, code=errno.EROFS)
         case apsw.ReadOnlyError():

@@ -28,7 +28,7 @@ from typing import Generic, NamedTuple, TypeVar
 import apsw
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Closed, Corrupt, DiskError, InputError, LakebedError
+from lakebed.base.errors import Closed, Corrupt, DiskError, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, fork_guard
 from lakebed.base.runner import Runner
 from lakebed.seglake.meta import statements
@@ -317,9 +317,21 @@ class Database:
             except BaseException:
                 connection.close(True)
                 raise
+        except apsw.CantOpenError as error:
+            raise self._cannot_open(error) from error
         except apsw.Error as error:
             raise translated(error, path=self._path) from error
         return connection
+
+    def _cannot_open(self, error: apsw.CantOpenError) -> LakebedError:
+        """Returns the error to raise if SQLite could not open a file; SQLite does not say why.
+
+        The file is not opened here to find out: closing it would release SQLite's locks.
+        """
+        if not self._disk.exists(self._path):
+            return NotFound(f"{self._path}: the metadata database does not exist")
+        self._disk.names(os.path.dirname(self._path))  # raises `TooManyFiles` if that is why
+        return translated(error, path=self._path)
 
     def _drop_connections(self) -> None:
         """Closes all connections that are not in use. The caller must hold `_writing`.

@@ -307,13 +307,12 @@ def _produce(context: Context, step: Step) -> Answer:
             context.parts.setdefault("appends", []).append((partition, doubt, rule, future))
             return Answer(Outcome.UNKNOWN, f"{what}: no result within {wait_ms} ms")
     except OutOfOrderSequence as error:
-        partition.refused(doubt)
+        if messages is drawn:  # otherwise the first attempt may have stored them
+            partition.refused(doubt)
         return _out_of_order(context, model, number, step, what, error)
     except LakebedError as error:
         if isinstance(error, NOTHING_DONE):
-            partition.refused(doubt)
-            if producer is not None:
-                _rewind(context, model, number, step)
+            _refused(context, model, number, step, doubt, is_repeated=messages is not drawn)
         is_damaged = model.is_damaged or partition.is_damaged
         return context.refused(error, what, is_damaged=is_damaged, expected=(TooLarge,))
     finally:
@@ -427,11 +426,19 @@ def _confirm(context: Context, model: TopicModel, number: int, step: Step) -> No
         kept[1] = None
 
 
-def _rewind(context: Context, model: TopicModel, number: int, step: Step) -> None:
-    """Drops a refused append of a producer; the next append reuses its sequence number."""
+def _refused(
+    context: Context, model: TopicModel, number: int, step: Step, doubt: Doubt, *, is_repeated: bool
+) -> None:
+    """Drops an append that was refused before anything was done.
+
+    The next append of its producer reuses the sequence number. If an earlier attempt may have
+    stored the messages, the producer gets a new id instead, as clients do.
+    """
+    if not is_repeated:
+        model.partitions[number].refused(doubt)
     kept = _kept(context, model, number, step)
     if kept is not None:
-        kept[1] = None
+        kept[:3] = [0, None, kept[2] + 10] if is_repeated else [kept[0], None, kept[2]]
 
 
 def _out_of_order(
