@@ -96,7 +96,7 @@ def test_mistakes_are_one_line_each_and_change_nothing(
     assert "is not empty" in run("restore", target).error_line()
     assert "there is no such snapshot" in other("restore", target, "--snapshot", "x").error_line()
     (target / "backup.json").unlink()
-    assert "has other files than backups" in run("backup", target).error_line()
+    assert "contains files that are not backups" in run("backup", target).error_line()
 
 
 @pytest.mark.usefixtures("store")

@@ -143,7 +143,7 @@ def test_a_place_that_cannot_be_written_is_passed_over(tmp_path: Path) -> None:
     trimmed = probed("jdk", 25, whole=False)
     places = [tmp_path / "file", tmp_path / "good"]
     assert home(trimmed, wrapper_folders=places).parent == tmp_path / "good"
-    with pytest.raises(SparkUnavailable, match="cannot write a wrapper script for the Java at"):
+    with pytest.raises(SparkUnavailable, match="needs a wrapper script, which cannot be written"):
         home(trimmed, wrapper_folders=places[:1])
 
 

@@ -104,7 +104,7 @@ def rows_of(
             "or a starting timestamp, not both",
         ),
         ({"task_bytes": 0}, "at least 1"),
-        ({"interval_s": -1.0}, "negative"),
+        ({"interval_s": -1.0}, "must be at least 0"),
         ({"table_format": "parquet", "optimizes_at_end": True}, "only possible for Delta"),
         ({"source": Backend(endpoint="http://node")}, "a folder for the checkpoint"),
         ({"vacuum_retention_h": 0.0}, "the minimum is 168"),

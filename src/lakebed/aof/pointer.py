@@ -116,6 +116,10 @@ def _decode(
             "the file's checksum is wrong", path=path, expected=hex(summed), found=hex(value.crc64)
         )
     if value.version != version:
-        raise UnknownVersion("the file has an unsupported version", path=path, expected=version,
-                             found=value.version)  # fmt: skip
+        raise UnknownVersion(
+            "the file has an old version of the format, which this version of Lakebed cannot read",
+            path=path,
+            expected=version,
+            found=value.version,
+        )
     return value

@@ -188,8 +188,9 @@ def migrate_tier2(
     """Copy the objects of a log to another Tier 2, verify the copies, and use the new Tier 2.
 
     By default the log moves to the Tier 2 of new logs: the url in section [aof_tier2] of
-    lakebed.toml, or else the store's own object store. If the command is interrupted, run it again.
-    Without --delete the old objects stay; a later run with --delete removes them.
+    lakebed.toml, or else the store's own object store. If the command is interrupted, run it again
+    with the same URL. Without --delete the old objects stay; to delete them later, run the command
+    again with the same URL and --delete.
 
     \b
     Examples:

@@ -59,7 +59,10 @@ def acknowledge(
         ),
     ],
 ) -> None:
-    """Acknowledge a loss: lakebed verify no longer reports it, and readers skip the lost messages.
+    """Acknowledge a recorded loss, so that it is no longer reported.
+
+    Readers of a topic then skip the lost messages. Damaged bytes that are still in a file are
+    reported by lakebed verify all the same.
 
     \b
     Examples:

@@ -70,7 +70,12 @@ def _top(
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON document.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Print the result as one JSON document. Commands that print records or messages "
+            "print one JSON object per line.",
+        ),
     ] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:

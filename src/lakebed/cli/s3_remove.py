@@ -17,7 +17,7 @@ from lakebed.cli.s3_arguments import (
     parse_object_place,
     parse_place,
 )
-from lakebed.cli.topic_arguments import YesOption, require_yes
+from lakebed.cli.topic_arguments import require_yes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +62,14 @@ def rm(
             "Requires --yes.",
         ),
     ] = False,
-    yes: YesOption = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="With --versions: confirm that all versions are removed permanently. Other "
+            "removals need no confirmation.",
+        ),
+    ] = False,
 ) -> None:
     """Remove an object. In a versioned bucket this adds a delete marker, which hides the object.
 

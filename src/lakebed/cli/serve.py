@@ -110,7 +110,8 @@ DrainSeconds = Annotated[
         "--drain-seconds",
         min=0,
         metavar="SECONDS",
-        help="How long running requests may take after SIGTERM. Default: 30.",
+        help="After SIGTERM or Ctrl-C, wait at most this long for requests in progress. "
+        "Default: 30.",
     ),
 ]
 LogFormat = Annotated[
@@ -173,8 +174,8 @@ def serve(
     Options override LAKEBED_NODE_… variables, which override section [node] of lakebed.toml. The
     first start creates an access key and prints it once, with instructions for connecting, unless
     LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY are set. Create more keys with lakebed s3 keys create.
-    The HTTP API accepts the same keys, with HTTP Basic. SIGHUP reloads the certificates and the log
-    settings.
+    The HTTP API accepts the same keys, with HTTP Basic. SIGHUP reloads the TLS certificates and
+    the logging settings.
 
     \b
     Examples:

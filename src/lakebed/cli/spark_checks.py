@@ -30,7 +30,8 @@ def verify(
     mark: Annotated[
         bool,
         typer.Option(
-            "--mark/--no-mark", help="Whether to mark damaged objects in the store. Default: yes."
+            "--mark/--no-mark",
+            help="Whether to record in the store which objects are damaged. Default: yes.",
         ),
     ] = True,
     master: Master = None,

@@ -154,9 +154,9 @@ Vacuum = Annotated[
     float | None,
     typer.Option(
         metavar="HOURS",
-        help="Delete files that the table has not used for HOURS (at least 168) whenever small "
-        "files are compacted (see --optimize), and from a Parquet table those that killed tasks "
-        "left. Default: delete none.",
+        help="Delete files that have not been used for HOURS (at least 168). Delta: after each "
+        "compaction (see --optimize), files that the table no longer has. Parquet: during the run "
+        "and at its end, only files that killed tasks left. Default: delete none.",
     ),
 ]
 CreateBucket = Annotated[

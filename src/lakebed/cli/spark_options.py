@@ -127,7 +127,8 @@ ImportPartitions = Annotated[
         "--partitions",
         metavar="N",
         min=1,
-        help="With --create: the number of partitions, also with --keep-partitions. Default: 1.",
+        help="With --create: the number of partitions of the new topic. Default: 1. With "
+        "--keep-partitions, give at least as many as the files have.",
     ),
 ]
 Compression = Annotated[

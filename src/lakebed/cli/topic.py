@@ -136,7 +136,9 @@ def configure(
         ),
     ],
 ) -> None:
-    """Change settings of a topic. They take effect when the topic is next opened.
+    """Change settings of a topic.
+
+    A program that has the topic open uses them once it has opened the store again.
 
     \b
     Examples:

@@ -88,8 +88,10 @@ def produce(
     from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)
-    if key_separator == "" or (null_value is not None and key_separator is None):
-        raise InputError("--key-separator must not be empty, and --null-value needs one")
+    if key_separator == "":
+        raise InputError("--key-separator must not be empty")
+    if null_value is not None and key_separator is None:
+        raise InputError("--null-value can only be used with --key-separator")
     level = None if ack is None else Ack.parse(ack).require_possible()
     advice = f"; create it with lakebed topic create {topic}, or with --create"
     if create:

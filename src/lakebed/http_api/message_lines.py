@@ -61,7 +61,7 @@ def read_lines(data: bytes, *, count_max: int, message_bytes_max: int) -> Messag
     columns = MessageColumns([], [], [], [])
     for number, line in enumerate(_split(data), start=1):
         if number > count_max:
-            raise TooLarge("the number of messages", size=number, limit=count_max)
+            raise TooLarge("the number of messages so far", size=number, limit=count_max)
         try:
             _add(columns, _decode(line))
         except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

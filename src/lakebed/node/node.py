@@ -4,8 +4,8 @@ It starts in this order: settings, logs, store, listeners, the first access key 
 none, the ready message. So a start that fails never creates a key without showing it. It stops in
 reverse order. SIGTERM and SIGINT stop the node: it refuses new requests, finishes running
 ones, and cuts off those that still run after a time limit. A second signal cuts off all requests
-immediately. SIGHUP reloads the certificates and the log settings; invalid settings are logged and
-ignored.
+immediately. SIGHUP reloads the TLS certificates and the logging settings; invalid ones are
+logged and ignored.
 """
 
 from __future__ import annotations

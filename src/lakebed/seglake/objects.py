@@ -91,7 +91,8 @@ class Put(Generic[Result]):
     ) -> None:
         """`apply` makes the change in the transaction, given the body and its chunks.
 
-        For a put without a condition, `plan` returns what `apply` would do.
+        For a put without a condition, `plan` returns the same change as data, so that a commit
+        can write consecutive puts together instead of calling `apply` for each.
         """
         self._writer = writer
         self._barrier = barrier

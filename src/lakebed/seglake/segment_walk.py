@@ -69,8 +69,9 @@ def walk(
 ) -> Walk:
     """Reads the records in the first `size` bytes of a segment, and checks their hashes.
 
-    `known_offsets` are offsets at which the data of a record is known to start. Raises
-    `UnknownVersion` if the segment's header has another version.
+    Bytes before `confirmed_end` were durable, so a bad record there is damage and never a torn
+    tail. `known_offsets` are where the data of some records starts; after a bad record, the walk
+    can resume there. Raises `UnknownVersion` if the segment's header has another version.
     """
     return _Walker(file, size, confirmed_end, known_offsets).walk()
 

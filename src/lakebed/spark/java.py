@@ -85,7 +85,10 @@ def home(java: Probe, *, wrapper_folders: Sequence[Path] | None = None) -> Path:
             return write_wrapper(folder / f"java-{_digest(real)}", real_home=real)
         except OSError as error:
             problem = error
-    raise SparkUnavailable(f"cannot write a wrapper script for the Java at {real}: {problem}")
+    raise SparkUnavailable(
+        f"the Java at {real} needs a wrapper script, which cannot be written: {problem}; make that "
+        "folder writable, or install another Java"
+    )
 
 
 def choose(probes: Iterable[Probe]) -> Probe:

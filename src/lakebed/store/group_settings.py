@@ -99,11 +99,14 @@ def _decode(data: bytes, path: str) -> dict[str, Value]:
         loaded = load(GroupConfig, config, where=path)
     except (ValueError, KeyError, RecursionError):
         raise Corrupt(
-            "the settings of the group are damaged: set them again to replace the file", path=path
+            "the settings of the group are damaged: open the group with settings, which replaces "
+            "the file",
+            path=path,
         ) from None
     except BadConfig as error:
         raise Corrupt(
-            f"the settings of the group are damaged: {error}; set them again to replace the file",
+            f"the settings of the group are damaged: {error}; open the group with settings, "
+            "which replaces the file",
             path=path,
         ) from None
     return {name: getattr(loaded, name) for name in config}

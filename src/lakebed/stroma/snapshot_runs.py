@@ -57,7 +57,11 @@ class SnapshotRuns:
         return sum(self._snapshot.acked_ends) - sum(self._snapshot.acked_starts)
 
     def parts(self) -> list[int]:
-        """Returns the offsets at which to split the messages into parts with few entries."""
+        """Returns the offset at which each part starts.
+
+        A part is a range of messages whose runs are made together, when they are first used. It
+        covers at most `PART_ENTRIES` entries of each column of the snapshot.
+        """
         stored = self._snapshot
         columns = (stored.acked_starts, stored.leased_offsets, stored.known_offsets)
         cuts = {stored.acked_until, *chain(*(column[::PART_ENTRIES] for column in columns))}

@@ -181,7 +181,7 @@ def test_what_is_no_backup_or_of_another_store_is_refused(root: Path, tmp_path: 
     assert not (tmp_path / "nothing").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="has other files than backups"):
+    with pytest.raises(InputError, match="contains files that are not backups"):
         back_up(root, tmp_path / "other")
     assert files_below(tmp_path / "other").keys() <= {"letter.txt", "backup.lock"}
     with pytest.raises(InputError, match="is inside the store's root"):

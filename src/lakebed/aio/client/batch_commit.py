@@ -40,5 +40,6 @@ def _wire(staged: Staged) -> wire.StagedBatch:
         return wire.StagedBatch(data=as_bytes(staged))
     except (TypeError, BufferError):
         raise InputError(
-            "each staged batch must be bytes, a file or an object of the store"
+            "a staged batch must be bytes, a StagedFile or a StagedObject, not "
+            f"{type(staged).__name__}"
         ) from None

@@ -254,7 +254,11 @@ class Caller:
         target = target_of(operation, names, query)
         if not isinstance(body, Pieces) and len(body) > operation.body_bytes_max:
             # The server would stop reading, and its refusal could be lost with the connection.
-            raise TooLarge("the request body", size=len(body), limit=operation.body_bytes_max)
+            raise TooLarge(
+                "the size of the request body in bytes",
+                size=len(body),
+                limit=operation.body_bytes_max,
+            )
         return Request(operation, target, body, body_media, self._answer_s + wait_s)
 
     # Retries.
@@ -352,7 +356,9 @@ def target_of(operation: Operation[object], names: Names, query: Struct | None) 
         assert "{" not in path, f"{operation!r}: a name of the path is missing"
         return path if query is None else path + _query_text(query)
     except UnicodeEncodeError:
-        raise BadName(f"{operation.name}: a name is not valid Unicode text") from None
+        raise BadName(
+            f"{operation.name}: a name or a query parameter is not valid Unicode text"
+        ) from None
 
 
 def _query_text(query: Struct) -> str:

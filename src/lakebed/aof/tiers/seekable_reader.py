@@ -48,7 +48,7 @@ class SeekableReader:
 
     @property
     def size(self) -> int:
-        """The size in bytes of the decompressed segment's file."""
+        """The size in bytes of the segment file when it is decompressed."""
         return self._frames.size
 
     def read(self, offset: int, length: int) -> bytes:

@@ -302,7 +302,7 @@ def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:
             return
         raise AlreadyExists(
             f"{root}: a restore of another snapshot ({snapshot_id}) into this folder was not "
-            "finished; finish it, or restore into an empty folder"
+            f"finished; restore {snapshot_id} again to finish it, or restore into an empty folder"
         )
     # A restore that was interrupted while it wrote its first file.
     marks = {name for name in names if name.startswith(version.RESTORING_NAME)}

@@ -126,8 +126,8 @@ class Vault:
         except NotFound:
             if not self._is_empty():
                 raise InputError(
-                    f"{self.address}: has other files than backups; choose an empty folder or "
-                    "prefix"
+                    f"{self.address}: contains files that are not backups; choose an empty "
+                    "folder or prefix"
                 ) from None
             marker = Marker(store_created_ms=store_created_ms)
             self._put(MARKER_KEY, msgspec.json.encode(marker) + b"\n")

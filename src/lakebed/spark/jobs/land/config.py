@@ -128,14 +128,12 @@ class LandConfig:
             raise BadConfig(f"land: compression must be one of {', '.join(COMPRESSIONS)}")
         if self.starting_offsets and self.starting_timestamp:
             raise BadConfig("land: set starting offsets or a starting timestamp, not both")
-        numbers = (self.columns_max, self.batch_bytes_max, self.task_bytes, self.file_bytes)
-        if min(numbers) < 1 or (self.batch_rows_max is not None and self.batch_rows_max < 1):
-            raise BadConfig(
-                "land: columns_max, batch_bytes_max, batch_rows_max, task_bytes and file_bytes "
-                "must be at least 1"
-            )
-        if min(self.interval_s, self.optimize_batches) < 0:
-            raise BadConfig("land: interval_s and optimize_batches must not be negative")
+        positive = ("columns_max", "batch_bytes_max", "batch_rows_max", "task_bytes", "file_bytes")
+        minimums = dict.fromkeys(positive, 1) | {"interval_s": 0, "optimize_batches": 0}
+        for name, minimum in minimums.items():
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise BadConfig(f"land: {name} is {value}; it must be at least {minimum}")
         if self.vacuum_retention_h is not None:
             check_retention(self.vacuum_retention_h)
         changes = (self.optimizes_at_end, self.widens, self.retries_dead_letters)
