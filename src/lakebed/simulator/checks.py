@@ -275,7 +275,9 @@ def close_store(context: Context) -> None:
     """
     topics.settle_appends(context)
     appended = {name: len(log.records) for name, log in context.model.logs.items()}
-    opened = {key[1] for key in context.handles if key[0] == "log"}
+    opened = [
+        key[1] for key, log in context.handles.items() if key[0] == "log" and not log.is_closed
+    ]
     store = context.store
     context.machine.store = None
     try:

@@ -31,6 +31,7 @@ FAILING = (
     "pread",
     "open",
 )
+CRASHED_AFTER = ("rename", "create", "unlink", "fsync")
 SLOW = ("fdatasync", "pwrite", "fsync", "pread", "rename")
 HOUR_NS = 3600 * NS_PER_S
 RECOVERY_MS = 130_000  # enough for all work that a full disk delayed to be retried
@@ -65,6 +66,7 @@ def _draw_crash(random: Random) -> dict[str, Any]:
         "after": random.choice(
             [None, 0, 1, 2, 3, 5, 8, 13, 30, 80]
         ),  # writes and other changes of the disk
+        "operation": random.choice([None, None, *CRASHED_AFTER]),  # counted from the next such one
     }
 
 
@@ -73,10 +75,13 @@ def _crash(crash: Crash) -> Callable[[Context, Step], Answer]:
         survivors, after = step.arguments["survivors"], step.arguments["after"]
         if after is None:
             raise StoreGone(crash, survivors)
-        disk = context.machine.world.disk
-        disk.faults.crash_at_step = disk.steps + after
+        disk, operation = context.machine.world.disk, step.arguments.get("operation")
         context.parts["crash"] = (crash, survivors)
-        return Answer(Outcome.OK, f"{_WORDS[crash]} after {after} more disk writes")
+        if operation is None:
+            disk.faults.crash_at_step = disk.steps + after
+            return Answer(Outcome.OK, f"{_WORDS[crash]} after {after} more disk writes")
+        disk.faults.crash_after = (operation, after)
+        return Answer(Outcome.OK, f"{_WORDS[crash]} {after} disk writes after the next {operation}")
 
     return run
 
@@ -159,9 +164,11 @@ def _short_writes(context: Context, _step: Step) -> Answer:
 
 
 def _heal(context: Context, _step: Step) -> Answer:
-    armed = context.machine.world.disk.faults.crash_at_step
+    faults = context.machine.world.disk.faults
+    armed = (faults.crash_at_step, faults.crash_after)
     context.machine.heal()
-    context.machine.world.disk.faults.crash_at_step = armed
+    faults = context.machine.world.disk.faults
+    faults.crash_at_step, faults.crash_after = armed
     context.active_faults.clear()
     if not context.is_poisoned and context.is_troubled:
         context.machine.elapse(RECOVERY_MS)

@@ -164,7 +164,7 @@ class Machine:
         faults.unreadable.clear()
         faults.read_only = False
         faults.short_writes = False
-        faults.crash_at_step = None
+        faults.crash_at_step = faults.crash_after = None
         faults.forget_planned()
         self.world.disk.capacity_bytes = UNBOUNDED_BYTES
 

@@ -314,6 +314,9 @@ class SimulatedDisk:
         if self.scheduler is None or self.scheduler.keeps_trace:
             self.trace.append(f"{self.steps} {operation} {os.fspath(path)}")
         self.steps += 1
+        if self.faults.crash_after is not None and self.faults.crash_after[0] == operation:
+            self.faults.crash_at_step = self.steps + self.faults.crash_after[1]
+            self.faults.crash_after = None
 
     def begin(self, operation: str, path: PathLike) -> None:
         """Starts a step, and raises an error if a fault is planned for the operation."""

@@ -33,6 +33,8 @@ class Faults:
     """The planned faults of a disk; none by default."""
 
     crash_at_step: int | None = None
+    # Plans a crash when an operation of that name runs: that many steps after it.
+    crash_after: tuple[str, int] | None = None
     short_writes: bool = False  # a write may stop early, as write(2) may
     read_only: bool = False  # like a file system after an error: all changes fail
     lasting: dict[str, int] = field(
