@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 
+from lakebed.aof.log import Aof
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX
@@ -276,7 +277,7 @@ def close_store(context: Context) -> None:
     topics.settle_appends(context)
     appended = {name: len(log.records) for name, log in context.model.logs.items()}
     opened = [
-        key[1] for key, log in context.handles.items() if key[0] == "log" and not log.is_closed
+        key[1] for key, log in context.handles.items() if isinstance(log, Aof) and not log.is_closed
     ]
     store = context.store
     context.machine.store = None
