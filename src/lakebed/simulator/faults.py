@@ -145,7 +145,7 @@ def _read_only(context: Context, _step: Step) -> Answer:
 
 
 def _draw_unreadable(random: Random) -> dict[str, Any]:
-    return {"folder": random.choice(["topics", "aof", "objects"])}
+    return {"folder": random.choice(["topics", "topics", "aof", "objects"])}
 
 
 def _unreadable(context: Context, step: Step) -> Answer:
@@ -253,7 +253,7 @@ FAULTS: Final[dict[str, FaultKind]] = {
         FaultKind("disk.full", 0.7, _draw_full, _full),
         FaultKind("disk.no_descriptors", 0.5, _draw_nothing, _no_descriptors),
         FaultKind("disk.read_only", 0.2, _draw_nothing, _read_only),
-        FaultKind("disk.unreadable", 0.6, _draw_unreadable, _unreadable),
+        FaultKind("disk.unreadable", 0.9, _draw_unreadable, _unreadable),
         FaultKind("disk.short_writes", 0.5, _draw_nothing, _short_writes),
         FaultKind("disk.heal", 4, _draw_nothing, _heal),
         FaultKind("damage.plant", 0.4, draw_damage, _plant),

@@ -53,7 +53,7 @@ def draw_settings(random: Random) -> dict[str, Any]:
         "per_key_order": random.random() < 0.25,
         "compaction_events": random.choice([8, 40, 1000]),
         "if_match_bucket": random.random() < 0.35,
-        "message_bytes_max": random.choice([24 * KIB, 24 * KIB, 2_000]),
+        "message_bytes_max": random.choice([24 * KIB, 24 * KIB, 2_000, 3_040]),
     }
 
 
