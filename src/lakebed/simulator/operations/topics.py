@@ -312,7 +312,10 @@ def _produce(context: Context, step: Step) -> Answer:
         return _out_of_order(context, model, number, step, what, error)
     except LakebedError as error:
         if isinstance(error, NOTHING_DONE):
-            _refused(context, model, number, step, doubt, is_repeated=messages is not drawn)
+            if messages is drawn:  # otherwise the first attempt may have stored them
+                partition.refused(doubt)
+            if producer is not None:
+                _rewind(context, model, number, step, is_repeated=messages is not drawn)
         is_damaged = model.is_damaged or partition.is_damaged
         return context.refused(error, what, is_damaged=is_damaged, expected=(TooLarge,))
     finally:
@@ -426,16 +429,14 @@ def _confirm(context: Context, model: TopicModel, number: int, step: Step) -> No
         kept[1] = None
 
 
-def _refused(
-    context: Context, model: TopicModel, number: int, step: Step, doubt: Doubt, *, is_repeated: bool
+def _rewind(
+    context: Context, model: TopicModel, number: int, step: Step, *, is_repeated: bool
 ) -> None:
-    """Drops an append that was refused before anything was done.
+    """Drops a refused append of a producer; the next append reuses its sequence number.
 
-    The next append of its producer reuses the sequence number. If an earlier attempt may have
-    stored the messages, the producer gets a new id instead, as clients do.
+    If an earlier attempt may have stored the messages, the producer gets a new id instead, as
+    clients do.
     """
-    if not is_repeated:
-        model.partitions[number].refused(doubt)
     kept = _kept(context, model, number, step)
     if kept is not None:
         kept[:3] = [0, None, kept[2] + 10] if is_repeated else [kept[0], None, kept[2]]
