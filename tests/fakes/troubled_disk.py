@@ -12,7 +12,8 @@ from lakebed.base.simulation.world import World
 
 class TroubledDisk(SimulatedDisk):
     """`held`: the next file with that in its path that is opened for writing waits for `release`.
-    `refused`: files with that in their paths cannot be opened or created, with the error `code`."""
+    `refused`: files with that in their paths cannot be opened or created, and folders not be synced,
+    with the error `code`."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world.random, scheduler=world.runner)
@@ -36,6 +37,10 @@ class TroubledDisk(SimulatedDisk):
     def create(self, path: PathLike, *, size: int = 0) -> SimulatedFile:
         self._check(path, "create")
         return super().create(path, size=size)
+
+    def sync_folder(self, folder: PathLike) -> None:
+        self._check(f"{folder}/", "open")
+        super().sync_folder(folder)
 
     def _check(self, path: PathLike, operation: str) -> None:
         if self.refused and self.refused in str(path):

@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
-from lakebed.base.errors import Closed, NoSpace, Poisoned, SyncFailed, WriteFailed
+from lakebed.base.errors import Closed, NoSpace, Poisoned, SyncFailed, TooManyFiles, WriteFailed
+from lakebed.base.files import make_folders
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
@@ -20,6 +21,7 @@ from lakebed.seglake.model import Chunk
 from lakebed.seglake.segment_file import read_sealed, segment_header, walk
 from lakebed.seglake.segment_id import segment_id_of, segment_path
 from lakebed.seglake.segment_pool import SegmentPool
+from tests.fakes.troubled_disk import TroubledDisk
 from tests.seglake.segment_worlds import (
     CONFIG,
     FOLDER,
@@ -296,6 +298,27 @@ def test_a_seal_that_finds_the_disk_full_is_tried_again(
     world.clock.advance(NS_PER_S)
     (row,) = segments.seal_due()
     assert_sealed(world, row, chunks)
+
+
+def test_a_seal_that_finds_no_descriptor_is_tried_again_and_written_once(world: World) -> None:
+    world.disk = disk = TroubledDisk(world)
+    make_folders(disk, FOLDER)
+    segments = open_segments(world)
+    writer = segments.borrow()
+    chunks = [writer.append(*record(1))]
+    disk.refused, disk.code = f"{FOLDER}/", errno.EMFILE
+    with pytest.raises(TooManyFiles):
+        writer.append_synced([record(2)])
+    segments.give_back(writer)
+    world.clock.advance(CONFIG.segment_idle_ms * NS_PER_MS)
+    assert segments.seal_due() == []
+    disk.refused = ""
+    data_end = len(file_bytes(disk, writer.segment_id))
+    world.clock.advance(NS_PER_S)
+    (row,) = segments.seal_due()
+    assert_sealed(world, row, chunks)
+    with disk.open(segment_path(FOLDER, row.segment_id)) as file:
+        assert read_sealed(file).data_end == data_end == chunks[-1].offset + chunks[-1].length
 
 
 def test_a_seal_that_fails_spoils_no_other(world: World, segments: SegmentPool) -> None:

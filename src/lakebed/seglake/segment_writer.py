@@ -116,16 +116,13 @@ class SegmentWriter:
     def append_synced(self, records: Sequence[Record]) -> list[Chunk]:
         """Writes and syncs all records in one disk operation, and returns their chunks."""
         buffers = self._buffers(records)
-        with self._writing():
-            chunks = self._note(self._tail.commit(buffers), records)
-            self._confirm()
-        return chunks
+        with self._syncing():
+            return self._note(self._tail.commit(buffers), records)
 
     def sync(self) -> None:
         """Makes all appended records and the file's directory entry durable."""
-        with self._writing():
+        with self._syncing():
             self._tail.sync()
-            self._confirm()
 
     def seal(self) -> SegmentRow:
         """Appends bloom filter, index and footer, syncs the file and closes it.
@@ -134,9 +131,8 @@ class SegmentWriter:
         """
         assert self._index, "an empty segment is discarded, not sealed"
         seal = seal_block(list(INDEX_ENTRY.iter_unpack(self._index)), data_end=self._tail.end)
-        with self._writing():
+        with self._syncing():
             self._tail.commit([seal.data])
-            self._confirm()
         self._is_sealed = True
         self.close()
         return SegmentRow(
@@ -179,10 +175,17 @@ class SegmentWriter:
             self._index += INDEX_ENTRY.pack(IndexEntry(chunk.offset, chunk.hash))
         return chunks
 
-    def _confirm(self) -> None:
-        """Makes the file's directory entry durable, then updates `durable_end`."""
-        self._entry.sync()
-        self._durable_end = self._tail.durable_end
+    @contextlib.contextmanager
+    def _syncing(self) -> Iterator[None]:
+        """Encloses a sync of the file, and updates `durable_end` after it.
+
+        Makes the file's directory entry durable first: if too many files are open for that, nothing
+        was written, and the call can be repeated.
+        """
+        with self._writing():
+            self._entry.sync()
+            yield
+            self._durable_end = self._tail.durable_end
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -200,7 +203,7 @@ class SegmentWriter:
         try:
             yield
         except TooManyFiles:
-            raise  # nothing was written, or only the folder's sync was refused
+            raise  # nothing was written
         except NoSpace:
             self._failure = "a partial write on a full disk could not be undone"
             if self._file.size() == self._tail.end:  # the partial write was truncated
