@@ -29,7 +29,7 @@ async def fail() -> str:
 
 async def answered(work: Awaitable[str], patience_s: float) -> Response:
     return await respond_with_keepalive(
-        request("POST", "/b/k"), work, answer, patience_s=patience_s
+        request("POST", "/b/%3Cfigs%3E%20%C3%A9"), work, answer, patience_s=patience_s
     )
 
 
@@ -75,6 +75,7 @@ def test_what_fails_late_is_a_document() -> None:
     whole = b"".join(asyncio.run(slowly(fail)))
     assert b"<Error><Code>InvalidPart</Code><Message>no such part</Message>" in whole
     assert REQUEST_ID.encode() in whole
+    assert "<Resource>/b/&lt;figs&gt; é</Resource>".encode() in whole
 
 
 def test_what_was_begun_ends_also_if_nobody_waits_for_it_any_more() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Mapping
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from lakebed.base.errors import LakebedError
 from lakebed.edge.budget import Share
@@ -19,7 +18,7 @@ from lakebed.http.request import Request, RequestLabel
 from lakebed.http.response import Response
 from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.identity import Identity
-from lakebed.s3.errors import HOST_ID, XML, S3Error, error_document, response_of
+from lakebed.s3.errors import HOST_ID, XML, S3Error, error_document, resource_of, response_of
 from lakebed.s3.router import route
 from lakebed.s3.service import Service
 from lakebed.s3.verb import AnyVerb, Operation
@@ -110,8 +109,7 @@ class App:
 
 def _failure(error: LakebedError, request: Request) -> Response:
     """Returns the response to a request that failed."""
-    resource = unquote_to_bytes(request.raw_path).decode(errors="replace")
-    return response_of(error, request, resource)
+    return response_of(error, request, resource_of(request))
 
 
 def _held_bytes(request: Request) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from lakebed.base import errors as base
 from lakebed.base.errors import LakebedError
@@ -205,7 +206,7 @@ ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
 def response_of(error: BaseException, request: Request, resource: str) -> Response:
     """Returns the response to a failed request.
 
-    `resource` is its percent-decoded path, which the XML document repeats.
+    `resource` is what the XML document names as the subject (`resource_of`).
     """
     s3_error = to_s3(error)
     status = STATUSES[s3_error.code]
@@ -214,6 +215,11 @@ def response_of(error: BaseException, request: Request, resource: str) -> Respon
     has_body = request.method != "HEAD"
     body = error_document(s3_error, request_id=request.id, resource=resource) if has_body else b""
     return Response(status, (*s3_error.headers, XML), body, closes=s3_error.closes)
+
+
+def resource_of(request: Request) -> str:
+    """Returns the percent-decoded path of the request, which its error document repeats."""
+    return unquote_to_bytes(request.raw_path).decode(errors="replace")
 
 
 def to_s3(error: BaseException) -> S3Error:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from lakebed.http.request import Request
 from lakebed.http.response import Response
-from lakebed.s3.errors import XML, error_document, to_s3
+from lakebed.s3.errors import XML, error_document, resource_of, to_s3
 from lakebed.s3.object_headers import HeaderList
 from lakebed.s3.xml_text import DECLARATION
 
@@ -42,16 +42,14 @@ async def respond_with_keepalive(
     if done:
         headers, document = answer(working.result())
         return Response(200, [XML, *headers], document)
-    resource = request.raw_path.decode("latin-1")
-    body = _keepalive_body(working, answer, request.id, resource, patience_s)
+    body = _keepalive_body(working, answer, request, patience_s)
     return Response(200, [XML], body)
 
 
 async def _keepalive_body(
     working: asyncio.Future[Result],
     answer: Callable[[Result], tuple[HeaderList, bytes]],
-    request_id: str,
-    resource: str,
+    request: Request,
     patience_s: float,
 ) -> AsyncIterator[bytes]:
     declaration = DECLARATION.encode()
@@ -62,7 +60,8 @@ async def _keepalive_body(
     try:
         _, document = answer(working.result())
     except Exception as error:  # noqa: BLE001 - the status was sent: the document has the error
-        document = error_document(to_s3(error), request_id=request_id, resource=resource)
+        resource = resource_of(request)
+        document = error_document(to_s3(error), request_id=request.id, resource=resource)
     yield document.removeprefix(declaration)
 
 
