@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.s3.conditions import COPY_SOURCE, range_applies, read_condition, write_condition
+from lakebed.s3.conditions import (
+    COPY_SOURCE,
+    delete_condition,
+    etag_condition,
+    range_applies,
+    read_condition,
+    write_condition,
+)
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.conditions import NotModified
 from lakebed.seglake.errors import PreconditionFailed
@@ -101,6 +108,23 @@ def test_conditions_of_a_copy_s_source_are_not_those_of_its_target() -> None:
 )
 def test_conditions_of_a_write(headers: dict[str, str], condition: Condition) -> None:
     assert write_condition(headers) == condition
+
+
+@pytest.mark.parametrize(
+    ("value", "condition"),
+    [
+        (None, Condition()),
+        (f'"{ETAG}"', Condition(if_match=ETAG)),
+        (f" {ETAG} ", Condition(if_match=ETAG)),
+        ("*", Condition(if_match="*")),
+        ('"*"', Condition(if_match='"*"')),
+        (f'W/"{ETAG}"', Condition(if_match=f'W/"{ETAG}"')),
+    ],
+)
+def test_a_delete_reads_if_match_as_a_write_does(value: str | None, condition: Condition) -> None:
+    headers = {} if value is None else {"if-match": value}
+    assert write_condition(headers) == delete_condition(headers) == condition
+    assert etag_condition(value) == condition
 
 
 @pytest.mark.parametrize(

@@ -109,14 +109,42 @@ def test_a_delete_can_depend_on_the_object(service: Service) -> None:
     assert delete(service, if_match="*").status == 204
 
 
-@pytest.mark.parametrize("name", ["if_none_match", "if_modified_since", "if_unmodified_since"])
+def test_an_asterisk_in_quotes_is_an_etag_that_no_object_has(service: Service) -> None:
+    add_bucket(service.lake, Versioning.DISABLED)
+    put(service)
+    with pytest.raises(PreconditionFailed):
+        delete(service, if_match='"*"')
+    found = delete_many(service, document('<Key>k</Key><ETag>"*"</ETag>'))
+    assert [one["Code"] for one in found["Errors"]] == ["PreconditionFailed"]
+    assert keys(service.lake) == ["k"]
+    assert "Errors" not in delete_many(service, document("<Key>k</Key><ETag>*</ETag>"))
+
+
+def test_several_etags_of_an_object_to_delete_are_refused(service: Service) -> None:
+    add_bucket(service.lake, Versioning.DISABLED)
+    put(service)
+    with pytest.raises(S3Error) as caught:
+        delete_many(service, document('<Key>k</Key><ETag>"a", "b"</ETag>'))
+    assert caught.value.code == "NotImplemented"
+    assert keys(service.lake) == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("if_none_match", "*"),
+        ("if_modified_since", "*"),
+        ("if_unmodified_since", "*"),
+        ("if_match", '"a", "b"'),
+    ],
+)
 def test_a_condition_that_a_delete_does_not_take_is_not_ignored(
-    service: Service, name: str
+    service: Service, name: str, value: str
 ) -> None:
     add_bucket(service.lake, Versioning.DISABLED)
     put(service)
     with pytest.raises(S3Error) as caught:
-        delete(service, **{name: "*"})
+        delete(service, **{name: value})
     assert caught.value.code == "NotImplemented"
     assert keys(service.lake) == ["k"]
 

@@ -1,4 +1,4 @@
-"""The condition headers of reads and writes.
+"""The condition headers of reads, writes and deletes.
 
 ETags may be quoted or not. A weak ETag keeps its prefix `W/` and therefore never matches, because
 the conditions need identical bytes. Only `If-None-Match` of a read ignores the prefix. A
@@ -13,14 +13,15 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from lakebed.s3.errors import S3Error
+from lakebed.s3.unsupported import not_implemented
 from lakebed.seglake.conditions import ReadCondition
-from lakebed.seglake.model import Condition, ObjectInfo
+from lakebed.seglake.model import NO_CONDITION, Condition, ObjectInfo
 
 COPY_SOURCE: Final = "x-amz-copy-source-"
 
 _MS_PER_S: Final = 1000
 _ANY: Final = "*"
-_NO_CONDITION: Final = Condition()
+_NOT_FOR_DELETES: Final = ("if-none-match", "if-modified-since", "if-unmodified-since")
 
 
 def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition | None:
@@ -50,16 +51,34 @@ def write_condition(headers: Mapping[str, str]) -> Condition:
     """
     match, none_match = headers.get("if-match"), headers.get("if-none-match")
     if match is None and none_match is None:
-        return _NO_CONDITION
+        return NO_CONDITION
     if none_match is not None and none_match.strip() != _ANY:
         raise _not_implemented("If-None-Match")
-    etag = None
-    if match is not None:
-        etags = _etags(match)
-        if len(etags) > 1:
-            raise _not_implemented("If-Match")
-        etag = etags[0]
-    return Condition(if_match=etag, if_none_match=None if none_match is None else _ANY)
+    return Condition(
+        if_match=None if match is None else _single_etag(match),
+        if_none_match=None if none_match is None else _ANY,
+    )
+
+
+def delete_condition(headers: Mapping[str, str]) -> Condition:
+    """Returns the condition that an object must meet to be deleted.
+
+    Raises the S3 error `NotImplemented` for a condition other than `If-Match`, and if `If-Match`
+    has several ETags.
+    """
+    for name in _NOT_FOR_DELETES:
+        if name in headers:
+            raise _not_implemented(name)
+    return etag_condition(headers.get("if-match"))
+
+
+def etag_condition(value: str | None) -> Condition:
+    """Returns the condition that an object has the ETag `value`; no condition if it is None.
+
+    `value` is that of an `If-Match` header. Raises the S3 error `NotImplemented` if it has several
+    ETags.
+    """
+    return NO_CONDITION if value is None else Condition(if_match=_single_etag(value))
 
 
 def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
@@ -71,6 +90,13 @@ def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
     if moment_ms is not None:
         return moment_ms // _MS_PER_S == info.modified_ms // _MS_PER_S
     return _etags(value) == (info.etag,)
+
+
+def _single_etag(value: str) -> str:
+    etags = _etags(value)
+    if len(etags) > 1:
+        raise _not_implemented("If-Match")
+    return etags[0]
 
 
 def _etags(value: str, *, is_weak: bool = False) -> tuple[str, ...]:
@@ -104,8 +130,6 @@ def _date_ms(value: str | None) -> int | None:
 
 
 def _not_implemented(header: str) -> S3Error:
-    return S3Error(
-        "NotImplemented",
-        "A header you provided implies functionality that is not implemented",
-        details=(("Header", header),),
+    return not_implemented(
+        "A header you provided implies functionality that is not implemented", header=header
     )

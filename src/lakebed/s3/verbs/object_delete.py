@@ -8,12 +8,10 @@ from typing import Final
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
+from lakebed.s3.conditions import delete_condition
 from lakebed.s3.service import Service
-from lakebed.s3.unsupported import not_implemented
 from lakebed.s3.verb import Level, OnVersion, Place, Verb
-from lakebed.seglake.model import NO_CONDITION, Condition, ObjectToDelete
-
-_UNSUPPORTED: Final = ("if-none-match", "if-modified-since", "if-unmodified-since")
+from lakebed.seglake.model import ObjectToDelete
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +22,7 @@ async def delete_object(
     service: Service, operation: DeleteObject, request: Request, _identity: Identity
 ) -> Response:
     """Deletes the object or version; succeeds if it does not exist, unless `If-Match` is given."""
-    target = ObjectToDelete(operation.key, operation.version_id, _condition(request))
+    target = ObjectToDelete(operation.key, operation.version_id, delete_condition(request.headers))
     deleted = await service.commit(service.lake.objects.deletion(operation.bucket, target))
     headers = []
     if deleted.is_marker:
@@ -32,16 +30,6 @@ async def delete_object(
     if deleted.version_id is not None:
         headers.append(("x-amz-version-id", deleted.version_id))
     return Response(204, headers)
-
-
-def _condition(request: Request) -> Condition:
-    for name in _UNSUPPORTED:
-        if name in request.headers:
-            raise not_implemented(
-                "A header you provided implies functionality that is not implemented", header=name
-            )
-    value = request.headers.get("if-match")
-    return NO_CONDITION if value is None else Condition(if_match=value.strip().strip('"'))
 
 
 VERBS: Final = (

@@ -12,6 +12,7 @@ from lakebed.base.units import MIB
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
+from lakebed.s3.conditions import etag_condition
 from lakebed.s3.errors import XML, S3Error, to_s3
 from lakebed.s3.request_document import read_message
 from lakebed.s3.service import Service
@@ -19,7 +20,7 @@ from lakebed.s3.verb import Level, OnBucket, Place, Verb
 from lakebed.s3.xml_parser import Node, malformed, parse
 from lakebed.s3.xml_text import document, element
 from lakebed.seglake.change import Change
-from lakebed.seglake.model import NO_CONDITION, Condition, Deleted, ObjectToDelete
+from lakebed.seglake.model import Deleted, ObjectToDelete
 from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 
 DELETE_BYTES_MAX: Final = 8 * MIB  # 1,000 keys of 1,024 characters, each as an XML reference
@@ -68,8 +69,7 @@ def _object_to_delete(node: Node) -> ObjectToDelete:
     key = node.optional("Key")
     if not key:
         raise malformed("each Object to delete needs a Key")
-    etag = node.optional("ETag")
-    condition = NO_CONDITION if etag is None else Condition(if_match=etag.strip().strip('"'))
+    condition = etag_condition(node.optional("ETag"))
     return ObjectToDelete(key, node.optional("VersionId") or None, condition)
 
 
