@@ -174,6 +174,8 @@ def test_a_range_outside_the_object_tells_its_size() -> None:
 def test_what_is_too_large_tells_the_limit() -> None:
     _, fields = reported(base.TooLarge("x", size=9, limit=8))
     assert (fields["ProposedSize"], fields["MaxSizeAllowed"]) == ("9", "8")
+    _, fields = reported(base.TooLarge("x", size=None, limit=8))
+    assert ("ProposedSize" in fields, fields["MaxSizeAllowed"]) == (False, "8")
 
 
 def test_an_error_of_the_program_is_an_internal_one() -> None:

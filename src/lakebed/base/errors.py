@@ -62,9 +62,10 @@ class BadName(InputError):
 class TooLarge(InputError):
     """A size or count is above the maximum."""
 
-    def __init__(self, what: str, *, size: int, limit: int) -> None:
-        super().__init__(f"{what} is {size}, the maximum is {limit}")
-        self.size = size
+    def __init__(self, what: str, *, size: int | None, limit: int) -> None:
+        excess = "above the maximum of" if size is None else f"{size}, the maximum is"
+        super().__init__(f"{what} is {excess} {limit}")
+        self.size = size  # None if it was not measured
         self.limit = limit
 
 

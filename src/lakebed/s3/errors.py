@@ -288,7 +288,8 @@ def _of_range(error: BaseException) -> _Facts:
 
 def _of_size(error: BaseException) -> _Facts:
     assert isinstance(error, base.TooLarge)
-    return (), [("ProposedSize", str(error.size)), ("MaxSizeAllowed", str(error.limit))]
+    proposed = [] if error.size is None else [("ProposedSize", str(error.size))]
+    return (), [*proposed, ("MaxSizeAllowed", str(error.limit))]
 
 
 _FACTS: Mapping[str, Callable[[BaseException], _Facts]] = {

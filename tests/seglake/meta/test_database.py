@@ -19,6 +19,7 @@ from lakebed.base.errors import (
     DiskError,
     LakebedError,
     NotFound,
+    TooLarge,
     UnknownVersion,
 )
 from lakebed.base.runner import ThreadRunner
@@ -299,6 +300,18 @@ def test_a_row_with_an_unknown_state_is_corrupt(database: Database) -> None:
     write(database, damage)
     with pytest.raises(Corrupt), database.snapshot() as reader:
         reader.current(BUCKET, "a")
+
+
+def test_a_row_that_is_too_large_is_refused_without_a_made_up_size(database: Database) -> None:
+    def put_too_much(writer: Writer) -> None:
+        writer.connection.execute("UPDATE versions SET etag = zeroblob(1000000001)")
+
+    write(database, put(version("a", 1)))
+    (refused,) = database.write([put_too_much])
+    assert isinstance(refused, TooLarge)
+    assert (refused.size, refused.limit) == (None, 1_000_000_000)
+    assert str(refused).endswith(", in bytes, is above the maximum of 1000000000")
+    assert database.path in str(refused)
 
 
 def test_a_database_that_cannot_have_a_log_is_refused(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ RESTORE = "restore a backup (lakebed restore)"  # advice in error messages
 
 BUSY_MS = 10_000  # how long to wait for a lock that another process holds
 _STATEMENTS_KEPT = 128
-_BLOB_BYTES_MAX = 1_000_000_000
+_ROW_BYTES_MAX = 1_000_000_000  # the default limit of SQLite
 
 _SYNC_CODES = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
 _READ_CODES = frozenset({apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ})
@@ -167,9 +167,8 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
         case apsw.ConstraintError():
             return AlreadyExists(f"{path}: {why}")
         case apsw.TooBigError():
-            return TooLarge(
-                "the size of a metadata row in bytes", size=_BLOB_BYTES_MAX, limit=_BLOB_BYTES_MAX
-            )
+            what = f"{path}: the size of a row or of a value in it, in bytes,"
+            return TooLarge(what, size=None, limit=_ROW_BYTES_MAX)
         case apsw.ConnectionClosedError():
             return Closed(f"{path}: the metadata database is closed")
         case apsw.IOError() if _extended(error) in _SYNC_CODES:
