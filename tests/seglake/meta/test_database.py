@@ -29,7 +29,7 @@ from lakebed.seglake.meta import connection as connections
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.writer import Writer
-from tests.seglake.meta.samples import BUCKET, bucket, open_database, put, version, write
+from tests.seglake.meta.samples import BUCKET, bucket, open_database, put, upload, version, write
 
 
 def refuse(writer: Writer) -> None:
@@ -292,14 +292,32 @@ def test_damaged_pages_are_told_as_corrupt(tmp_path: Path) -> None:
         keys(reader)
 
 
-def test_a_row_with_an_unknown_state_is_corrupt(database: Database) -> None:
+DAMAGED_ROWS = [
+    (
+        "UPDATE objects_current SET state = 'ACTIVF'",
+        f"the row of version '{version('a', 1).version_id}', '{BUCKET}', b'a' is damaged",
+    ),
+    ("UPDATE buckets SET versioning = 'on'", f"the row of bucket '{BUCKET}' is damaged ('on')"),
+    (
+        "UPDATE multipart_uploads SET key = x'ff'",
+        f"the row of upload 'u1', '{BUCKET}', b'\\xff' is damaged",
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "problem"), DAMAGED_ROWS)
+def test_a_damaged_row_is_corrupt_and_named(
+    database: Database, statement: str, problem: str
+) -> None:
     def damage(writer: Writer) -> None:
         put(version("a", 1))(writer)
-        writer.connection.execute("UPDATE objects_current SET state = 'ACTIVF'")
+        writer.add_upload(upload("a", "u1"))
+        writer.connection.execute(statement)
 
     write(database, damage)
-    with pytest.raises(Corrupt), database.snapshot() as reader:
-        reader.current(BUCKET, "a")
+    with database.query() as reader, pytest.raises(Corrupt) as found:
+        list(map(str, (reader.current(BUCKET, "a"), reader.bucket(BUCKET), reader.upload("u1"))))
+    assert str(found.value).startswith(f"{database.path}: {problem}")
 
 
 def test_a_row_that_is_too_large_is_refused_without_a_made_up_size(database: Database) -> None:

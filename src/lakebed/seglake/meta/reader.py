@@ -56,11 +56,11 @@ class Reader:
 
     def bucket(self, name: str) -> BucketInfo | None:
         row = self._execute(statements.BUCKET, (name,)).fetchone()
-        return None if row is None else _bucket(row)
+        return None if row is None else self._bucket(row)
 
     def buckets(self) -> list[BucketInfo]:
         """Returns all buckets, sorted by name."""
-        return [_bucket(row) for row in self._execute(statements.BUCKETS)]
+        return [self._bucket(row) for row in self._execute(statements.BUCKETS)]
 
     def is_empty(self, bucket: str) -> bool:
         """Whether the bucket has no objects and no old versions.
@@ -87,7 +87,7 @@ class Reader:
     def current(self, bucket: str, key: str) -> VersionRow | None:
         """Returns the newest version of a key, which may be a delete marker, or None."""
         row = self._execute(statements.CURRENT, (bucket, key_bytes(key))).fetchone()
-        return self._marker(bucket, key) if row is None else _version(row)
+        return self._marker(bucket, key) if row is None else self._version(row)
 
     def current_manifest(self, bucket: str, key: str) -> tuple[VersionRow, bytes] | None:
         """Returns the newest version of a key, which may be a delete marker, and its manifest.
@@ -96,7 +96,7 @@ class Reader:
         """
         row = self._execute(statements.CURRENT_WITH_MANIFEST, (bucket, key_bytes(key))).fetchone()
         if row is not None:
-            return _version(row), row[11]
+            return self._version(row), row[11]
         marker = self._marker(bucket, key)
         data = None if marker is None else self.manifest(marker.version_id)
         return None if marker is None or data is None else (marker, data)
@@ -105,16 +105,16 @@ class Reader:
         row = self._execute(statements.VERSION, (version_id,)).fetchone()
         if row is None or row[1] != bucket or row[2] != key_bytes(key):
             return None
-        return _version(row)
+        return self._version(row)
 
     def null_version(self, bucket: str, key: str) -> VersionRow | None:
         row = self._execute(statements.NULL_VERSION, (bucket, key_bytes(key))).fetchone()
-        return None if row is None else _version(row)
+        return None if row is None else self._version(row)
 
     def newest(self, bucket: str, key: str, *, excluding: str = "") -> VersionRow | None:
         for row in self._execute(statements.NEWEST, (bucket, key_bytes(key))).fetchall():
             if row[0] != excluding:
-                return _version(row)
+                return self._version(row)
         return None
 
     def last_hlc(self) -> HybridTime | None:
@@ -133,11 +133,11 @@ class Reader:
 
     def current_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
         """Yields the current objects with keys in `[start, end)`, in order of key."""
-        return map(_version, self._execute(statements.CURRENT_FROM, (bucket, start, end)))
+        return map(self._version, self._execute(statements.CURRENT_FROM, (bucket, start, end)))
 
     def versions_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
         """Yields all versions of keys in `[start, end)`, by key, and newest first within a key."""
-        return map(_version, self._execute(statements.VERSIONS_FROM, (bucket, start, end)))
+        return map(self._version, self._execute(statements.VERSIONS_FROM, (bucket, start, end)))
 
     def versions_older(self, row: VersionRow) -> Iterator[VersionRow]:
         """Yields the versions of the same key that are older than `row`, newest first."""
@@ -151,16 +151,16 @@ class Reader:
         `site_id` orders versions with the same `hlc`.
         """
         bindings = (bucket, key_bytes(key), hlc, site_id)
-        return map(_version, self._execute(statements.VERSIONS_OLDER, bindings))
+        return map(self._version, self._execute(statements.VERSIONS_OLDER, bindings))
 
     def uploads_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[UploadRow]:
         """Yields the uploads to keys in `[start, end)`, in order of key and upload id."""
-        return map(_upload, self._execute(statements.UPLOADS_FROM, (bucket, start, end)))
+        return map(self._upload, self._execute(statements.UPLOADS_FROM, (bucket, start, end)))
 
     def uploads_after(self, bucket: str, key: str, *, upload_id: str) -> Iterator[UploadRow]:
         """Yields the uploads to a key whose ids come after `upload_id`, in order of id."""
         bindings = (bucket, key_bytes(key), upload_id)
-        return map(_upload, self._execute(statements.UPLOADS_AFTER, bindings))
+        return map(self._upload, self._execute(statements.UPLOADS_AFTER, bindings))
 
     # Manifests and segments.
 
@@ -188,18 +188,18 @@ class Reader:
 
     def segments(self) -> list[SegmentRow]:
         """Returns all segments in order of id, so oldest first."""
-        return [_segment(row) for row in self._execute(statements.SEGMENTS)]
+        return [self._segment(row) for row in self._execute(statements.SEGMENTS)]
 
     # Multipart uploads.
 
     def upload(self, upload_id: str) -> UploadRow | None:
         row = self._execute(statements.UPLOAD, (upload_id,)).fetchone()
-        return None if row is None else _upload(row)
+        return None if row is None else self._upload(row)
 
     def parts(self, upload_id: str, after: int = 0, limit: int = 1000) -> list[PartRow]:
         """Returns up to `limit` parts of an upload, above number `after`, in order of number."""
         rows = self._execute(statements.PARTS, (upload_id, after, limit))
-        return [_part(row) for row in rows]
+        return [self._part(row) for row in rows]
 
     def part_bytes(self, upload_id: str, *, excluding: int) -> int:
         """Returns the total size of an upload's parts, except the part with number `excluding`."""
@@ -212,7 +212,7 @@ class Reader:
         They start after the row id `after`.
         """
         rows = self._execute(statements.PARTS_BY_ID, (after, limit))
-        return [(row[0], _part(row[1:])) for row in rows]
+        return [(row[0], self._part(row[1:])) for row in rows]
 
     # Access keys.
 
@@ -258,60 +258,59 @@ class Reader:
         newest = self.newest(bucket, key)
         return newest if newest is not None and newest.state is State.DELETED else None
 
+    # Decoding of rows.
 
-def _bucket(row: tuple[Any, ...]) -> BucketInfo:
-    try:
-        return BucketInfo(name=row[0], created_ms=index(row[1]), versioning=_VERSIONINGS[row[2]])
-    except _DAMAGED as error:
-        raise _corrupt(error) from error
+    def _bucket(self, row: tuple[Any, ...]) -> BucketInfo:
+        try:
+            versioning = _VERSIONINGS[row[2]]
+            return BucketInfo(name=row[0], created_ms=index(row[1]), versioning=versioning)
+        except _DAMAGED as error:
+            raise self._corrupt("bucket", row[:1], error) from error
+
+    def _version(self, row: tuple[Any, ...]) -> VersionRow:
+        try:
+            return VersionRow(
+                row[0],
+                row[1],
+                row[2].decode(),
+                _STATES[row[3]],
+                row[4] != 0,
+                row[5],
+                index(row[6]),
+                row[7],
+                index(row[8]),
+                row[9],
+                row[10],
+            )
+        except _DAMAGED as error:
+            raise self._corrupt("version", row[:3], error) from error
+
+    def _upload(self, row: tuple[Any, ...]) -> UploadRow:
+        try:
+            return UploadRow(row[0], row[1], row[2].decode(), index(row[3]), row[4], row[5])
+        except _DAMAGED as error:
+            raise self._corrupt("upload", row[:3], error) from error
+
+    def _part(self, row: tuple[Any, ...]) -> PartRow:
+        part = PartRow(*row)
+        try:
+            return replace(part, size=index(part.size))
+        except _DAMAGED as error:
+            raise self._corrupt("part", row[:2], error) from error
+
+    def _segment(self, row: tuple[Any, ...]) -> SegmentRow:
+        segment = SegmentRow(*row)
+        try:
+            return segment._replace(size=index(segment.size))
+        except _DAMAGED as error:
+            raise self._corrupt("segment", row[:1], error) from error
+
+    def _corrupt(self, kind: str, names: tuple[Any, ...], error: Exception) -> Corrupt:
+        """Returns the error for a damaged row. `names` are the columns that identify the row."""
+        shown = ", ".join(f"{name!r:.200}" for name in names)
+        problem = f"the row of {kind} {shown} is damaged ({error})"
+        return Corrupt(problem, path=self.connection.filename)
 
 
 def _api_key(row: tuple[Any, ...]) -> ApiKeyRow:
     return ApiKeyRow(row[0], row[1], row[2], row[3] != 0, *row[4:])
-
-
-def _version(row: tuple[Any, ...]) -> VersionRow:
-    try:
-        return VersionRow(
-            row[0],
-            row[1],
-            row[2].decode(),
-            _STATES[row[3]],
-            row[4] != 0,
-            row[5],
-            index(row[6]),
-            row[7],
-            index(row[8]),
-            row[9],
-            row[10],
-        )
-    except _DAMAGED as error:
-        raise _corrupt(error) from error
-
-
-def _upload(row: tuple[Any, ...]) -> UploadRow:
-    try:
-        return UploadRow(row[0], row[1], row[2].decode(), index(row[3]), row[4], row[5])
-    except _DAMAGED as error:
-        raise _corrupt(error) from error
-
-
-def _part(row: tuple[Any, ...]) -> PartRow:
-    part = PartRow(*row)
-    return replace(part, size=_size(part.size))
-
-
-def _segment(row: tuple[Any, ...]) -> SegmentRow:
-    segment = SegmentRow(*row)
-    return segment._replace(size=_size(segment.size))
-
-
-def _size(value: Any) -> int:
-    try:
-        return index(value)
-    except TypeError as error:
-        raise _corrupt(error) from error
-
-
-def _corrupt(error: Exception) -> Corrupt:
-    return Corrupt(f"a row of the metadata is damaged ({error})")
