@@ -248,7 +248,9 @@ def test_an_object_with_a_damaged_manifest_can_be_replaced_and_deleted(machine: 
     assert verified(machine).problems == []
 
 
-def test_a_missing_segment_is_told_and_comes_back_with_its_file(machine: Machine) -> None:
+def test_a_missing_segment_is_told_and_comes_back_with_its_file(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
     world = machine.world
     segment_id = chunks_of(machine, "small")[0].segment_id
     path = segment_path(PATHS.segments, segment_id)
@@ -258,6 +260,8 @@ def test_a_missing_segment_is_told_and_comes_back_with_its_file(machine: Machine
     assert [(found, damage.why) for found, damage in lake.damage] == [
         (segment_id, "the file is missing")
     ]
+    [logged] = [line for line in caplog.messages if segment_id in line]
+    assert logged == f"segment {segment_id}: at byte 0: the file is missing"
     with pytest.raises(Damaged, match="the segment file is missing"):
         get(machine, "small")
     assert states(machine)["small"] is State.DAMAGED

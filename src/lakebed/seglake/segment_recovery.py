@@ -148,7 +148,10 @@ class _Recovery:
                 self._note(segment_id, damage)
             else:
                 _log.info(
-                    "segment %s: bytes that were never acknowledged are bad: %s", segment_id, damage
+                    "segment %s: at byte %d: %s; these bytes were never acknowledged",
+                    segment_id,
+                    damage.offset,
+                    damage.why,
                 )
         return contents
 
