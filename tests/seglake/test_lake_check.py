@@ -267,7 +267,7 @@ def test_what_is_removed_while_it_is_read_is_no_damage(tmp_path: Path) -> None:
         chunk = manifest_of(looking, "photos", "b").chunks[0]
         calls = 0
 
-        def remove_the_next(_report: Report) -> None:
+        def remove_the_next(_bytes: int) -> None:
             nonlocal calls
             calls += 1
             if calls == 1:
@@ -276,6 +276,18 @@ def test_what_is_removed_while_it_is_read_is_no_damage(tmp_path: Path) -> None:
 
         report = verify(looking, runner=runner, bucket="photos", progress=remove_the_next)
         assert (report.versions, report.problems) == (2, [])
+
+
+def test_progress_counts_the_bytes_of_all_buckets(tmp_path: Path) -> None:
+    with writing(tmp_path) as lake:
+        for bucket in ("crates", "figs", "photos"):
+            lake.buckets.create(bucket)
+            lake.objects.put(bucket, "k", bucket.encode())
+    counts: list[int] = []
+    with ThreadRunner() as runner, reading(tmp_path) as lake_read:
+        report = verify(lake_read, runner=runner, progress=counts.append)
+    assert list(dict.fromkeys(counts)) == [6, 10, 16]
+    assert report.bytes == 16
 
 
 def test_many_versions_are_read_page_by_page(tmp_path: Path) -> None:

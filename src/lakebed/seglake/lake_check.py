@@ -73,7 +73,7 @@ if TYPE_CHECKING:  # imported at run time only if there are secrets
 _PAGE = 100  # manifests in memory at a time
 _NO_CACHE = SeglakeConfig(cache_bytes=0)  # the check must read from the disk
 
-OnProgress = Callable[[Report], object]
+OnProgress = Callable[[int], object]
 
 
 def verify(
@@ -82,24 +82,24 @@ def verify(
     runner: Runner,
     bucket: str | None = None,
     prefix: str = "",
-    progress: OnProgress = lambda _report: None,
+    progress: OnProgress = lambda _bytes: None,
 ) -> Report:
     """Checks the whole store, one bucket, or the objects of a bucket whose keys have a prefix.
 
-    `progress` is called repeatedly with a report whose `bytes` counts all bytes read so far; its
-    other counts are those of the current piece. Raises `NoSuchBucket` if the bucket does not exist.
+    `progress` is called repeatedly with the number of bytes read so far. Raises `NoSuchBucket` if
+    the bucket does not exist.
     """
     plan = plan_lake(lake, bucket=bucket, prefix=prefix)
-    done = Report()  # only its byte count is used
-
-    def report_progress(report: Report) -> None:
-        progress(replace(report, bytes=done.bytes + report.bytes))
-
     findings = []
+    done_bytes = 0
+
+    def report_progress(piece_bytes: int) -> None:
+        progress(done_bytes + piece_bytes)
+
     with LakeCheck(lake, runner=runner, progress=report_progress) as check:
         for piece in plan.pieces:
             findings.append(check.run(piece))
-            done.bytes += findings[-1].report.bytes
+            done_bytes += findings[-1].report.bytes
     return join_lake(plan, findings)
 
 
@@ -116,9 +116,9 @@ class LakeCheck:
         lake: ReadOnlyLake,
         *,
         runner: Runner,
-        progress: OnProgress = lambda _report: None,
+        progress: OnProgress = lambda _bytes: None,
     ) -> None:
-        """`progress` is called repeatedly with the unfinished report of the current piece."""
+        """`progress` is called repeatedly with the number of bytes read of the current piece."""
         self._lake = lake
         self._metadata = lake.metadata
         self._chunks = ChunkReader(
@@ -178,7 +178,7 @@ class LakeCheck:
                 return
             self.report.versions += 1
             self._check_version(listed, current, stored, piece.apart)
-            self._progress(self.report)
+            self._progress(self.report.bytes)
 
     # Access keys.
 
@@ -340,7 +340,7 @@ class LakeCheck:
                 self._add(replace(about, kind=Kind.METADATA), str(error))
                 continue
             self._check_chunks(manifest, about, partial(self._has_part, part))
-            self._progress(self.report)
+            self._progress(self.report.bytes)
 
     # Chunks.
 
@@ -367,7 +367,7 @@ class LakeCheck:
                 damaged.append(error)
             self.report.chunks += 1
             self.report.bytes += chunk.length
-            self._progress(self.report)
+            self._progress(self.report.bytes)
         return damaged
 
     def _check_place(self, chunk: Chunk) -> None:

@@ -79,7 +79,7 @@ class Checks:
             runner=self._store.runner,
             bucket=bucket,
             prefix=prefix,
-            progress=lambda report: progress(report.bytes, 0),
+            progress=lambda done: progress(done, 0),
         )
 
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
