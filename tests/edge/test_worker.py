@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from lakebed.base.commit import Barrier, CommitConfig, Linger
 from lakebed.base.errors import Busy, Closed
+from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import MIB
 from lakebed.edge.worker import Worker
 from lakebed.seglake.change import Change
 from lakebed.seglake.lake import Lake
-from lakebed.seglake.model import ObjectInfo
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.model import Chunk, ObjectInfo
 from tests.http.serving import in_loop, until
 from tests.seglake.lakes import BUCKET, open_lake
 from tests.seglake.stalls import fill, stalled
@@ -49,6 +54,45 @@ def test_the_loop_is_woken_once_for_all_of_a_batch(lake: Lake, worker: Worker) -
 
     assert asyncio.run(run()) == [f"{number}" for number in range(20)]
     assert worker.awaited_count == 0
+
+
+class Applied:
+    """A sink that applies changes to no metadata."""
+
+    def commit(self, items: Sequence[Change[Any]]) -> list[Any]:
+        return [item.apply(cast("Writer", None), ()) for item in items]
+
+
+@in_loop
+async def test_a_commit_does_not_wait_for_the_timer_of_changes_that_no_caller_waits_for(
+    worker: Worker,
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hold(_writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
+        begun.set()
+        may_end.wait()
+
+    with ThreadRunner() as runner, ThreadPoolExecutor(max_workers=2) as threads:
+        barrier: Barrier[Change[Any], Any] = Barrier(
+            Applied(),
+            name="changes",
+            runner=runner,
+            wake=lambda: committing.wake(),
+            config=CommitConfig(delay_ms_max=60_000),
+            linger=Linger(delay_ms_max=0),
+        )
+        committing = runner.spawn("commit", barrier.step)
+        leading = threads.submit(Change(barrier, hold).run)
+        await asyncio.to_thread(begun.wait)
+        Change(barrier, lambda *_: "unawaited").submit()
+        await until(lambda: barrier._is_timed)
+        following = threads.submit(Change(barrier, lambda *_: "following").run)
+        await until(lambda: barrier._queue[0].has_heir)
+        may_end.set()
+        await asyncio.to_thread(lambda: (leading.result(), following.result()))
+        change = Change(barrier, lambda *_: "awaited")
+        assert await asyncio.wait_for(worker.commit(change), HANGS_S) == "awaited"
 
 
 @in_loop

@@ -85,7 +85,7 @@ class Worker:
 
         Raises `Busy` if the commit queue is full.
         """
-        return await self.done(change.submit(timeout=0))
+        return await self.done(change.submit(timeout=0, is_awaited=True))
 
     async def commit_each(
         self, changes: Sequence[Change[Result] | LakebedError]
@@ -126,7 +126,7 @@ class Worker:
         """
         while True:
             try:
-                ticket = change.submit(timeout=0)
+                ticket = change.submit(timeout=0, is_awaited=True)
             except Busy:
                 if not self._waiting:
                     raise

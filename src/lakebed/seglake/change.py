@@ -56,13 +56,14 @@ class Change(Generic[Result]):
         result: Result = self._barrier.commit(self, size=self.size)
         return result
 
-    def submit(self, *, timeout: float | None = None) -> Ticket[Result]:
+    def submit(self, *, timeout: float | None = None, is_awaited: bool = False) -> Ticket[Result]:
         """Queues the change and returns a ticket for its result. Waits only for queue space.
 
         Raises `Busy` if there is no queue space within `timeout` seconds. 0 means not to wait, None
-        to wait without limit.
+        to wait without limit. `is_awaited` means that the caller uses the ticket's `when_done`. A
+        change that no caller waits for may stay queued for `[s3] sync_interval_ms`.
         """
-        return self._barrier.submit(self, size=self.size, timeout=timeout)
+        return self._barrier.submit(self, size=self.size, timeout=timeout, is_awaited=is_awaited)
 
 
 class ChangeInSteps(Generic[Result]):

@@ -22,7 +22,7 @@ class SeglakeConfig(EndpointConfig):
     segment_idle_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
     """Seal a segment after nothing was written to it for this long."""
     sync_interval_ms: int = bounded(100, minimum=0, maximum=10_000)
-    """Upper limit on how long a commit waits for more requests."""
+    """Maximum time until a change that no caller waits for is committed; others are at once."""
     sync_bytes: int = bounded(128 * MIB, minimum=4 * MIB, maximum=GIB)
     """Maximum bytes queued for a commit; further writes wait, or are refused as busy."""
     max_object_size: int = bounded(5 * GIB, minimum=0, maximum=50 * TIB)

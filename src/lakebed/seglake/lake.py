@@ -230,7 +230,8 @@ class Lake:
             runner=self._runner,
             wake=self._wake,
             config=limits,
-            linger=Linger(delay_ms_max=0),  # a batch forms while the previous one is synced
+            # Nothing lingers: a batch forms while the previous one is synced.
+            linger=Linger(delay_ms_max=0),
             counters=self.counters,
         )
 
