@@ -12,7 +12,7 @@ from lakebed.base.simulation.world import World
 
 class TroubledDisk(SimulatedDisk):
     """`held`: the next file with that in its path that is opened for writing waits for `release`.
-    `refused`: files with that in their paths cannot be opened or created, and folders not be synced,
+    `refused`: files with that in their paths cannot be opened or created, and folders not synced,
     with the error `code`."""
 
     def __init__(self, world: World) -> None:
