@@ -191,17 +191,18 @@ class Group:
         failure: LakebedError | None = None
         allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
         for number in self._in_turn(self._turn + 1, messages):
+            before, size = len(messages), 0
             try:
-                part, size = self._parts.get(number), 0
+                part = self._parts.get(number)
                 ranges = part.group.available(allowance.message_count)
                 if allowance.counts_bytes:
                     ranges, size = allowance.fitting(part.partition, ranges)
-                before = len(messages)
                 for message in read_peeked(part.partition, sorted(ranges)):
                     messages.append(message)
-                allowance.take(len(messages) - before, size)
             except LakebedError as error:  # other messages could be leased all the same
                 failure = failure or error
+            if len(messages) > before:
+                allowance.take(len(messages) - before, size)
             if allowance.is_spent:
                 break
         if failure is not None and not messages:
