@@ -397,15 +397,16 @@ class Group:
             redrive_group = self._redrive_group()
         except NotFound:
             return
-        for number, described in redrive_group.describe().items():
+        for number, part in enumerate(redrive_group.parts):
             if number < partition:
                 continue
             letters = redrive_group.topic.partition(number)
-            start = max(described.acked_until, offset if number == partition else 0)
-            batches = batches_between(
-                letters, start, letters.high_watermark(), on_skipped=raise_unreadable
+            first = offset if number == partition else 0
+            batches = (
+                batches_between(letters, max(start, first), end, on_skipped=raise_unreadable)
+                for start, end in part.unsettled()
             )
-            for message in chain.from_iterable(batches):
+            for message in chain.from_iterable(chain.from_iterable(batches)):
                 origin = origin_of(message)
                 if origin is not None and self._is_mine(origin):
                     yield number, DeadLetter.of(origin, message)
