@@ -134,6 +134,7 @@ class AsyncLog:
 
         Raises `WouldBlock` if this takes longer than `timeout` seconds (default and maximum: 60).
         """
+        # Sent once: if the log has rolled over by now, another call would seal the next segment.
         body = wire.Seal(timeout_ms=milliseconds(timeout))
         sealed = await self._caller.call(
             wire.SEAL_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
