@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ class SlowServer:
 
         return act
 
-    def bodies(self) -> list[logs.Flush | logs.AppendRecords]:
+    def bodies(self) -> list[Any]:
         return [
             media.decode(seen.body, self._kind, media.MSGPACK) for seen in self.scene.server.seen
         ]
