@@ -8,6 +8,7 @@ import pytest
 
 from lakebed.base.errors import BadName, InputError, NotFound
 from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.seglake.model import Versioning
 from lakebed.stroma.config import GroupConfig
 
 pytestmark = pytest.mark.process
@@ -55,6 +56,25 @@ def test_more_may_be_asked_for_than_one_call_takes(store: Any) -> None:
     bucket = store.bucket("photos")
     bucket.put("x", b"1")
     assert [one.key for one in bucket.list_page(max_keys=5_000).items] == ["x"]
+
+
+def test_an_opened_object_stays_the_version_that_was_found(store: Any) -> None:
+    bucket = store.bucket("photos", versioning=Versioning.ENABLED)
+    bucket.put("x", b"first")
+    opened = bucket.get("x")
+    bucket.put("x", b"second")
+    assert (opened.read(), opened.between(1, 3).read()) == (b"first", b"ir")
+    bucket.delete("x")
+    assert opened.read() == b"first"
+
+
+def test_an_opened_null_version_stays_what_was_found_when_versions_follow(store: Any) -> None:
+    bucket = store.bucket("photos", versioning=Versioning.DISABLED)
+    bucket.put("x", b"first")
+    opened = bucket.get("x")
+    bucket.set_versioning(Versioning.ENABLED)
+    bucket.put("x", b"second")
+    assert opened.read() == b"first"
 
 
 def test_a_watermark_that_cannot_be_written_is_refused(store: Any) -> None:

@@ -225,6 +225,21 @@ def test_verify_tells_a_warm_file_that_is_not_whole(run: Run, root: Path, damage
     assert run("aof", "verify", "orders", as_json=True).document()["ok"] is False
 
 
+@pytest.mark.parametrize("tier2", [(), ("--tier2",)])
+def test_an_evicted_segment_with_a_damaged_warm_file_is_not_reported_as_only_in_tier_2(
+    run: Run, root: Path, tier2: tuple[str, ...]
+) -> None:
+    run("aof", "upload", "orders")
+    run("aof", "evict", "orders", "0")
+    path = warm_files(root)[0]
+    flip(path, 40)
+    done = run("aof", "verify", "orders", *tier2)
+    (line,) = done.out.decode().splitlines()
+    assert line.startswith(f"{path}: corrupt: ")
+    assert run("aof", "verify", "orders", *tier2, as_json=True).document()["unread"] == []
+    assert "not read" not in run("verify", *tier2).out.decode()
+
+
 @pytest.mark.parametrize("damage", ["flip", "gone", "other"])
 def test_verify_tells_an_object_that_is_not_whole(run: Run, root: Path, damage: str) -> None:
     run("aof", "upload", "orders")

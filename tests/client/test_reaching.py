@@ -228,4 +228,5 @@ def test_what_the_server_would_not_hear_out_is_not_sent() -> None:
             caller.call(topics.CREATE_TOPIC, body=topics.NewTopic(name="x" * 5_000_000))
         assert told.value.size is not None
         assert told.value.size > told.value.limit == topics.CREATE_TOPIC.body_bytes_max
+        assert str(told.value).startswith("the size of the request body in bytes is 50")
         assert server.connections == 0

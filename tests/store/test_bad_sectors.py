@@ -13,7 +13,7 @@ from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.aof.reader import LogReader
 from lakebed.aof.record_batch import Record
 from lakebed.base.errors import Corrupt, DiskError
-from lakebed.base.units import KIB
+from lakebed.base.units import KIB, MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.message import Message
 from lakebed.keratin.reader import PartitionReader
@@ -201,6 +201,31 @@ def test_a_peek_shows_the_messages_of_partitions_that_can_be_read(root: Path) ->
         group = store.topic("pairs").group("billing")
         assert [message.partition for message in group.peek()] == [0]
         assert [message.partition for message in group.lease()] == [0]
+
+
+@pytest.mark.parametrize("max_bytes", [None, 100 * KIB])
+def test_a_peek_keeps_its_limits_when_a_partition_fails_after_some_messages(
+    tmp_path: Path, max_bytes: int | None
+) -> None:
+    root = tmp_path / "root"
+    with Store.open(root, topic_config=TOPIC_CONFIG) as store:
+        topic = store.topic("clicks", partitions=2)
+        for number in range(2 * COUNT):
+            topic.append_batch([payload(number)], partition=number % 2).result()
+        group = topic.group("billing")
+        group.nack_all(group.lease(max_messages=2 * COUNT))  # so that the group knows them all
+    folder = "topics/clicks/1/"  # the first to be asked
+    second = sorted((root / folder).glob("segments/*.log"))[1]
+    disk = UnreadableDisk({second.name: BAD_START}, under=folder)
+    with Store.open(root, topic_config=TOPIC_CONFIG, disk=disk, connector=connect) as store:
+        group = store.topic("clicks").group("billing")
+        assert len(group.parts) == 2, "both are open, so that peek and lease take them in turn"
+        peeked = group.peek(max_messages=120, max_bytes=max_bytes)
+        leased = group.lease(max_messages=120, max_bytes=max_bytes)
+        assert {message.partition for message in peeked} == {0, 1}
+        assert len(peeked) <= 120
+        assert sum(len(message.value or b"") for message in peeked) <= (max_bytes or MIB)
+        assert [one[:2] for one in peeked] == [one[:2] for one in leased]
 
 
 def test_lag_counts_every_offset_of_a_segment_that_cannot_be_read(tmp_path: Path) -> None:

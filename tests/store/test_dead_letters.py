@@ -18,6 +18,7 @@ from lakebed.store.dead_letters import Origin, dead_letter_topic, origin_of
 from lakebed.store.group import Group
 from lakebed.store.store import Store
 from lakebed.store.topic_dead_letters import dead_letters_of
+from lakebed.store.topics import REDRIVE_PREFIX
 from lakebed.stroma.config import GroupConfig
 from tests.store.queues import ROOT, SMALL, append, elapse, now_ms, numbered, opened, values
 
@@ -175,6 +176,28 @@ def test_letters_stay_after_a_restart_and_so_does_what_was_sent_back(world: Worl
     group = opened(world, group_config=TWICE).topic("orders").group("billing")
     assert letters(group) == numbered(4)[1:]
     assert values(group.lease()) == numbered(4)[:1]
+
+
+def test_a_letter_sent_back_while_an_earlier_one_is_held_is_no_longer_listed(world: World) -> None:
+    """Another call of `redrive` holds the first letter; it is under way, or its process ended."""
+    store = opened(world, group_config=TWICE)
+    append(store.topic("orders"), *numbered(4))
+    group = store.topic("orders").group("billing")
+    fail(group)
+    group.lease()
+    assert letters(group) == numbered(4)
+    (held,) = store.topic(LETTERS).group(REDRIVE_PREFIX + "billing").lease(max_messages=1)
+    assert group.redrive(max_messages=2) == 2
+    left = [numbered(4)[0], numbered(4)[3]]
+    assert letters(group) == left
+    assert group.redrive() == 1
+    assert letters(group) == left[:1]
+    assert store.dead_letters("orders", "billing") == group.dead_letters()
+    page = group.dead_letter_page(offset=1)
+    assert (page.letters, page.next_partition) == ([], None)
+    elapse(world, held.deadline_ms - now_ms(world))
+    assert (group.redrive(), letters(group)) == (1, [])
+    assert store.dead_letters("orders", "billing") == []
 
 
 def test_no_letter_replaces_another_with_its_key(world: World) -> None:

@@ -14,6 +14,7 @@ from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.read_only import ReadOnlyLog
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import (
     BadConfig,
     BadName,
@@ -28,6 +29,7 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.store.store import Store
 from tests.fakes.troubled_disk import TroubledDisk
+from tests.store.lake_tiers import simulated_store
 
 SMALL = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=0))
 
@@ -318,6 +320,31 @@ def test_a_pinned_segment_outlives_retention(tmp_path: Path) -> None:
         assert seal_more() == [0, 1, 2]
         reading.pins.release(pin.pin_id)
     assert seal_more() == [3]
+
+
+def test_a_store_on_its_own_disk_describes_and_verifies_itself_there() -> None:
+    world = World(1)
+    with simulated_store(world) as store:
+        append(store, "orders", b"one" * 1000)
+        store.log("orders").seal_current_segment()
+        topic = store.topic("clicks", partitions=2)
+        topic.append_batch([b"one"], partition=0).result()
+        topic.group("billing")
+        store.bucket("photos").put("figs", b"sweet")
+        world.runner.advance(NS_PER_S)  # the manifest log records the segments
+        assert store.log_summary("orders").name == "orders"
+        assert len(store.topic_summary("clicks").partitions) == 2
+        assert store.dead_letters("clicks", "billing") == []
+        maintenance = store.maintenance
+        assert maintenance.verify_log("orders").records == 1
+        assert maintenance.verify_manifest("orders").problems == []
+        assert maintenance.verify_topic("clicks").records == 1
+        assert maintenance.verify_objects().versions == 1
+        path = store.log("orders").segments()[0].path
+        world.disk.flip_bit(path, offset=200)
+        report = maintenance.verify_store()
+        assert (len(report.logs), len(report.topics), report.objects.versions) == (1, 1, 1)
+        assert {problem.path for problem in report.logs[0].report.problems} == {path}
 
 
 class Creation:

@@ -96,6 +96,17 @@ def test_without_tier_2_segments_that_only_it_has_are_not_read(whole: Path) -> N
     assert "note: orders: not read: 2 segments that only Tier 2 has" in report_lines(report)
 
 
+@pytest.mark.parametrize("tier2", [False, True])
+def test_a_damaged_warm_file_or_object_is_not_reported_as_unread(
+    root: Path, *, tier2: bool
+) -> None:
+    DAMAGES["warm"](root)
+    DAMAGES["cold"](root)
+    report = verify_store(root, tier2=tier2).logs[0].report
+    assert len(report.problems) == (2 if tier2 else 1)
+    assert report.unread == ([] if tier2 else [0, 1])
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_in_each_engine_is_found_and_in_no_other(root: Path, damage: str) -> None:
     DAMAGES[damage](root)

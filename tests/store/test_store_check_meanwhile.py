@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakebed.aof.config import RetentionConfig
 from lakebed.base.errors import NotFound
 from lakebed.base.files.protocol import PathLike
 from lakebed.base.files.real import RealDisk, RealFile, Writers
 from lakebed.base.runner import ThreadRunner
+from lakebed.base.simulation.world import World
 from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.seglake.meta.connection import connect_read_only
+from lakebed.store.log_check import LogCheck, join_log, plan_log
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 from lakebed.store.store_check import StoreCheck, StoreReport, join_store, plan_store
 from lakebed.store.store_check_lines import report_lines
 from lakebed.store.topic_verification import verify_topic
-from tests.aof.tiers.tiered_logs import write_segments
+from tests.aof.tiers.test_tier_scheduler import SECOND, open_tiered
+from tests.aof.tiers.tiered_logs import CONFIG, write_segments
 from tests.store.whole_stores import open_store
 
 
@@ -116,6 +121,26 @@ def test_a_segment_that_is_gone_for_good_is_not_counted(root: Path) -> None:
 
     report = checked(root, remove).logs[0].report
     assert report.segments == before.segments - 1
+
+
+@pytest.mark.parametrize("tier2", [False, True])
+def test_a_cold_segment_that_retention_removes_is_not_reported_as_unread(*, tier2: bool) -> None:
+    world = World(1)
+    manager, log = open_tiered(world, config=CONFIG)
+    write_segments(log, 4)
+    log.tiers.upload()
+    log.tiers.evict(warm=tier2)
+    manager.close()
+    with ReadOnlyStore("/store", disk=world.disk, runner=world.runner) as reading:
+        plan = plan_log(reading, "orders", tier2=tier2)
+        keeping_one = replace(CONFIG, retention=RetentionConfig(count_max=1))
+        manager, _ = open_tiered(world, config=keeping_one)
+        world.runner.advance(10 * SECOND)
+        check = LogCheck(reading, "orders")
+        findings = [finding for piece in plan.pieces if (finding := check.run(piece)) is not None]
+    report = join_log(plan, findings)
+    assert (report.segments, report.unread, report.problems) == (1, [], [])
+    manager.close()
 
 
 # Topics and their groups.

@@ -1,9 +1,10 @@
 """A bucket of a remote store: the remote form of `lakebed.store.bucket.Bucket`.
 
 Objects of any size are sent and received in pieces. The server verifies bytes before it sends them;
-the client relies on TCP and TLS and does not verify them again. If an object was requested without
-a version id and is replaced between `get` and the read, the read raises `Busy`; it never returns a
-mixture of old and new.
+the client relies on TCP and TLS and does not verify them again. A read returns the bytes of the
+version that `get` found, even if the key has a newer version by then. If that was a null version,
+as in a bucket without versioning, and it was replaced since, the read raises `Busy`; it never
+returns a mixture of old and new.
 """
 
 from __future__ import annotations
@@ -42,14 +43,11 @@ HELD_BYTES_MAX = 1 * MIB  # of a body that is kept in memory, to be sent again
 class RemoteObject:
     """One version of an object, or a byte range of it. It can be iterated several times."""
 
-    def __init__(
-        self, caller: Caller, info: ObjectInfo, *, version_id: str | None, start: int, end: int
-    ) -> None:
+    def __init__(self, caller: Caller, info: ObjectInfo, *, start: int, end: int) -> None:
         self.info = info
         self.start = start
         self.end = end
         self._caller = caller
-        self._version_id = version_id  # as requested
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -58,7 +56,8 @@ class RemoteObject:
         if self.start >= self.end:
             return
         names = {"bucket": self.info.bucket, "key": self.info.key}
-        query = wire.GetQuery(version_id=self._version_id, first=self.start, last=self.end - 1)
+        version_id = self.info.shown_version_id
+        query = wire.GetQuery(version_id=version_id, first=self.start, last=self.end - 1)
         left = len(self)
         with self._caller.stream(wire.GET_OBJECT, names, query=query) as (headers, pieces):
             if headers.get("lakebed-version-id") != self.info.version_id:
@@ -75,9 +74,7 @@ class RemoteObject:
 
     def between(self, start: int, end: int) -> RemoteObject:
         """Returns the bytes `[start, end)` of the same version, to be read in the same way."""
-        return RemoteObject(
-            self._caller, self.info, version_id=self._version_id, start=start, end=end
-        )
+        return RemoteObject(self._caller, self.info, start=start, end=end)
 
     def read(self) -> bytes:
         """Returns all bytes of this object or range."""
@@ -110,7 +107,7 @@ class RemoteBucket:
         pieces."""
         info = self.head(key, version_id=version_id)
         start, end = (0, info.size) if byte_range is None else byte_range.resolve(info.size)
-        return RemoteObject(self._caller, info, version_id=version_id, start=start, end=end)
+        return RemoteObject(self._caller, info, start=start, end=end)
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
         """Returns all bytes of an object."""

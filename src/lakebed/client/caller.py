@@ -246,11 +246,8 @@ class Caller:
         target = target_of(operation, names, query)
         if not isinstance(body, Pieces) and len(body) > operation.body_bytes_max:
             # The server would stop reading, and its refusal could be lost with the connection.
-            raise TooLarge(
-                "the size of the request body in bytes",
-                size=len(body),
-                limit=operation.body_bytes_max,
-            )
+            what = "the size of the request body in bytes"
+            raise TooLarge(what, size=len(body), limit=operation.body_bytes_max)
         return Request(operation, target, body, body_media, self._answer_s + wait_s)
 
     # Retries.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lakebed.aof.errors import AWAITED, WouldBlock
 from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import plan
@@ -30,6 +31,7 @@ from lakebed.keratin.segment import Numbers
 
 PAGE_BYTES = 2 * MIB
 PAGE_RECORDS = 100_000
+_MS_PER_S = 1000
 
 
 class RemoteTiers:
@@ -84,9 +86,17 @@ class RemoteLog:
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Appends one record like `append_record`, but waits up to `timeout` seconds (at most 60)
-        before it raises `WouldBlock`."""
-        return self._append([payload], ext_id, timestamp, timeout)[0]
+        """Appends one record like `append_record`, but waits up to `timeout` seconds before it
+        raises `WouldBlock`."""
+        waiting = LongWait(self._caller.runner.clock, timeout)
+        wait_ms = waiting.next_ms()
+        while True:
+            try:
+                return self._append([payload], ext_id, timestamp, wait_ms / _MS_PER_S)[0]
+            except WouldBlock as error:  # the record was not appended
+                wait_ms = waiting.next_ms()
+                if not wait_ms or error.kind not in AWAITED:
+                    raise
 
     # Flushing and sealing.
 
@@ -94,20 +104,25 @@ class RemoteLog:
         """Waits until a record, or everything appended so far, is durable.
 
         After `RetryError` (the disk is full) or `OutcomeUnknown` (the timeout passed) the records
-        are still queued: flush again, and do not append them again. A `timeout` above 60 seconds
-        counts as 60; by default, the wait has no limit.
+        are still queued: flush again, and do not append them again. By default, the wait has no
+        limit.
         """
-        body = wire.Flush(
-            record_id=None if record_id is None else int(record_id),
-            timeout_ms=milliseconds(timeout),
-        )
+        number = None if record_id is None else int(record_id)
+        waiting = LongWait(self._caller.runner.clock, timeout)
+        wait_ms = waiting.next_ms()
         while True:
+            wait_s = wait_ms / _MS_PER_S
             try:
                 self._caller.call(
-                    wire.FLUSH_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
+                    wire.FLUSH_LOG,
+                    self._names,
+                    body=wire.Flush(record_id=number, timeout_ms=wait_ms),
+                    wait_s=wait_s,
+                    busy_s=None if timeout is None else wait_s,
                 )
-            except OutcomeUnknown:  # the server limits the wait of one call
-                if timeout is not None:
+            except OutcomeUnknown:
+                wait_ms = waiting.next_ms()
+                if not wait_ms:
                     raise
             else:
                 return
@@ -117,6 +132,7 @@ class RemoteLog:
 
         Raises `WouldBlock` if this takes longer than `timeout` seconds (default and maximum: 60).
         """
+        # Sent once: if the log has rolled over by now, another call would seal the next segment.
         body = wire.Seal(timeout_ms=milliseconds(timeout))
         sealed = self._caller.call(
             wire.SEAL_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout

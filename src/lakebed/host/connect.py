@@ -44,8 +44,9 @@ def connect(
     """Connects to the store at a URL or in a root; opens the root if no other process has it open.
 
     A server at a URL is not contacted before the first call on the store. Calls that are safe to
-    repeat are retried for up to `retry_s` seconds while there is no response. A root that is locked
-    but not served is retried for that long too; after that `Locked` is raised.
+    repeat are retried for up to `retry_s` seconds while there is no response or the server is busy.
+    A root that is locked but not served is retried for that long too; after that `Locked` is
+    raised.
     """
     if is_url(url_or_root):
         return RemoteStore.open(

@@ -20,7 +20,6 @@ from lakebed.base.simulation.node import UNBOUNDED_BYTES
 from lakebed.base.simulation.scheduler import Call, Scheduler
 from lakebed.base.simulation.world import World
 from lakebed.simulator.settings import Settings, configs_of
-from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 
 ROOT = "/store"
@@ -132,16 +131,6 @@ class Machine:
             if path.startswith(folder + "/"):
                 self.world.disk.lose(path)
         self.world.disk.lose(folder)
-
-    def read_only(self) -> ReadOnlyStore:
-        return ReadOnlyStore(
-            ROOT,
-            tier_config=configs_of(self.settings).tiers,
-            disk=self.world.disk,
-            runner=self.world.runner,
-            connector=self.databases.connect,
-            random=self._random,
-        )
 
     def crash(self, crash: Crash, *, survivors: int) -> None:
         """Kills the process or cuts the power, and restarts the machine. No store is open

@@ -191,17 +191,18 @@ class Group:
         failure: LakebedError | None = None
         allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
         for number in self._in_turn(self._turn + 1, messages):
+            before, size = len(messages), 0
             try:
-                part, size = self._parts.get(number), 0
+                part = self._parts.get(number)
                 ranges = part.group.available(allowance.message_count)
                 if allowance.counts_bytes:
                     ranges, size = allowance.fitting(part.partition, ranges)
-                before = len(messages)
                 for message in read_peeked(part.partition, sorted(ranges)):
                     messages.append(message)
-                allowance.take(len(messages) - before, size)
             except LakebedError as error:  # other messages could be leased all the same
                 failure = failure or error
+            if len(messages) > before:
+                allowance.take(len(messages) - before, size)
             if allowance.is_spent:
                 break
         if failure is not None and not messages:
@@ -396,15 +397,16 @@ class Group:
             redrive_group = self._redrive_group()
         except NotFound:
             return
-        for number, described in redrive_group.describe().items():
+        for number, part in enumerate(redrive_group.parts):
             if number < partition:
                 continue
             letters = redrive_group.topic.partition(number)
-            start = max(described.acked_until, offset if number == partition else 0)
-            batches = batches_between(
-                letters, start, letters.high_watermark(), on_skipped=raise_unreadable
+            first = offset if number == partition else 0
+            batches = (
+                batches_between(letters, max(start, first), end, on_skipped=raise_unreadable)
+                for start, end in part.unsettled()
             )
-            for message in chain.from_iterable(batches):
+            for message in chain.from_iterable(chain.from_iterable(batches)):
                 origin = origin_of(message)
                 if origin is not None and self._is_mine(origin):
                     yield number, DeadLetter.of(origin, message)

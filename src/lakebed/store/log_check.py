@@ -32,7 +32,7 @@ class LogReport:
     records: int = 0  # records in these segments
     warm_files: int = 0
     objects: int = 0
-    unread: list[int] = field(default_factory=list)  # not in Tier 0; no good copy was read
+    unread: list[int] = field(default_factory=list)  # only in Tier 2, and not read from there
     problems: list[Problem] = field(default_factory=list)
     unreached: Tier2Error | None = None  # why not all objects were read
     archived: int = 0  # segments in the archive, which no other field counts
@@ -52,6 +52,7 @@ class LogPlan(NamedTuple):
     log: str
     problems: tuple[Problem, ...]
     elsewhere: tuple[int, ...]  # ids of segments that are only in Tier 1 or Tier 2
+    unread: tuple[int, ...]  # ids of segments that are only in Tier 2, which is not to be read
     pieces: tuple[LogPiece, ...]  # archive first, then segments on disk, warm files, objects
 
 
@@ -102,10 +103,13 @@ def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
     pieces: list[SegmentPiece | CopyPiece] = [*verification.archived(), *verification.pieces()]
     pieces += copies.pieces(1)
     pieces += copies.pieces(2) if tier2 else []
+    elsewhere = verification.elsewhere()
+    only_in_tier2 = [state for state in elsewhere if not state.residency & Residency.TIER1]
     return LogPlan(
         log=name,
         problems=tuple(verification.problems),
-        elsewhere=tuple(state.segment_id for state in verification.elsewhere()),
+        elsewhere=tuple(state.segment_id for state in elsewhere),
+        unread=() if tier2 else tuple(state.segment_id for state in only_in_tier2),
         pieces=tuple(LogPiece(name, piece, tier2) for piece in pieces),
     )
 
@@ -184,17 +188,22 @@ def join_log(plan: LogPlan, findings: Sequence[LogFinding]) -> LogReport:
     """Combines the findings into one report. They must be in the order of the plan's pieces."""
     report = LogReport(problems=list(plan.problems))
     owed = set(plan.elsewhere)  # segments in colder tiers of which no good copy was read yet
+    unread = set(plan.unread)
+    judged: set[int] = set()  # segments of which a copy is reported, as whole or as damaged
     for finding in findings:
         report.problems += finding.problems
         if finding.unreached is not None:
             report.unreached = report.unreached or finding.unreached
+            unread.add(finding.segment_id)
             continue
         if finding.is_unread:
             owed.add(finding.segment_id)
+            unread.add(finding.segment_id)
             continue
         if finding.is_archived:
             report.archived += 1
             continue
+        judged.add(finding.segment_id)
         report.warm_files += finding.tier == 1
         report.objects += finding.tier == 2
         is_owed = (
@@ -204,7 +213,7 @@ def join_log(plan: LogPlan, findings: Sequence[LogFinding]) -> LogReport:
             report.segments += 1
             report.records += finding.records or 0
             owed -= set() if finding.tier == 0 else {finding.segment_id}
-    report.unread = sorted(owed)
+    report.unread = sorted(unread - judged)
     report.problems += neighbour_problems(
         finding.outline for finding in findings if finding.outline is not None
     )

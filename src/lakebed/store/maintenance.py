@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lakebed.store.damage_marks import MarkReport, NamedVersion
     from lakebed.store.log_check import LogReport
     from lakebed.store.manifest_verification import ManifestReport
-    from lakebed.store.read_only import ReadOnlyStore
     from lakebed.store.repair import RepairReport
     from lakebed.store.store import Store
     from lakebed.store.store_check import StoreReport
@@ -120,12 +119,12 @@ class Maintenance:
     ) -> LogReport:
         """Read and check all of a log; with `tier2` also its objects in Tier 2."""
         self._check(log)
-        with self._read_only() as store:
+        with self._store.open_read_only() as store:
             return store.maintenance.verify_log(log, tier2=tier2, progress=progress)
 
     def verify_manifest(self, log: str, *, progress: Progress = no_progress) -> ManifestReport:
         """Read the manifest log of a log and compare it with the segments and their copies."""
-        with self._read_only() as store:
+        with self._store.open_read_only() as store:
             return store.maintenance.verify_manifest(log, progress=progress)
 
     def repair_log(
@@ -138,7 +137,7 @@ class Maintenance:
         return work(self._store, log, progress=progress)
 
     def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport:
-        with self._read_only() as store:
+        with self._store.open_read_only() as store:
             return store.maintenance.verify_topic(topic, progress=progress)
 
     def repair_topic(
@@ -156,7 +155,7 @@ class Maintenance:
 
         Calls `progress` with the bytes read so far, and with 0 as the total, which is not known.
         """
-        with self._read_only() as store:
+        with self._store.open_read_only() as store:
             return store.maintenance.verify_objects(bucket=bucket, prefix=prefix, progress=progress)
 
     def verify_store(self, *, tier2: bool = True, progress: Progress = no_progress) -> StoreReport:
@@ -164,7 +163,7 @@ class Maintenance:
 
         With `tier2` the Tier 2 objects of logs are checked too.
         """
-        with self._read_only() as store:
+        with self._store.open_read_only() as store:
             return store.maintenance.verify_store(tier2=tier2, progress=progress)
 
     def mark_objects(
@@ -184,9 +183,3 @@ class Maintenance:
     def _check(self, log: str) -> None:
         check_log_name(log)
         require_log(self._store.disk, self._store.root, log)
-
-    def _read_only(self) -> ReadOnlyStore:
-        """Opens the store read-only, as another process would."""
-        from lakebed.store.read_only import ReadOnlyStore
-
-        return ReadOnlyStore(self._store.root, tier_config=self._store.tier_config)

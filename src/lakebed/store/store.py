@@ -170,7 +170,6 @@ class Store:
             topic_config = topic_config or settings.config(TopicConfig)
             group_config = group_config or settings.config(GroupConfig)
             object_config = object_config or settings.config(SeglakeConfig)
-            connector = connector or _connect
             if config is None:
                 config = aof_config(settings)
                 manager_config = settings.config(ManagerConfig)
@@ -182,7 +181,7 @@ class Store:
             group_config=group_config or GroupConfig(),
             object_config=object_config or SeglakeConfig(),
             tier_config=tier_config or SharedTierConfig(),
-            disk=disk or real_disk(),
+            disk=disk,
             runner=runner,
             connector=connector,
             random=options.get("random"),
@@ -198,13 +197,24 @@ class Store:
         group_config: GroupConfig,
         object_config: SeglakeConfig,
         tier_config: SharedTierConfig,
-        disk: Disk,
+        disk: Disk | None,
         runner: Runner | None,
         connector: Connector | None,
         random: Random | None,
     ) -> None:
         """Opens a store for writing. Programs call `open` instead."""
         self.root = os.fspath(root)
+        self._open_read_only = partial(
+            ReadOnlyStore,
+            self.root,
+            tier_config=tier_config,
+            disk=disk,
+            runner=runner,
+            connector=connector,
+            random=random,
+        )
+        if disk is None:
+            disk, connector = real_disk(), connector or _connect
         self.disk = disk
         self.config = config
         self.tier_config = tier_config
@@ -303,7 +313,7 @@ class Store:
 
         The records of sealed segments are not read.
         """
-        with self._read_only() as reading:
+        with self.open_read_only() as reading:
             return reading.log_summary(name)
 
     def open_log_to_read(self, name: str) -> Aof | ReadOnlyLog:
@@ -408,7 +418,7 @@ class Store:
 
         Raises `NotFound` if there is no such topic.
         """
-        with self._read_only() as reading:
+        with self.open_read_only() as reading:
             return reading.topic_summary(name)
 
     def dead_letters(
@@ -418,7 +428,7 @@ class Store:
 
         With `max_messages` only that many are returned: partition by partition, oldest first.
         """
-        with self._read_only() as reading:
+        with self.open_read_only() as reading:
             return reading.dead_letters(topic, group, max_messages=max_messages)
 
     def plan_topics(
@@ -538,9 +548,9 @@ class Store:
         lake = self._lakes.opened().get("")
         return None if lake is None else lake.totals()
 
-    def _read_only(self) -> ReadOnlyStore:
-        """Opens the store read-only, as another process would."""
-        return ReadOnlyStore(self.root, tier_config=self.tier_config)
+    def open_read_only(self) -> ReadOnlyStore:
+        """Open this store read-only, as another process would: by its files, on the same disk."""
+        return self._open_read_only()
 
     def _open_things(self) -> _OpenThings:
         opened = [store_topics.opened() for store_topics in self._topics.opened().values()]

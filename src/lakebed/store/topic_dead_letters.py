@@ -6,6 +6,7 @@ Works while another process writes the store.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, starmap
 
 from lakebed.base.errors import NotFound
 from lakebed.store.dead_letters import DeadLetter, dead_letter_topic, origin_of
@@ -25,14 +26,14 @@ def dead_letters_of(store: ReadOnlyStore, topic: str, group: str) -> Iterator[De
     except NotFound:
         return
     try:
-        sent_back = letters.group(REDRIVE_PREFIX + group).describe()
+        redrive_group = letters.group(REDRIVE_PREFIX + group)
     except NotFound:
-        sent_back = {}
+        redrive_group = None
     for partition in letters.partitions:
-        start = partition.start_offset()
-        if partition.number in sent_back:
-            start = max(start, sent_back[partition.number].acked_until)
-        for message in partition.scan_from(start):
+        kept = [(partition.start_offset(), partition.high_watermark())]
+        if redrive_group is not None:
+            kept = redrive_group.unsettled(partition)
+        for message in chain.from_iterable(starmap(partition.read, kept)):
             origin = origin_of(message)
             if origin is not None and origin.is_of(topic, topic_id=topic_id, group=group):
                 yield DeadLetter.of(origin, message)

@@ -22,6 +22,7 @@ from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.description import GroupPartition, count_messages
 from lakebed.stroma.format import BumpAckedUntil
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
+from lakebed.stroma.ranges import merged
 from lakebed.stroma.recovery import RecoveredGroup, load
 
 _LOOKS = 5
@@ -72,18 +73,16 @@ class ReadOnlyGroup:
         """
         return {partition.number: self._describe(partition) for partition in self._partitions}
 
+    def unsettled(self, partition: ReadOnlyPartition) -> list[tuple[int, int]]:
+        """Return the ranges of a partition's offsets that are neither acked nor dead-lettered."""
+        recovered, high_watermark = self._recover(partition)
+        state = recovered.state
+        return merged([*state.unsettled(), (state.end, max(state.end, high_watermark))])
+
     def _describe(self, partition: ReadOnlyPartition) -> GroupPartition:
-        recovered = self._load(partition.number)
-        now_ms = self._runner.clock.wall_ns() // NS_PER_MS
-        # Read after the group's files: the offsets in them are durable in the log by now.
-        high_watermark, start = partition.high_watermark(), partition.start_offset()
+        recovered, high_watermark = self._recover(partition)
         counts = MessageCounts(partition, is_compacted=self._is_compacted)
         state = recovered.state
-        if state.end > high_watermark:
-            state.cut(high_watermark)
-        if start > state.base:
-            state.apply(BumpAckedUntil(start), now_ms)
-        state.expire(now_ms)
         waiting, exhausted = count_messages(state)
         return GroupPartition(
             acked_until=state.base,
@@ -106,6 +105,20 @@ class ReadOnlyGroup:
             flagged_events=recovered.flagged_count,
             problems=tuple(recovered.problems),
         )
+
+    def _recover(self, partition: ReadOnlyPartition) -> tuple[RecoveredGroup, int]:
+        """Returns the group's state in a partition as of now, and the high watermark."""
+        recovered = self._load(partition.number)
+        now_ms = self._runner.clock.wall_ns() // NS_PER_MS
+        # Read after the group's files: the offsets in them are durable in the log by now.
+        high_watermark, start = partition.high_watermark(), partition.start_offset()
+        state = recovered.state
+        if state.end > high_watermark:
+            state.cut(high_watermark)
+        if start > state.base:
+            state.apply(BumpAckedUntil(start), now_ms)
+        state.expire(now_ms)
+        return recovered, high_watermark
 
     def _load(self, partition: int) -> RecoveredGroup:
         paths = GroupPaths(self._root, GroupName(self.topic, partition, self.name))

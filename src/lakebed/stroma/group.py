@@ -317,6 +317,15 @@ class PartitionGroup:
         count = self._source.message_count
         return min(unsettled + count(end, high_watermark), count(base, high_watermark))
 
+    def unsettled(self) -> list[Span]:
+        """Returns the ranges of offsets before the high watermark that are not settled."""
+        start, high_watermark = self._source.start_offset(), self._source.high_watermark()
+        with self._mutex:
+            self._check_open()
+            self._drop_removed(start)
+            state = self._state.frozen()  # so that other calls do not wait for the next line
+        return ranges_.merged([*state.unsettled(), (state.end, max(state.end, high_watermark))])
+
     def describe(self) -> GroupPartition:
         """Returns a description of the group as it is now.
 

@@ -84,6 +84,10 @@ class GroupState:
         """The number of messages before `end` that are not settled."""
         return self.end - self.base - self.settled_ahead
 
+    def unsettled(self) -> list[tuple[int, int]]:
+        """Returns the ranges of offsets before `end` whose messages are not settled."""
+        return merged([(start, end) for start, end, _ in self._unsettled(self.base, self.end)])
+
     def apply(self, event: Event, now_ms: int) -> None:
         """Applies an event.
 

@@ -41,8 +41,8 @@ class AsyncGroup:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
-        none.
+        """Leases up to `max_messages` messages for `lease_ms` (by default, the group's setting);
+        returns an empty list if there are none.
 
         Their total size is at most `max_bytes`, but the first message is returned whatever its
         size. A `max_bytes` above 32 MiB, or None, counts as 32 MiB. With `wait_s`, the call waits

@@ -47,7 +47,7 @@ def read_archive(context: Context, name: str) -> Answer:
     what = f"read the archive of log {name}"
     _, model = logs.open_log(context, name)
     skipped: list[SkippedRange] = []
-    with context.machine.read_only() as store:
+    with context.store.open_read_only() as store:
         try:
             with LogReader(store.archived_log(name)) as reader:
                 records = reader.read(

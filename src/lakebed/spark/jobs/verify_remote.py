@@ -148,7 +148,8 @@ def join_remote(plan: Plan, all_findings: Sequence[Finding]) -> StoreReport:
             of_topics[piece.topic, piece.partition].append(finding)
     logs = []
     for name in plan.logs:
-        report = join_log(LogPlan(name, (), tuple(in_other_tiers[name]), ()), of_logs[name])
+        plan_of_log = LogPlan(name, (), tuple(in_other_tiers[name]), unread=(), pieces=())
+        report = join_log(plan_of_log, of_logs[name])
         logs.append(CheckedLog(name, report, None, report.unreached))
     topics = []
     for name, count in plan.topics:
