@@ -440,8 +440,7 @@ class SegmentTiering:
 
     def _check_evictable(self, state: SegmentState) -> None:
         name, segment_id = self._state.name, state.segment_id
-        is_doubtful = state.pending & Pending.DELETE or state.needs_repair
-        if not state.residency & Residency.TIER2 or is_doubtful:
+        if not state.is_stored:
             raise InputError(
                 f"{name}: segment {segment_id} cannot be evicted, because Tier 2 has no intact "
                 "copy of it; upload or repair it first"
