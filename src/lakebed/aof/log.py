@@ -214,8 +214,9 @@ class Aof:
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
         """Waits until the log has a segment that a record can be appended to.
 
-        Also waits while flushes are failing, because appends are refused then. Raises `WouldBlock`
-        of kind admission if appends are still refused after `timeout` seconds, by default never.
+        Also waits while flushes are failing, because appends are refused then. After `timeout`
+        seconds, by default never, raises `WouldBlock`: of kind flush if flushes are still failing,
+        and otherwise of kind admission.
         """
         self._appender.wait_for_segment(timeout)
 
