@@ -206,6 +206,24 @@ def test_the_manifest_log_is_switched_off_and_on_while_the_log_is_written() -> N
     assert sum(isinstance(r.payload, SegmentOpened) for r in records(world)) == 5
 
 
+def test_switching_the_manifest_log_on_writes_a_snapshot_even_if_nothing_is_missing() -> None:
+    world = World(6)
+    manager, log = open_log(world)
+    write_segments(log, 2)
+    before = reader(world).snapshot_ids()
+    log.set_manifest_log_enabled(False)  # closing it may write one
+    closed = reader(world).snapshot_ids()
+    log.set_manifest_log_enabled(True)
+    assert (before, closed, reader(world).snapshot_ids()) == ([], [1], [1, 2])
+    manager.close()
+    open_log(world, OFF)[0].close()
+    assert reader(world).snapshot_ids() == [1, 2]
+    manager, log = open_log(world)
+    assert reader(world).snapshot_ids() == [2, 3]
+    check_agreement(world, log)
+    manager.close()
+
+
 def test_what_retention_removes_is_recorded_even_at_the_end() -> None:
     for seed in range(20):
         world = World(seed)

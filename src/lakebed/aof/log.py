@@ -294,9 +294,9 @@ class Aof:
     def set_manifest_log_enabled(self, enabled: bool) -> None:
         """Switches the manifest log of this log on or off until the log is closed.
 
-        Switching it on first adds the records that are missing in it. Switching it off raises
-        `BadConfig` if some segments are only in colder tiers, because only the manifest log records
-        those, or if the manifest log is damaged.
+        Switching it on first adds the records that are missing in it and writes a snapshot.
+        Switching it off raises `BadConfig` if some segments are only in colder tiers, because only
+        the manifest log records those, or if the manifest log is damaged.
         """
         if not enabled:
             self._recorder.stop()  # first, so that nothing is evicted during the check

@@ -241,8 +241,8 @@ class ManifestRecorder:
             if was_off:
                 self._forget_removed(journal)
             self._place_cold(journal)
-            if replayed.damages or (was_incomplete and (was_off or is_first)):
-                journal.take_snapshot()  # later replays start after the damage
+            if replayed.damages or was_off or (was_incomplete and is_first):
+                journal.take_snapshot()  # later replays start after the damage or the gap
             undo.pop_all()
         self._raise_watermark(replayed)
 
