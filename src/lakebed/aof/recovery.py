@@ -38,16 +38,11 @@ from lakebed.aof.format import (
     SegmentFooter,
     SegmentHeader,
     next_base_offset,
-    record_bytes,
     records_end_max,
 )
-from lakebed.aof.interchange import (
-    INTERCHANGE_HEADER,
-    INTERCHANGE_RECORD,
-    decode_interchange_footer,
-)
+from lakebed.aof.interchange import decode_interchange_footer, position_after
 from lakebed.aof.interchange_facts import interchange_facts
-from lakebed.aof.interchange_segment import is_interchange
+from lakebed.aof.interchange_segment import is_interchange_file
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_pointer
 from lakebed.aof.segment import Segment
@@ -178,7 +173,7 @@ def _record_count_after(
     count = 0
     for name in reversed(names):
         with disk.open(paths.segment(name)) as file:
-            if not _is_interchange(file):
+            if not is_interchange_file(file):
                 break
             data = memoryview(file.pread(0, file.size()))
         footer = decode_interchange_footer(data)
@@ -267,7 +262,7 @@ def _examine(
         size = file.size()
         if before and read_footer(file, path, name) is None:
             result.next_record_count = _record_count_after(disk, paths, before, result)
-        if _is_interchange(file):
+        if is_interchange_file(file):
             _keep_interchange(paths, file, name, facts, result)
             return
         if size < RECORDS_START + FOOTER_BYTES:
@@ -309,10 +304,6 @@ def _examine(
         result.to_seal.append(segment)
 
 
-def _is_interchange(file: File) -> bool:
-    return is_interchange(memoryview(file.pread(0, INTERCHANGE_HEADER.size)))
-
-
 def _keep_interchange(
     paths: LogPaths, file: File, name: SegmentName, facts: FileFacts, result: Recovered
 ) -> None:
@@ -333,9 +324,8 @@ def _keep_interchange(
         file.sync()
     end = max(RECORDS_START, facts.confirmed_end)
     if ranges:
-        last = INTERCHANGE_RECORD.unpack(data, ranges[-1].last_offset)
-        last_end = last.logical_offset - name.base_offset + record_bytes(last.payload_len)
-        end = max(end, last_end)
+        last_offset = ranges[-1].last_offset
+        end = max(end, position_after(data, last_offset, base_offset=name.base_offset))
     result.sealed.append(_sealed_info(paths, name, None))
     _follow(
         result,
