@@ -123,7 +123,7 @@ def test_records_appended_together_are_in_one_chunk_and_counted_one_by_one() -> 
     world = World(2)
     journal = Opened(world).journal
     open_segments(journal, 1)
-    together = [LocalEvicted(1), CustomEvent(1, b"x" * 3000), LocalEvicted(2)]
+    together: list[Payload] = [LocalEvicted(1), CustomEvent(1, b"x" * 3000), LocalEvicted(2)]
     for _ in range(20):
         journal.append(*together, segment_id=0, logical_offset=0)
     journal.commit()
@@ -145,7 +145,7 @@ def test_of_records_for_which_the_queue_has_no_room_none_is_appended() -> None:
     while (room := 256 * KIB - journal.lag_bytes) > 150:
         fill(journal, min(4096, room - 150))
     before = journal.index()
-    together = [UploadStarted("key"), LocalEvicted(1), LocalEvicted(2)]
+    together: list[Payload] = [UploadStarted("key"), LocalEvicted(1), LocalEvicted(2)]
     with pytest.raises(Busy):
         journal.append(*together, segment_id=0, logical_offset=0)
     assert journal.index() == before
