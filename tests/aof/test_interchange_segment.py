@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from lakebed.aof.archived_log import ArchivedLog
+from lakebed.aof.config import RetentionConfig
+from lakebed.aof.conversion import to_interchange
 from lakebed.aof.damage import SkippedRange
+from lakebed.aof.format import SEGMENT_HEADER
 from lakebed.aof.interchange import INTERCHANGE_HEADER, InterchangeEncoder, InterchangeRecord
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, InputError, NotFound, UnknownVersion
 from lakebed.base.runner import ThreadRunner
+from lakebed.base.simulation.disk import Crash
+from lakebed.base.simulation.world import World
 from lakebed.kernels.disk import real_disk
+from tests.aof.tiers.tiered_logs import CONFIG, PATHS, contents, open_log, write_segments
 from tests.fakes.aof import FakeLog
 
 EXT_ID = 77
@@ -144,3 +152,83 @@ def test_another_process_reads_them_too(log: FakeLog) -> None:
                 assert list(reader.read()) == log.records
             assert view.durable_end() == RecordId(log.durable_end())
             assert view.durable_end() > last.record_id
+
+
+def _swap(world: World, path: str) -> None:
+    """Puts the same segment in the interchange layout in a segment's place."""
+    world.disk.rename(to_interchange(world.disk, path, "/out", stream_id=1, lossy=True), path)
+
+
+def _bytes(world: World, path: str) -> bytes:
+    with world.disk.open(path) as file:
+        return file.pread(0, file.size())
+
+
+@pytest.mark.parametrize("has_pointer", [True, False])
+@pytest.mark.parametrize("indexes", [(0,), (1,), (2,), (0, 1, 2)])
+def test_a_writer_leaves_them_as_they_are_and_goes_on(
+    indexes: tuple[int, ...], has_pointer: bool
+) -> None:
+    world = World(1)
+    world.disk.make_folder("/out")
+    manager, writer = open_log(world)
+    written = write_segments(writer, 3)
+    paths = [info.path for info in writer.segments()]
+    manager.close()
+    for index in indexes:
+        _swap(world, paths[index])
+    if not has_pointer:
+        world.disk.unlink(PATHS.pointer)
+        world.disk.unlink(PATHS.durable_end)
+    before = [_bytes(world, path) for path in paths]
+    for count in range(2):
+        manager, writer = open_log(world)
+        assert writer.recovered.problems == []
+        assert writer.append_record(b"more").segment_index == 3 + count
+        info = writer.seal_current_segment()
+        assert info is not None
+        header = SEGMENT_HEADER.unpack(_bytes(world, info.path)[: SEGMENT_HEADER.size])
+        assert header.base_record_count == len(written) + count
+        assert contents(writer) == [*written, *[b"more"] * (count + 1)]
+        manager.close()
+        world.restart(Crash.POWER)
+    assert [_bytes(world, path) for path in paths] == before
+    assert not world.disk.exists("/store/quarantine")
+
+
+def test_they_are_not_moved_between_tiers_and_not_recorded_as_damaged() -> None:
+    world = World(2)
+    world.disk.make_folder("/out")
+    manager, writer = open_log(world)
+    written = write_segments(writer, 2)
+    manager.close()
+    _swap(world, writer.segments()[0].path)
+    manager, writer = open_log(world)
+    with pytest.raises(InputError, match=r"segment 0 .* has the interchange layout"):
+        writer.tiers.upload()
+    assert writer.tiers.upload([1]) == [1]
+    assert [place.failures for place in writer.tiers.residency()] == [(), ()]
+    assert contents(writer) == written
+    manager.close()
+
+
+def test_they_are_read_in_the_archive() -> None:
+    world = World(3)
+    world.disk.make_folder("/out")
+    manager, writer = open_log(world)
+    written = write_segments(writer, 4)
+    manager.close()
+    for index in (1, 2):
+        _swap(world, writer.segments()[index].path)
+    ids = [record.record_id for record in LogReader(writer).read()]
+    retention = RetentionConfig(count_max=1, archive=True)
+    manager, writer = open_log(world, config=dataclasses.replace(CONFIG, retention=retention))
+    world.runner.advance(10**9)
+    assert [info.segment_id for info in writer.segments()] == [3]
+    manager.close()
+    archive = ArchivedLog(world.disk, PATHS, runner=world.runner)
+    with LogReader(archive) as reader:
+        found = list(reader.read())
+        assert [bytes(record.payload) for record in found] == written[:15]
+        assert [record.record_id for record in found] == ids[:15]
+        assert archive.durable_end() > found[-1].record_id

@@ -22,7 +22,7 @@ from lakebed.aof.manifest.format import (
 )
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.reader import ManifestReader
-from lakebed.aof.manifest.records import CustomEvent, ManifestRecord
+from lakebed.aof.manifest.records import CustomEvent, ManifestRecord, Tier2DeleteQueued, UploadDone
 from lakebed.aof.manifest.replay import replay
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.paths import LogPaths, SegmentName
@@ -206,6 +206,24 @@ def test_the_manifest_log_is_switched_off_and_on_while_the_log_is_written() -> N
     assert sum(isinstance(r.payload, SegmentOpened) for r in records(world)) == 5
 
 
+def test_switching_the_manifest_log_on_writes_a_snapshot_even_if_nothing_is_missing() -> None:
+    world = World(6)
+    manager, log = open_log(world)
+    write_segments(log, 2)
+    before = reader(world).snapshot_ids()
+    log.set_manifest_log_enabled(False)  # closing it may write one
+    closed = reader(world).snapshot_ids()
+    log.set_manifest_log_enabled(True)
+    assert (before, closed, reader(world).snapshot_ids()) == ([], [1], [1, 2])
+    manager.close()
+    open_log(world, OFF)[0].close()
+    assert reader(world).snapshot_ids() == [1, 2]
+    manager, log = open_log(world)
+    assert reader(world).snapshot_ids() == [2, 3]
+    check_agreement(world, log)
+    manager.close()
+
+
 def test_what_retention_removes_is_recorded_even_at_the_end() -> None:
     for seed in range(20):
         world = World(seed)
@@ -283,6 +301,31 @@ def test_more_is_recorded_at_the_opening_than_the_queue_holds(is_switched: bool)
     manager.close()
     gone = [r.segment_id for r in records(world) if isinstance(r.payload, LocalEvicted)]
     assert gone == list(range(2, 6_000)), "each is recorded once"
+
+
+def test_more_segments_went_while_the_manifest_log_was_off_than_the_queue_holds() -> None:
+    world = World(16)
+    small = ManifestConfig(queue_bytes_max=256 * KIB, snapshot_chunks=1000)
+    config = dataclasses.replace(CONFIG, manifest=small)
+    manager, log = open_log(world, config)
+    write_segments(log, 6)
+    keys = [f"aof2/{number}/{'k' * 60_000}" for number in range(5)]
+    for number, key in enumerate(keys):
+        assert log.manifest is not None
+        log.manifest.append(UploadDone(key, ""), segment_id=number, logical_offset=0)
+        log.manifest.commit()
+    manager.close()
+    off = dataclasses.replace(OFF, retention=RetentionConfig(count_max=1))
+    manager, log = open_log(world, off)
+    world.runner.advance(SECOND)
+    manager.close()
+    manager, log = open_log(world, config)
+    check_agreement(world, log)
+    assert log.manifest is not None
+    assert [info.segment_id for info in log.segments()] == [5]
+    manager.close()
+    queued = [r.payload for r in records(world) if isinstance(r.payload, Tier2DeleteQueued)]
+    assert queued == [Tier2DeleteQueued(key) for key in keys]
 
 
 def test_who_waits_for_room_in_the_manifest_log_is_told_of_it() -> None:

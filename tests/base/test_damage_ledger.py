@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import pytest
@@ -127,3 +128,21 @@ def test_a_damaged_record_is_kept_when_it_begins_anew(world: World) -> None:
     [name] = world.disk.names("/store/quarantine")
     assert read_file(world.disk, f"/store/quarantine/{name}", size_max=10) == b"{"
     assert RecordedDamage(world.disk, "/nowhere").ledger() == Ledger()
+
+
+def test_the_damage_of_the_record_itself_is_recorded_once_the_disk_takes_writes_again(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    replace_atomically(world.disk, "/store/damage.json", b"{")
+    world.disk.faults.lasting["create"] = errno.ENOSPC
+    ledger = ledger_of(world)
+    own, later = "the record of damage was damaged", "bad"
+    assert [one.problem for one in ledger.list()] == [own]
+    world.disk.faults.lasting.clear()
+    ledger.record(loss(7))
+    assert [one.problem for one in ledger.list()] == [own, later]
+    assert [one.problem for one in ledger_of(world).list()] == [own, later]
+    logged = [message for message in caplog.messages if message.startswith("damage_recorded")]
+    assert len(logged) == 2
+    [name] = world.disk.names("/store/quarantine")
+    assert read_file(world.disk, f"/store/quarantine/{name}", size_max=10) == b"{"

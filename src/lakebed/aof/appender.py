@@ -118,13 +118,19 @@ class Appender:
             next_change = self._waiter.next_change()
             with state.mutex:
                 state.check_writable()
-                has_room = not state.is_tail_full or self._transitions.may_roll
-                if state.error is None and (has_room or self._transitions.is_asking_useful):
+                if state.error is not None:
+                    refusal = self._flushes_fail(state.error)
+                elif (
+                    not state.is_tail_full
+                    or self._transitions.may_roll
+                    or self._transitions.is_asking_useful
+                ):
                     return
+                else:
+                    reason = "no record can be appended yet"
+                    refusal = WouldBlock(BackpressureKind.ADMISSION, f"{state.name}: {reason}")
             if not self._waiter.wait(BackpressureKind.ROLLOVER, next_change, deadline_ns):
-                raise WouldBlock(
-                    BackpressureKind.ADMISSION, f"{state.name}: no record can be appended yet"
-                )
+                raise refusal
 
     def _append_some(
         self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
@@ -136,9 +142,7 @@ class Appender:
         state = self._state
         state.check_writable()
         if state.error is not None:
-            raise WouldBlock(
-                BackpressureKind.FLUSH, f"{state.name}: flushes are failing: {state.error}"
-            )
+            raise self._flushes_fail(state.error)
         batch = self._encode(payloads, timestamps, ext_ids)
         if not len(batch.offsets):
             self._check_fits(payloads[0])
@@ -193,6 +197,11 @@ class Appender:
         if not now_ns < state.last_timestamp <= now_ns + SET_BACK_NS_MAX:
             state.last_timestamp = now_ns
         return state.last_timestamp
+
+    def _flushes_fail(self, error: LakebedError) -> WouldBlock:
+        return WouldBlock(
+            BackpressureKind.FLUSH, f"{self._state.name}: flushes are failing: {error}"
+        )
 
     def _check_fits(self, payload: Buffer) -> None:
         size = memoryview(payload).nbytes

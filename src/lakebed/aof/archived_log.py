@@ -1,8 +1,10 @@
 """A read-only log view of the segments that retention moved to `archive/`.
 
 An archived segment's base offset is read from its header, because the file name does not contain
-it. An operator may delete archived segments, oldest first. If a segment between two others is
-missing, readers report a gap, as in any log.
+it. An interchange segment's header does not contain it either, so it is computed from the first
+record, which is at the start of the records unless compaction left some out. An operator may delete
+archived segments, oldest first. If a segment between two others is missing, readers report a gap,
+as in any log.
 """
 
 from __future__ import annotations
@@ -19,10 +21,21 @@ from lakebed.aof.format import (
     records_end_max,
 )
 from lakebed.aof.holds import PositionedReader
+from lakebed.aof.interchange import (
+    INTERCHANGE_HEADER,
+    INTERCHANGE_RECORD,
+    FooterFlags,
+    decode_interchange_footer,
+    decode_interchange_header,
+    position_after,
+)
+from lakebed.aof.interchange_facts import interchange_facts
+from lakebed.aof.interchange_segment import is_interchange_file
 from lakebed.aof.paths import ArchivedName, LogPaths, SegmentName
 from lakebed.aof.record_id import SEGMENT_INDEX_MAX, RecordId
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Closed, Corrupt, DataError
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import Closed, Corrupt, DataError, InputError, UnknownVersion
 from lakebed.base.files import Disk, File
 from lakebed.base.runner import Runner
 
@@ -78,7 +91,7 @@ def list_archived(disk: Disk, paths: LogPaths) -> tuple[SegmentInfo, ...]:
     """Returns the archived segments, oldest first.
 
     Files that are not named like archived segments are ignored. Raises `Corrupt` if two files have
-    the same segment number.
+    the same segment number, and `InputError` if the base offset of a segment is not known.
     """
     names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
     segments: list[SegmentInfo] = []
@@ -100,6 +113,8 @@ def segment_name(info: SegmentInfo) -> SegmentName:
 def _segment_info(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
     """Describes an archived segment from its header and footer. Its records are not checked."""
     with disk.open(path) as file:
+        if is_interchange_file(file):
+            return _interchange_info(memoryview(file.pread(0, file.size())), path, name)
         start = file.pread(0, SEGMENT_HEADER.size)
         header = SEGMENT_HEADER.unpack(start.ljust(SEGMENT_HEADER.size, b"\0"))
         info = SegmentInfo(
@@ -107,6 +122,34 @@ def _segment_info(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
         )
         footer = _footer(file, info)
     return info if footer is None else replace(info, end=footer.durable_bytes)
+
+
+def _interchange_info(data: memoryview, path: str, name: ArchivedName) -> SegmentInfo:
+    """Describes an archived segment in the interchange layout, from its records."""
+    try:
+        facts = interchange_facts(data, None)
+    except UnknownVersion as error:
+        raise UnknownVersion(
+            error.problem, path=path, expected=error.expected, found=error.found
+        ) from None
+    header, footer = decode_interchange_header(data), decode_interchange_footer(data)
+    ranges = facts.records.good_ranges
+    is_compacted = footer is not None and bool(footer.flags & FooterFlags.COMPACTED)
+    if is_compacted or not ranges or ranges[0].start != INTERCHANGE_HEADER.size:
+        raise InputError(
+            f"{path}: where this segment begins in the log is not known, because it is in the "
+            "interchange layout and its first record is missing; move the file out of the archive"
+        )
+    first = INTERCHANGE_RECORD.unpack(data, INTERCHANGE_HEADER.size)
+    base_offset = first.logical_offset - RECORDS_START
+    return SegmentInfo(
+        name.segment_id,
+        base_offset,
+        header.creation_ts_ms * NS_PER_MS,
+        path,
+        is_sealed=True,
+        end=position_after(data, ranges[-1].last_offset, base_offset=base_offset),
+    )
 
 
 def _footer(file: File, info: SegmentInfo) -> SegmentFooter | None:

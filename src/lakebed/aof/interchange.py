@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntFlag
 from typing import Annotated, NamedTuple
 
-from lakebed.aof.format import AOF_ALIGNMENT
+from lakebed.aof.format import AOF_ALIGNMENT, record_bytes
 from lakebed.base.errors import InputError, UnknownVersion
 from lakebed.base.layout import Buffer, Layout, PadAfter, Raw, u32, u64
 from lakebed.kernels import crc64nvme, fold64
@@ -147,6 +147,12 @@ class InterchangeEncoder:
 def interchange_record_bytes(payload_bytes: int) -> int:
     """Returns the size in bytes of a record, including its header and padding."""
     return -(-(INTERCHANGE_RECORD.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT
+
+
+def position_after(data: Buffer, offset: int, *, base_offset: int) -> int:
+    """Returns the end, as a segment offset, of the record whose header is at `offset` of a file."""
+    header = INTERCHANGE_RECORD.unpack(data, offset)
+    return header.logical_offset - base_offset + record_bytes(header.payload_len)
 
 
 def decode_interchange_header(data: Buffer) -> InterchangeHeader:

@@ -35,6 +35,7 @@ from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Corrupt
+from lakebed.base.files import File
 from lakebed.kernels import Stop, crc64nvme, fold64
 from lakebed.kernels.results import Column
 
@@ -46,6 +47,11 @@ def is_interchange(head: memoryview) -> bool:
     if len(head) < INTERCHANGE_HEADER.size:
         return False
     return INTERCHANGE_HEADER.unpack(head).magic == INTERCHANGE_MAGIC
+
+
+def is_interchange_file(file: File) -> bool:
+    """Returns whether a file has the interchange layout."""
+    return is_interchange(memoryview(file.pread(0, INTERCHANGE_HEADER.size)))
 
 
 class InterchangeSegment:

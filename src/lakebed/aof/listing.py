@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from lakebed.aof.envelope import check_footer
 from lakebed.aof.format import FOOTER_BYTES, RECORDS_START, records_end_max
-from lakebed.aof.interchange import INTERCHANGE_HEADER
-from lakebed.aof.interchange_segment import is_interchange
+from lakebed.aof.interchange_segment import is_interchange_file
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths, SegmentName
 from lakebed.aof.record_id import SEGMENT_INDEX_MAX
 from lakebed.aof.sparse_index import INDEX_SUFFIX
@@ -65,7 +64,7 @@ def _segment_info(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo
     info = SegmentInfo(*name, path=paths.segment(name), is_sealed=False, end=None)
     try:
         with disk.open(info.path) as file:
-            if is_interchange(memoryview(file.pread(0, INTERCHANGE_HEADER.size))):
+            if is_interchange_file(file):
                 return replace(info, is_sealed=True)  # published whole
             size = file.size()
             if size < RECORDS_START + FOOTER_BYTES:

@@ -214,8 +214,9 @@ class Aof:
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
         """Waits until the log has a segment that a record can be appended to.
 
-        Also waits while flushes are failing, because appends are refused then. Raises `WouldBlock`
-        of kind admission if appends are still refused after `timeout` seconds, by default never.
+        Also waits while flushes are failing, because appends are refused then. After `timeout`
+        seconds, by default never, raises `WouldBlock`: of kind flush if flushes are still failing,
+        and otherwise of kind admission.
         """
         self._appender.wait_for_segment(timeout)
 
@@ -293,9 +294,9 @@ class Aof:
     def set_manifest_log_enabled(self, enabled: bool) -> None:
         """Switches the manifest log of this log on or off until the log is closed.
 
-        Switching it on first adds the records that are missing in it. Switching it off raises
-        `BadConfig` if some segments are only in colder tiers, because only the manifest log records
-        those, or if the manifest log is damaged.
+        Switching it on first adds the records that are missing in it and writes a snapshot.
+        Switching it off raises `BadConfig` if some segments are only in colder tiers, because only
+        the manifest log records those, or if the manifest log is damaged.
         """
         if not enabled:
             self._recorder.stop()  # first, so that nothing is evicted during the check

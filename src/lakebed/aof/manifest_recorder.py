@@ -84,7 +84,8 @@ class ManifestRecorder:
         """Records that the segment gets its first record, unless that is already recorded."""
         if not segment.is_announced:
             payload = SegmentOpened(segment.name.base_offset, self._epoch)
-            self._append(payload, segment.name.segment_id, segment.name.base_offset)
+            name = segment.name
+            self._append(payload, segment_id=name.segment_id, logical_offset=name.base_offset)
             segment.is_announced = True
 
     def sealed(self, segment: Segment, *, coordinator_watermark: int) -> None:
@@ -96,30 +97,33 @@ class ManifestRecorder:
             flush_failure=segment.flush_failure,
         )
         end = segment.name.base_offset + segment.end
-        self._append(payload, segment.name.segment_id, end)
+        self._append(payload, segment_id=segment.name.segment_id, logical_offset=end)
 
     def evicted(self, info: SegmentInfo, *, durable_bytes: int) -> None:
         """Records that the segment leaves the log, and queues the deletion of its Tier 2 object.
 
-        Does nothing if the manifest log does not list the segment. If it raises `Busy`, some of the
-        records may have been added.
+        Does nothing if the manifest log does not list the segment. Adds all the records, or none if
+        it raises `Busy`: an object must not be deleted whose segment stays in the log.
         """
         state = self.journal.state(info.segment_id) if self.journal is not None else None
         if state is None:
             return
-        end = info.base_offset + durable_bytes
+        payloads: list[Payload] = []
         if state.residency & Residency.TIER2:
-            self._append(Tier2DeleteQueued(state.key), info.segment_id, end)
+            payloads.append(Tier2DeleteQueued(state.key))
         elif state.upload_key:  # the object may exist, or an upload may still create it
-            self._append(Tier2DeleteQueued(state.upload_key), info.segment_id, end)
+            payloads.append(Tier2DeleteQueued(state.upload_key))
         if state.residency & Residency.TIER0:
-            self._append(LocalEvicted(durable_bytes), info.segment_id, end)
+            payloads.append(LocalEvicted(durable_bytes))
         if state.residency & Residency.TIER1:
-            self._append(LocalEvicted(state.compressed_bytes), info.segment_id, end)
+            payloads.append(LocalEvicted(state.compressed_bytes))
+        if payloads:
+            end = info.base_offset + durable_bytes
+            self._append(*payloads, segment_id=info.segment_id, logical_offset=end)
 
     def record(self, payload: Payload, info: SegmentInfo) -> None:
         """Records a change of a sealed segment; `payload` is the record's content."""
-        self._append(payload, info.segment_id, info.base_offset)
+        self._append(payload, segment_id=info.segment_id, logical_offset=info.base_offset)
 
     def journal_to_move(self) -> Journal:
         """Returns the journal, which moves of segments between tiers need.
@@ -143,9 +147,9 @@ class ManifestRecorder:
         if journal is not None:
             journal.commit()
 
-    def _append(self, payload: Payload, segment_id: int, logical_offset: int) -> None:
+    def _append(self, *payloads: Payload, segment_id: int, logical_offset: int) -> None:
         if self.journal is not None:
-            self.journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)
+            self.journal.append(*payloads, segment_id=segment_id, logical_offset=logical_offset)
 
     # Opening and closing the journal.
 
@@ -237,8 +241,8 @@ class ManifestRecorder:
             if was_off:
                 self._forget_removed(journal)
             self._place_cold(journal)
-            if replayed.damages or (was_incomplete and (was_off or is_first)):
-                journal.take_snapshot()  # later replays start after the damage
+            if replayed.damages or was_off or (was_incomplete and is_first):
+                journal.take_snapshot()  # later replays start after the damage or the gap
             undo.pop_all()
         self._raise_watermark(replayed)
 
@@ -355,7 +359,11 @@ class ManifestRecorder:
         for state in list(journal.index().segments()):
             if state.segment_id < oldest:
                 info = SegmentInfo(state.segment_id, state.base_offset, 0, "", True, None)
-                self.evicted(info, durable_bytes=state.durable_bytes)
+                try:
+                    self.evicted(info, durable_bytes=state.durable_bytes)
+                except Busy:
+                    journal.commit()  # makes room in the queue
+                    self.evicted(info, durable_bytes=state.durable_bytes)
 
     def _is_archived(self, segment_id: int) -> bool:
         names = map(ArchivedName.parse, self._context.disk.names(self._context.paths.archive))

@@ -12,12 +12,16 @@ everything after them is overwritten with zeros.
   quarantine folder, the records are left unchanged, the segment is sealed, and the log continues in
   the next segment.
 
+A segment in the interchange layout was published whole, so it counts as sealed and stays unchanged;
+the log continues in the next segment.
+
 Recovery may be interrupted at any point; running it again gives the same result.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -36,6 +40,9 @@ from lakebed.aof.format import (
     next_base_offset,
     records_end_max,
 )
+from lakebed.aof.interchange import decode_interchange_footer, position_after
+from lakebed.aof.interchange_facts import interchange_facts
+from lakebed.aof.interchange_segment import is_interchange_file
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_pointer
 from lakebed.aof.segment import Segment
@@ -122,7 +129,9 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
             end = pointer.durable_bytes if pointer and name.segment_id == trusted else None
             result.sealed.append(_sealed_info(paths, name, end))
             if name.segment_id == trusted:
-                result.next_record_count = _record_count_after(disk, paths, name, result)
+                result.next_record_count = _record_count_after(
+                    disk, paths, names[: index + 1], result
+                )
             continue
         confirmed_end = _confirmed_end(confirmed, name)
         if not is_last:
@@ -137,7 +146,7 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
             is_open=is_open,
             is_seal_confirmed=name.segment_id == trusted,  # the pointer is written after that sync
         )
-        before = names[index - 1] if index and name.segment_id == trusted else None
+        before = names[:index] if name.segment_id == trusted else ()
         _examine(disk, paths, name, facts, result, before=before)
     # Segment numbers are never reused, even if the files are gone.
     if pointer is not None:
@@ -153,8 +162,31 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
     return result
 
 
-def _record_count_after(disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered) -> int:
-    """Returns the number of records in the log up to the end of a sealed segment.
+def _record_count_after(
+    disk: Disk, paths: LogPaths, names: Sequence[SegmentName], result: Recovered
+) -> int:
+    """Returns the number of records in the log up to the end of the last of these sealed segments.
+
+    Interchange segments have only the count of their own records, which are added to those of the
+    runtime segment before them.
+    """
+    count = 0
+    for name in reversed(names):
+        with disk.open(paths.segment(name)) as file:
+            if not is_interchange_file(file):
+                break
+            data = memoryview(file.pread(0, file.size()))
+        footer = decode_interchange_footer(data)
+        count += 0 if footer is None else footer.record_count
+    else:
+        return count
+    return count + _record_count_after_runtime(disk, paths, name, result)
+
+
+def _record_count_after_runtime(
+    disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered
+) -> int:
+    """Returns the number of records in the log up to the end of a sealed runtime segment.
 
     If the segment is too damaged to find the number, returns 0 and adds a problem to `result`.
     """
@@ -218,18 +250,21 @@ def _examine(
     facts: FileFacts,
     result: Recovered,
     *,
-    before: SegmentName | None,
+    before: Sequence[SegmentName],
 ) -> None:
     """Recovers one segment file and adds it to `result`.
 
-    `before` is the previous segment, whose record count is needed if this segment has no footer;
-    None if the previous segment was examined too, or if there is none.
+    `before` has the previous segments, whose record count is needed if this segment has no footer;
+    empty if the previous segment was examined too, or if there is none.
     """
     path = paths.segment(name)
     with disk.open(path, writable=True) as file:
         size = file.size()
-        if before is not None and read_footer(file, path, name) is None:
+        if before and read_footer(file, path, name) is None:
             result.next_record_count = _record_count_after(disk, paths, before, result)
+        if is_interchange_file(file):
+            _keep_interchange(paths, file, name, facts, result)
+            return
         if size < RECORDS_START + FOOTER_BYTES:
             # Readers of this segment will report the damage; the log continues after it.
             result.problems.append(f"{path}: the file is too short for a segment: {size} bytes")
@@ -267,6 +302,38 @@ def _examine(
         result.tail = segment
     else:
         result.to_seal.append(segment)
+
+
+def _keep_interchange(
+    paths: LogPaths, file: File, name: SegmentName, facts: FileFacts, result: Recovered
+) -> None:
+    """Adds a segment in the interchange layout to `result`, and leaves its bytes unchanged.
+
+    Raises `UnknownVersion` if the segment has an unsupported version.
+    """
+    path, size = paths.segment(name), file.size()
+    data = memoryview(file.pread(0, size))
+    try:
+        ranges = interchange_facts(data, name).records.good_ranges
+    except UnknownVersion as error:
+        raise UnknownVersion(
+            error.problem, path=path, expected=error.expected, found=error.found
+        ) from None
+    if not facts.is_seal_confirmed:
+        _rewrite(file, 0, size)
+        file.sync()
+    end = max(RECORDS_START, facts.confirmed_end)
+    if ranges:
+        last_offset = ranges[-1].last_offset
+        end = max(end, position_after(data, last_offset, base_offset=name.base_offset))
+    result.sealed.append(_sealed_info(paths, name, None))
+    _follow(
+        result,
+        name,
+        end=end,
+        record_count=result.next_record_count + sum(good.record_count for good in ranges),
+        timestamp=max((good.max_timestamp_ns for good in ranges), default=0),
+    )
 
 
 def _follow(

@@ -207,7 +207,7 @@ class DamageLedger:
         """Reads the file. Raises `UnknownVersion` if a newer program wrote it.
 
         A damaged file is copied to the quarantine and replaced with a new ledger, which has a
-        record of this damage. If that fails, the next write of the ledger saves the damaged file.
+        record of this damage. If that fails, the next write of the ledger does both.
         """
         self.root = os.fspath(root)
         self._disk = disk
@@ -216,15 +216,17 @@ class DamageLedger:
         self._ledger, self._unreadable = Ledger(), b""  # guarded by _mutex
         try:
             self._ledger = load_ledger(disk, root)
+            self._next_id_on_disk = self._ledger.next_id  # guarded by _mutex
         except Corrupt as error:
             _log.error(
                 "%s; starting a new one, after saving the damaged file in the quarantine", error
             )
             self._unreadable = read_file(disk, self._path, size_max=_BYTES_MAX)
-            with contextlib.suppress(LakebedError):  # `_replace` saves the file at its next call
-                self.record(
-                    Loss(engine=STORE, name=FILE_NAME, problem="the record of damage was damaged")
-                )
+            self._next_id_on_disk = self._ledger.next_id
+            loss = Loss(engine=STORE, name=FILE_NAME, problem="the record of damage was damaged")
+            self._ledger = _added(self._ledger, loss, now_ms=self._now_ms())
+            with contextlib.suppress(LakebedError):  # the next write includes this record
+                self._replace(self._ledger)
 
     def ledger(self) -> Ledger:
         with self._mutex:
@@ -303,7 +305,7 @@ class DamageLedger:
             save_in_quarantine(self._disk, folder, name, self._unreadable)
             self._unreadable = b""
         replace_atomically(self._disk, self._path, encode_ledger(ledger))
-        next_id, self._ledger = self._ledger.next_id, ledger
+        next_id, self._next_id_on_disk, self._ledger = self._next_id_on_disk, ledger.next_id, ledger
         for record in (each for each in ledger.records if each.id >= next_id):
             event(_log, "damage_recorded", level=logging.ERROR, id=record.id, damage=str(record))
 

@@ -135,14 +135,17 @@ class _Taking:
     ) -> bool:
         """Takes `counts` items of the queues at `indexes`, and returns True.
 
-        If that exceeds the limit, takes the same fraction of each count and at most one more item
-        of each queue, and returns False.
+        If that exceeds the limit, takes from each queue as many items as fit within the same
+        fraction of its count and of its bytes, and at most one more item, and returns False.
         """
-        size_bytes = sum(queues[index].size(n) for index, n in zip(indexes, counts, strict=True))
-        share = min(self._count_left / sum(counts), self._bytes_left / max(size_bytes, 1), 1.0)
-        for index, count in zip(indexes, counts, strict=True):
-            self._take_of(queues[index], index, count if share == 1.0 else int(count * share))
-        if share == 1.0:
+        sizes = [queues[index].size(count) for index, count in zip(indexes, counts, strict=True)]
+        count_sum, size_sum = sum(counts), sum(sizes)
+        count_left, bytes_left = self._count_left, self._bytes_left
+        for index, count, size_bytes in zip(indexes, counts, sizes, strict=True):
+            count_max = _share(count, count_left, count_sum)
+            bytes_max = _share(size_bytes, bytes_left, size_sum)
+            self._take_of(queues[index], index, queues[index].fitting(count_max, bytes_max))
+        if count_sum <= count_left and size_sum <= bytes_left:
             return True
         # What rounding left goes to the largest backlog. The first item is taken whatever its size.
         for index in sorted(indexes, key=lambda each: -self._backlogs[each].weight):
@@ -197,6 +200,16 @@ class _Queue:
     def size(self, count: int) -> int:
         return self._bytes_before[self._done + count] - self._bytes_before[self._done]
 
+    def fitting(self, count_max: int, bytes_max: int) -> int:
+        """Returns how many of the next `count_max` items have at most `bytes_max` bytes in all."""
+        end = bisect_right(
+            self._bytes_before,
+            self._bytes_before[self._done] + bytes_max,
+            self._done + 1,
+            self._done + count_max + 1,
+        )
+        return end - self._done - 1
+
     def take(self, count: int) -> int:
         """Takes `count` items, and returns the position after the last one."""
         self._done += count
@@ -211,3 +224,10 @@ class _Queue:
             self._newest = list(accumulate(items.times, max, initial=self._newest[-1]))
             self._bytes_before = list(accumulate(items.sizes_bytes, initial=0))
             self._ends, self._done = items.ends, 0
+
+
+def _share(part: int, left: float, whole: int) -> int:
+    """Returns the part of `left` in proportion to `part` of `whole`, rounded down, at most
+    `part`.
+    """
+    return part if whole <= left else int(part * left // whole)

@@ -26,7 +26,7 @@ from lakebed.aof.manifest.records import (
     UploadDone,
     UploadStarted,
 )
-from lakebed.base.errors import Closed, DiskError, InputError, NoSpace, Poisoned, SyncFailed
+from lakebed.base.errors import Busy, Closed, DiskError, InputError, NoSpace, Poisoned, SyncFailed
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
@@ -117,6 +117,43 @@ def test_rotation_boundaries_stitch_checksums_and_ordinals() -> None:
         ordinal += len(judged.records)
     assert ordinal == len(stored(world))
     assert folded(stored(world)) == replayed(world) == opened.journal.index()
+
+
+def test_records_appended_together_are_in_one_chunk_and_counted_one_by_one() -> None:
+    world = World(2)
+    journal = Opened(world).journal
+    open_segments(journal, 1)
+    together: list[Payload] = [LocalEvicted(1), CustomEvent(1, b"x" * 3000), LocalEvicted(2)]
+    for _ in range(20):
+        journal.append(*together, segment_id=0, logical_offset=0)
+    journal.commit()
+    assert [record.payload for record in stored(world)][1:] == together * 20
+    chunks = [reader(world).chunk(index) for index in reader(world).chunk_indexes()]
+    counts = [len(chunk.records) for chunk in chunks]
+    assert len(counts) > 2
+    assert all((count - (index == 0)) % len(together) == 0 for index, count in enumerate(counts))
+    headers = [chunk.header for chunk in chunks]
+    assert [h and h.base_record for h in headers] == [sum(counts[:i]) for i in range(len(counts))]
+    assert folded(stored(world)) == replayed(world) == journal.index()
+
+
+def test_of_records_for_which_the_queue_has_no_room_none_is_appended() -> None:
+    world = World(2)
+    slow = dataclasses.replace(DEFAULT, queue_bytes_max=256 * KIB, commit_ms=60_000)
+    journal = Opened(world, slow).journal
+    open_segments(journal, 1)
+    while (room := 256 * KIB - journal.lag_bytes) > 150:
+        fill(journal, min(4096, room - 150))
+    before = journal.index()
+    together: list[Payload] = [UploadStarted("key"), LocalEvicted(1), LocalEvicted(2)]
+    with pytest.raises(Busy):
+        journal.append(*together, segment_id=0, logical_offset=0)
+    assert journal.index() == before
+    journal.commit()
+    journal.append(*together, segment_id=0, logical_offset=0)
+    journal.commit()
+    assert [record.payload for record in stored(world)][-3:] == together
+    assert folded(stored(world)) == replayed(world) == journal.index()
 
 
 @pytest.mark.parametrize("spare_bytes", [0, 8, 16])

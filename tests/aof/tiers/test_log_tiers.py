@@ -14,7 +14,15 @@ from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Missing, Unauthorised, Unavailable
-from lakebed.base.errors import BadConfig, Busy, Closed, InputError, LakebedError, NotFound
+from lakebed.base.errors import (
+    BadConfig,
+    Busy,
+    Closed,
+    DiskError,
+    InputError,
+    LakebedError,
+    NotFound,
+)
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from tests.aof.tiers.chaotic_logs import calm, fake_of
@@ -295,6 +303,27 @@ def test_a_missing_object_is_told_and_needs_repair() -> None:
     (first, _) = log.tiers.residency()
     assert first.needs_repair
     assert first.failures == ("hydration",)
+
+
+def test_a_segment_that_needs_repair_keeps_no_other_from_being_evicted() -> None:
+    world = World(10)
+    manager, log = open_log(world)
+    written = write_segments(log, 3)
+    log.tiers.upload()
+    log.tiers.cold.store.delete(log.tiers.residency()[0].key)
+    world.disk.faults.unreadable.update(f"{PATHS.warm}/{n}" for n in world.disk.names(PATHS.warm))
+    with pytest.raises(DiskError):
+        log.tiers.repair()
+    assert log.tiers.residency()[0].needs_repair
+    with pytest.raises(InputError, match="Tier 2 has no intact copy of it"):
+        log.tiers.evict([0])
+    world.disk.faults.unreadable.clear()
+    assert log.tiers.evict() == [1, 2]
+    assert contents(log) == written
+    log.tiers.repair()
+    assert log.tiers.evict() == [0]
+    assert contents(log) == written
+    manager.close()
 
 
 def test_a_lost_identity_hides_nothing_from_readers_or_the_writer() -> None:

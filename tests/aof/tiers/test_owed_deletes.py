@@ -7,10 +7,19 @@ import dataclasses
 from lakebed.aof.config import RetentionConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
+from lakebed.aof.manifest.config import ManifestConfig
+from lakebed.aof.manifest.records import (
+    CustomEvent,
+    ManifestRecord,
+    Tier2DeleteQueued,
+    encode_record,
+)
 from lakebed.base.simulation.world import World
+from lakebed.base.units import KIB
 from tests.aof.tiers.test_tier_scheduler import SECOND, Unreachable, open_tiered
-from tests.aof.tiers.tiered_logs import CONFIG, contents, write_segments
+from tests.aof.tiers.tiered_logs import CONFIG, check_artefacts, contents, open_log, write_segments
 
+QUEUE_BYTES = 256 * KIB
 KEEPING_ONE = dataclasses.replace(CONFIG, retention=RetentionConfig(count_max=1))
 
 
@@ -70,4 +79,42 @@ def test_with_deletes_owed_tier_2_is_repaired_and_segments_are_brought_back() ->
     assert log.tiers.repair() == []
     assert log.tiers.hydrate() == [3]
     assert contents(log) == written[15:]
+    manager.close()
+
+
+def leave_room(log: Aof, size: int) -> None:
+    """Fills the queue of the manifest log, whose records are not written meanwhile."""
+    assert log.manifest is not None
+    while left := QUEUE_BYTES - log.manifest.lag_bytes - size:
+        event = CustomEvent(1, bytes((left if left <= 8192 else 4096) - 48))
+        log.manifest.append(event, segment_id=0, logical_offset=0)
+
+
+def test_no_object_is_deleted_whose_segment_stays_for_lack_of_room_in_the_manifest_log() -> None:
+    world = World(4)
+    manager, log = open_log(world)
+    written = write_segments(log, 2)
+    log.tiers.upload()
+    key = log.tiers.residency()[0].key
+    manager.close()
+    is_asked = False
+
+    def is_pinned(name: str, segment_id: int) -> bool:
+        """Pinned since retention first asked; at that moment the queue has room for one record."""
+        nonlocal is_asked
+        if not is_asked and segment_id == 0:
+            is_asked = True
+            delete = ManifestRecord(Tier2DeleteQueued(key), 0, 0, 0)
+            leave_room(log, len(encode_record(delete)))
+            return False
+        return True
+
+    small = ManifestConfig(queue_bytes_max=QUEUE_BYTES, commit_ms=60_000, snapshot_chunks=1000)
+    config = dataclasses.replace(KEEPING_ONE, manifest=small)
+    manager, log = open_log(world, config=config, is_pinned=is_pinned)
+    world.runner.advance(100 * SECOND)
+    assert is_asked
+    assert contents(log) == written
+    assert [place.tiers for place in log.tiers.residency()] == [(0, 1, 2), (0, 1, 2)]
+    check_artefacts(world, log)
     manager.close()

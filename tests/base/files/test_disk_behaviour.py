@@ -205,6 +205,9 @@ def test_ranges_no_file_has_are_refused(disk: Disk, folder: str) -> None:
         with pytest.raises(InputError):
             file.zero_fill(0, -1)
         assert file.size() == 0
+        with pytest.raises(DiskError) as refused:
+            file.pread(-1, 1)
+        assert not isinstance(refused.value, WriteFailed)
 
 
 @pytest.mark.parametrize("name", ["x" * 256, "a\0b"])

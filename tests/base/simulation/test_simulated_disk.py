@@ -363,3 +363,14 @@ def test_a_file_that_was_emptied_stays_so(survivors: int) -> None:
     disk.open("/f", writable=True).empty()
     disk.restart(Crash.POWER, survivors=survivors)
     assert _content(disk, "/f") == b""
+
+
+def test_a_copy_of_a_machine_has_its_time() -> None:
+    world = World(0)
+    world.clock.advance(50)
+    world.clock.reboot()
+    world.clock.advance(7)
+    world.clock.skew(-1000)
+    twin = world.copy()
+    assert twin.clock.monotonic_ns() == world.clock.monotonic_ns() == 7
+    assert twin.clock.wall_ns() == world.clock.wall_ns()

@@ -134,31 +134,36 @@ class Journal:
         self._retry_at_ns = 0
         self._is_closed = False
 
-    def append(self, payload: Payload, *, segment_id: int, logical_offset: int) -> Position:
-        """Appends a record and returns its position. The record is durable after a `commit`.
+    def append(self, *payloads: Payload, segment_id: int, logical_offset: int) -> Position:
+        """Appends records about one segment, and returns the position of the first.
 
-        Raises `Busy` if the queue is full, and `InputError` if a replay would not trust the record;
-        the record is not appended then.
+        The records are durable after a `commit`. Raises `Busy` if the queue has no room for all of
+        them, and `InputError` if a replay would not trust one; none is appended then.
         """
         with self._mutex:
-            self._check_plausible(payload, segment_id, logical_offset)
+            for payload in payloads:
+                self._check_plausible(payload, segment_id, logical_offset)
             wall_ms = self._clock.wall_ns() // NS_PER_MS
             timestamp_ms = max(wall_ms, self._index.last_timestamp_ms)
-            record = ManifestRecord(payload, segment_id, logical_offset, timestamp_ms)
-            data = encode_record(record)
+            records = [
+                ManifestRecord(payload, segment_id, logical_offset, timestamp_ms)
+                for payload in payloads
+            ]
+            data = b"".join(map(encode_record, records))
             if not self._fits(len(data)):
                 self._rotate()
             position = self._end
             self._submit(Write(position, self._ordinal, data), size=len(data))
-            self._index.apply(record)
-            if isinstance(payload, SegmentOpened):
-                self._segment_id_max = max(self._segment_id_max, segment_id)
+            for record in records:
+                self._index.apply(record)
+                if isinstance(record.payload, SegmentOpened):
+                    self._segment_id_max = max(self._segment_id_max, segment_id)
             self._end = Position(position.chunk_index, position.offset + len(data))
-            self._ordinal += 1
+            self._ordinal += len(records)
             self._lag_bytes += len(data)
-            self._metrics.records.add()
-            if not record.is_about_manifest:
-                self._news_count += 1
+            self._metrics.records.add(len(records))
+            if segment_id != MANIFEST_ITSELF:
+                self._news_count += len(records)
                 if self._news_at_ns is None:
                     self._news_at_ns = self._clock.monotonic_ns()
             return position
@@ -309,9 +314,9 @@ class Journal:
             )
 
     def _fits(self, size: int) -> bool:
-        """Returns whether a record of that size can be added to the open chunk.
+        """Returns whether records of that size can be added to the open chunk.
 
-        An empty chunk takes a record of any size, because it can grow.
+        An empty chunk takes records of any size, because it can grow.
         """
         return (
             self._end.offset + size <= self._config.chunk_bytes or self._end.offset == RECORDS_START

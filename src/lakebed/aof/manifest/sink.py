@@ -29,10 +29,10 @@ from lakebed.kernels import crc64nvme
 
 
 class Write(NamedTuple):
-    """An item of a commit: an encoded record to write at its position."""
+    """An item of a commit: encoded records to write, from a position."""
 
     position: Position
-    ordinal: int  # the number of records before it
+    ordinal: int  # the number of records before the first
     data: bytes
 
 

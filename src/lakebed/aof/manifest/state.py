@@ -104,6 +104,12 @@ class SegmentState(NamedTuple):
         is_part = self.is_sealed and self.is_opened and self.is_held
         return is_part and not self.residency & Residency.TIER0.value
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether Tier 2 has an intact copy that stays there, so local copies may be evicted."""
+        is_doubtful = self.needs_repair or bool(self.pending & Pending.DELETE.value)
+        return bool(self.residency & Residency.TIER2.value) and not is_doubtful
+
     def owns_object(self, key: str) -> bool:
         """Returns whether `key` is the key of the segment's object in Tier 2."""
         return self.key == key and bool(self.residency & Residency.TIER2.value)

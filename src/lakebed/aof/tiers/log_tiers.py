@@ -113,12 +113,11 @@ class LogTiers:
         return done
 
     def evict(self, segment_ids: Iterable[int] | None = None, *, warm: bool = False) -> list[int]:
-        """Removes the given segments from Tier 0, by default all that Tier 2 has.
+        """Removes the given segments from Tier 0, by default all that are intact in Tier 2.
 
         With `warm`, also removes them from Tier 1. Returns the ids of the removed segments. By
         default, pinned segments are left out. Raises `Busy` if a given segment is pinned, and
-        `InputError` if Tier 2 does not have a given segment, or if the object of any segment needs
-        repair.
+        `InputError` if Tier 2 does not have a given segment, or if its object needs repair.
         """
         done = []
         for segment_id in self._chosen(segment_ids):
@@ -217,8 +216,7 @@ class LogTiers:
         if is_requested and self._is_pinned(segment_id):
             raise Busy(f"{self._state.name}: segment {segment_id} is pinned and cannot be evicted")
         state = self._known_state(segment_id)
-        is_stored = bool(state.residency & Residency.TIER2) and not state.pending & Pending.DELETE
-        return is_requested or (is_stored and not self._is_pinned(segment_id))
+        return is_requested or (state.is_stored and not self._is_pinned(segment_id))
 
 
 def residence(state: SegmentState) -> Residence:

@@ -30,6 +30,7 @@ from enum import Enum
 
 from lakebed.aof.context import LogContext
 from lakebed.aof.format import SegmentFooter
+from lakebed.aof.interchange_segment import is_interchange_file
 from lakebed.aof.manifest.format import (
     MANIFEST_ITSELF,
     CompressionDone,
@@ -199,6 +200,7 @@ class SegmentTiering:
                 f"{self._state.name}: segment {segment_id} cannot be compressed, because it is "
                 "not in Tier 0"
             )
+        self._check_layout(info)
         return self._compress(info, state, give_way)
 
     def upload(self, segment_id: int) -> None:
@@ -438,10 +440,18 @@ class SegmentTiering:
             )
         return stored.etag
 
+    def _check_layout(self, info: SegmentInfo) -> None:
+        """Raises `InputError` if the segment has the interchange layout, which has no warm form."""
+        with self._disk.open(info.path) as file:
+            if is_interchange_file(file):
+                raise InputError(
+                    f"{self._state.name}: segment {info.segment_id} cannot be moved between tiers, "
+                    "because it has the interchange layout; only runtime segments can"
+                )
+
     def _check_evictable(self, state: SegmentState) -> None:
         name, segment_id = self._state.name, state.segment_id
-        is_doubtful = state.pending & Pending.DELETE or state.needs_repair
-        if not state.residency & Residency.TIER2 or is_doubtful:
+        if not state.is_stored:
             raise InputError(
                 f"{name}: segment {segment_id} cannot be evicted, because Tier 2 has no intact "
                 "copy of it; upload or repair it first"

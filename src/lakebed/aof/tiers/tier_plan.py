@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lakebed.aof.manifest.records import ReasonCode
-from lakebed.aof.manifest.state import Failures, Pending, Residency, SegmentState
+from lakebed.aof.manifest.state import Failures, Residency, SegmentState
 
 
 class Circumstances(NamedTuple):
@@ -171,12 +171,7 @@ def _is_stored(state: SegmentState, circumstances: Circumstances) -> bool:
 
 
 def _is_kept(state: SegmentState) -> bool:
-    return (
-        state.is_sealed
-        and bool(state.residency & Residency.TIER2)
-        and not state.pending & Pending.DELETE
-        and not state.needs_repair
-    )
+    return state.is_sealed and state.is_stored
 
 
 def _recency(circumstances: Circumstances) -> Callable[[SegmentState], tuple[int, int]]:

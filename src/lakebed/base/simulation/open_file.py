@@ -54,7 +54,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self._check("read")
         self._disk.look("pread", self._path)
         if offset < 0:
-            raise simulated_error(errno.EINVAL, "pread", self._path)
+            raise simulated_error(errno.EINVAL, "read", self._path)
         data = bytes(self._node.cached[offset : offset + length])
         self._disk.read_bytes += len(data)
         return data

@@ -38,9 +38,10 @@ class World:
         self.disk.trace = self.runner.trace
 
     def copy(self) -> World:
-        """Returns an independent machine with a copy of the disk."""
+        """Returns an independent machine with a copy of the disk and the same time."""
         twin = World(self.seed)
         twin.clock.advance(self.clock.monotonic_ns())
+        twin.clock.skew(self.clock.wall_ns() - twin.clock.wall_ns())
         twin.disk = self.disk.copy(Random(f"disk {self.seed} copy"), scheduler=twin.runner)
         twin.disk.trace = twin.runner.trace
         return twin
