@@ -152,6 +152,41 @@ def test_a_missing_segment_is_a_stated_loss(run: Run, root: Path, lines: list[by
     assert numbers(run) == [*range(gone), *range(following, COUNT)]
 
 
+@pytest.mark.parametrize("has_manifest", [True, False])
+def test_a_missing_newest_segment_is_a_stated_loss(
+    run: Run, root: Path, lines: list[bytes], has_manifest: bool
+) -> None:
+    newest = logs(root)[-1]
+    gone = int(newest.stem)
+    newest.unlink()
+    if not has_manifest:
+        (root / "topics" / "orders" / "0" / "manifest.bin").unlink()
+    found = verify(run, 65)
+    assert (newest.name, "corrupt", "the file is missing") in {
+        (Path(one["path"] or "").name, one["verdict"], one["problem"]) for one in found["problems"]
+    }
+    assert found["lost"] == [{"partition": 0, "start": gone, "end": COUNT}]
+    assert run("verify").exit_code == 65
+    assert numbers(run) == list(range(gone))
+    with Store.open(root) as store:
+        partition = store.topic("orders").partition(0)
+        assert partition.append_batch([b"%04d" % COUNT]).result() == (COUNT, 1)
+        [record] = store.damage.list()
+    assert (record.first_offset, record.next_offset) == (gone, COUNT)
+    assert run("damage", "acknowledge", "1").exit_code == 0
+    verify(run, 0)
+    assert numbers(run) == [*range(gone), COUNT]
+
+
+def test_the_newest_segment_that_is_removed_while_a_writer_runs_is_a_stated_loss(
+    run: Run, root: Path
+) -> None:
+    with Store.open(root) as store:
+        store.topic("orders").append_batch([b"0000", b"0001"]).result()
+        logs(root)[-1].unlink()
+        assert verify(run, 65)["lost"] == [{"partition": 0, "start": 0, "end": 2}]
+
+
 def test_a_torn_end_is_told_and_cut(run: Run, root: Path, lines: list[bytes]) -> None:
     active = logs(root)[-1]
     with active.open("ab") as file:

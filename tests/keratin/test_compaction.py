@@ -10,18 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.base.errors import Corrupt
+from lakebed.base.files import read_file, replace_atomically
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
+from lakebed.base.units import MIB
 from lakebed.keratin.compaction import Survivors
 from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.compression import Compression
+from lakebed.keratin.format import LOG_HEADER
 from lakebed.keratin.headers import HEADERS_COUNT_MAX
 from lakebed.keratin.log_bytes import open_log
 from lakebed.keratin.message import Message
 from lakebed.keratin.partition_verification import verify_partition
 from lakebed.keratin.reader import PartitionReader
 from lakebed.keratin.segment_rewrite import RewrittenSegment, whole_runs
-from tests.fakes.partition import FakePartition
+from lakebed.kernels import crc32c
+from tests.fakes.partition import FakePartition, FakeSegment
 
 NEVER_MS = 1 << 50
 
@@ -246,6 +250,34 @@ def test_no_more_keys_are_held_in_memory_than_allowed(partition: FakePartition) 
         passes += 1
         is_noted = held.end_pass()
     assert 200 // 16 <= passes <= 64
+
+
+def test_a_segment_whose_header_is_longer_than_known_is_compacted(
+    partition: FakePartition,
+) -> None:
+    for number in range(9):
+        partition.append(b"v" * 50, key=b"k%d" % (number % 2))
+        partition.append(b"last", key=b"l%d" % number)
+    partition.roll()
+    partition.publish()
+    before = partition.kept()
+    for segment in partition.built:
+        if segment.is_sealed:
+            lengthen_header(partition, segment)
+    assert run_pass(partition)
+    sealed_end = partition.active.base_offset
+    assert read(partition) == survivors(before, sealed_end=sealed_end)
+
+
+def lengthen_header(partition: FakePartition, segment: FakeSegment) -> None:
+    """Writes the log again as a release with one more field in the header would have."""
+    data, more = read_file(partition.disk, segment.path, size_max=MIB), b"new field"
+    header = LOG_HEADER.unpack(data)._replace(header_length=LOG_HEADER.size + len(more))
+    checked = LOG_HEADER.pack(header)[: LOG_HEADER.offset_of("crc32c")]
+    header = header._replace(crc32c=crc32c(checked + more))
+    longer = LOG_HEADER.pack(header) + more + data[LOG_HEADER.size :]
+    replace_atomically(partition.disk, segment.path, longer)
+    segment.end += len(more)
 
 
 def test_a_damaged_segment_is_left_to_repair(partition: FakePartition) -> None:

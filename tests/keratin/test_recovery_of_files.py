@@ -120,6 +120,7 @@ def test_a_manifest_that_is_missing_cut_or_damaged_is_made_again(written: World)
     data = before[PATHS.manifest]
     broken = [data[:length] for length in range(0, len(data), 17)]
     broken += [flipped(data, position, 4) for position in range(0, len(data), 7)]
+    broken += [flipped(data, 9, bit) for bit in range(8)]  # of the version
     for number, one in enumerate([None, *broken]):
         world = written.copy()
         if one is None:

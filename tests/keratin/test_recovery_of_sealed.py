@@ -12,6 +12,7 @@ from lakebed.base.simulation.world import World
 from lakebed.keratin.format import RECORDS_START
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.manifest import load_manifest, replace_manifest
+from lakebed.keratin.partition_verification import verify_partition
 from lakebed.keratin.paths import SegmentFile
 from lakebed.kernels import keratin_scan
 from tests.keratin.partitions import (
@@ -203,6 +204,23 @@ def test_a_missing_active_segment_is_told_without_a_manifest_too(written: Writte
     assert any("offsets 8 to 11" in text for text in partition.problems)
     assert append(partition, b"the next one") == 12
     assert values(partition) == [*VALUES[:8], b"the next one"]
+    partition.close()
+
+
+def test_a_missing_segment_that_an_old_manifest_has_as_the_active_one_is_told(
+    written: Written,
+) -> None:
+    world = written.twin()
+    manifest = load_manifest(world.disk, PATHS.manifest)
+    older = manifest._replace(
+        segments=manifest.segments[:1], active_base_offset=BASES[1], next_offset=BASES[1]
+    )
+    replace_manifest(world.disk, PATHS.manifest, older)
+    world.disk.unlink(log_path(BASES[1]))
+    assert verify_partition(world.disk, PATHS).lost_offsets == ((BASES[1], BASES[2]),)
+    partition = opened(world)
+    assert any("offsets 4 to 7 are lost" in text for text in partition.problems)
+    assert values(partition) == [*VALUES[:4], *VALUES[8:]]
     partition.close()
 
 

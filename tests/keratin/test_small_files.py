@@ -78,10 +78,6 @@ def test_no_flipped_bit_goes_unnoticed(name: str) -> None:
         for bit in range(8):
             try:
                 found = DECODERS[name](flipped(data, position, bit))
-            except UnknownVersion:
-                # A manifest's checksum does not cover its version, which must be refused.
-                assert name.startswith("manifest")
-                assert position in (8, 9)
             except (Torn, Corrupt):
                 continue
             else:
@@ -196,7 +192,7 @@ def test_a_newer_version_with_its_checksum_elsewhere_is_refused_too(name: str) -
         HEADED[name][1](flipped(data, place))
 
 
-@pytest.mark.parametrize("name", ["segment.log", "segment.idx", "segment.tidx"])
+@pytest.mark.parametrize("name", ["segment.log", "segment.idx", "segment.tidx", "manifest.bin"])
 def test_a_flipped_version_does_not_look_like_a_newer_program(name: str) -> None:
     place = HEADED[name][0].offset_of("version")
     for bit in range(8):

@@ -121,7 +121,6 @@ def test_a_delta_that_is_cut_short_is_torn(root: Path, paths: GroupPaths) -> Non
 
 
 def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
-    """There is one from the next fold on: it is made by hand."""
     make_snapshot(root, paths)
     assert problems(root) == []
     snapshot = Path(paths.snapshot)
@@ -133,6 +132,42 @@ def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
     snapshot.unlink()
     [problem] = problems(root)
     assert "the delta log continues a newer snapshot, which is missing" in problem
+
+
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_a_missing_delta_is_a_stated_loss_that_stays_on_record(
+    root: Path, paths: GroupPaths, is_folded: bool
+) -> None:
+    if is_folded:
+        make_snapshot(root, paths)
+    assert problems(root) == []
+    Path(paths.delta).unlink()
+    assert problems(root) == [f"{paths.delta}: corrupt: the file is missing"]
+    with Store.open(root) as store:
+        [problem] = store.topic("events").group("readers").describe()[0].problems
+        assert problem.startswith(f"{paths.delta}: the delta log of generation ")
+        record = store.damage.list()[-1]
+    assert (record.engine, record.name, record.saved) == ("groups", "events/readers", ())
+    assert record.problem.endswith("acks may be lost, so messages may be delivered again")
+    report = verify_store(root)
+    assert not report.is_good
+    assert [one.id for one in report.damage] == [record.id]
+    assert report.groups.problems == ()
+
+
+def test_a_group_that_is_being_removed_or_lost_its_topic_has_lost_no_delta(
+    root: Path, paths: GroupPaths
+) -> None:
+    """A crash interrupted it: first the delta is removed, then the snapshot."""
+    plan = plan_groups(real_disk(), root)
+    Path(paths.delta).unlink()
+    Path(paths.removal).write_text('{"topic": "events", "group": "readers", "partitions": [0]}')
+    with ThreadRunner() as runner:
+        found = [check_group(real_disk(), root, one, runner=runner) for one in plan.pieces]
+        assert [one.name for one in found if one is not None] == [LONG]
+        Path(paths.removal).unlink()
+        shutil.rmtree(root / "topics" / "events")
+        assert check_group(real_disk(), root, GroupPiece(NAME), runner=runner) is None
 
 
 def make_snapshot(root: Path, paths: GroupPaths) -> None:
@@ -151,8 +186,10 @@ def test_damage_of_settings_and_of_names_is_found(root: Path, paths: GroupPaths)
     Path(paths.settings).unlink()
     long = GroupPaths(root, LONG)
     Path(long.names).unlink()
-    [problem] = problems(root)
-    assert problem.startswith(f"{long.delta}: corrupt: the group of this file is unknown")
+    unknown = "corrupt: the group of this file is unknown"
+    assert {
+        problem.partition(", ")[0].partition(": the file with")[0] for problem in problems(root)
+    } == {f"{path}: {unknown}" for path in (long.delta, long.snapshot)}
 
 
 def test_a_group_that_goes_meanwhile_is_no_damage(root: Path) -> None:

@@ -133,6 +133,16 @@ def test_an_extended_lease_lasts_longer_and_keeps_its_epoch_and_count(world: Wor
     group.ack([(2, 3)], epoch=grant.epoch)
 
 
+def test_the_deadline_that_an_extension_returns_is_the_recorded_one_after_a_slow_sync(
+    world: World,
+) -> None:
+    group = Opened(world, FakeSource(1)).group
+    grant = group.lease(1)
+    world.disk.faults.slow_ns["fdatasync"] = 700 * NS_PER_MS
+    deadline_ms = group.extend(grant.ranges, epoch=grant.epoch)
+    assert [lease.deadline_ms for lease in group.leases(max_leases=9)] == [deadline_ms]
+
+
 def test_a_lease_can_be_shortened(world: World) -> None:
     group = Opened(world, FakeSource(1)).group
     grant = group.lease(1, lease_ms=60_000)

@@ -48,10 +48,13 @@ class AppendFuture:
         Raises `OutcomeUnknown` if the append is not done after `timeout` seconds.
         """
         try:
-            self.result(timeout)
-        except LakebedError as error:
+            self._ticket.wait(timeout)
+        except LakebedError:
             if not self.done():
                 raise
+        try:  # again: the append may have completed just after the wait timed out
+            self._ticket.result()
+        except LakebedError as error:
             return error
         return None
 

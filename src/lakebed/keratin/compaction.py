@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from blake3 import blake3
 
-from lakebed.keratin.format import RECORDS_START, RecordFlags
+from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import PackedMessages, key_of_block
 from lakebed.keratin.run import Run
@@ -130,7 +130,7 @@ class SegmentChoice:
     """Chooses which records of one segment survive.
 
     The instance is called with each run of the segment, in order, and returns what to keep of that
-    run. Calling it with the first run again starts over.
+    run. Calling it with an earlier run starts over: that must be the first one.
     """
 
     def __init__(
@@ -139,12 +139,14 @@ class SegmentChoice:
         self._survivors = survivors
         self._path = path
         self._first_number = self._next = first_number
+        self._run_start = -1  # where the last run begins in the log
         self._drops_tombstones = drops_tombstones
         self.leaves_out = False
 
     def __call__(self, run: Run) -> list[Kept]:
-        if run.start == RECORDS_START:
+        if run.start <= self._run_start:
             self._next = self._first_number
+        self._run_start = run.start
         kept = list(self._choose(run))
         self.leaves_out = self.leaves_out or kept != [range(run.record_count)]
         return kept

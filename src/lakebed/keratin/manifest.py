@@ -83,7 +83,7 @@ def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
             expected=MANIFEST_MAGIC,
             found=header.magic,
         )
-    if header.version > VERSION:
+    if header.version > VERSION and not _is_flipped(header, data):
         raise UnknownVersion(
             "unsupported manifest version", path=path, expected=VERSION, found=header.version
         )
@@ -122,6 +122,21 @@ def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
         start_offset=START_OFFSET.unpack(data, end).start_offset if has_start else 0,
         segments=tuple(MANIFEST_SEGMENT.iter_unpack(data[start:end])),
     )
+
+
+def _is_flipped(header: ManifestHeader, data: Buffer) -> bool:
+    """Whether the version is ours with one flipped bit: all the rest is a manifest of our version.
+
+    The checksum does not cover the version. A newer version that is one bit away from ours must
+    therefore have another layout.
+    """
+    if (header.version ^ VERSION).bit_count() != 1 or header.header_length != MANIFEST_HEADER.size:
+        return False
+    body = data[MANIFEST_HEADER.size :]
+    payload = MANIFEST.unpack(body)
+    size = MANIFEST.size + payload.segment_count * MANIFEST_SEGMENT.size
+    size += START_OFFSET.size if header.flags & HAS_START_OFFSET else 0
+    return crc32c(body) == header.crc32c and len(body) == size
 
 
 def load_manifest(disk: Disk, path: PathLike) -> PartitionManifest:

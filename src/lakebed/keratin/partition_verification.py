@@ -1,7 +1,8 @@
 """Verifies a whole partition without changing it: its manifest, logs and indexes.
 
 The logs are authoritative. A manifest or an index that does not match them is a problem that is
-fixed when the partition is opened, not a loss. Missing logs are losses. While a writer is running,
+fixed when the partition is opened, not a loss. Missing logs are losses, also that of the newest
+segment, which the manifest and the published durable end name. While a writer is running,
 the newest segment is verified only up to the durable end, because later bytes may be half written.
 
 Verification has three steps, which may run at different times: `plan_partition` lists the segments,
@@ -53,11 +54,7 @@ class SegmentVerification:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionVerification:
-    """The result of verifying a partition.
-
-    Opening the partition fixes `problems`. If one of them is that the active segment is missing,
-    its messages are lost.
-    """
+    """The result of verifying a partition. Opening the partition fixes `problems`."""
 
     name: str
     start_offset: int
@@ -89,8 +86,11 @@ class PartitionVerification:
                     for damage in segment.inspection.damages
                     if damage.first_offset < damage.next_offset
                 ]
-            elif index + 1 < len(self.segments):
-                ranges.append((segment.base_offset, self.segments[index + 1].base_offset))
+            else:
+                following = [later.base_offset for later in self.segments[index + 1 :]]
+                end = following[0] if following else self.next_offset
+                if segment.base_offset < end:
+                    ranges.append((segment.base_offset, end))
         return tuple(ranges)
 
 
@@ -108,7 +108,7 @@ class PartitionPlan(NamedTuple):
 
     name: str
     start_offset: int
-    next_offset: int  # according to the manifest
+    next_offset: int  # according to the manifest and the published durable end
     segments: tuple[SegmentPiece, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -132,17 +132,16 @@ def plan_partition(disk: Disk, paths: PartitionPaths, *, is_live: bool = False) 
     manifest = _manifest(disk, paths, problems)
     bases = paths.bases(disk)
     listed = {entry.base_offset: entry for entry in manifest.segments} if manifest else {}
-    if manifest is not None and manifest.active_base_offset not in bases:
-        problems.append(
-            f"the active segment with base offset {manifest.active_base_offset} is missing"
-        )
+    newest = _newest_bases(manifest, published, bases)
     return PartitionPlan(
         name=paths.name,
         start_offset=manifest.start_offset if manifest else min(bases, default=0),
-        next_offset=manifest.next_offset if manifest else 0,
+        next_offset=max(
+            manifest.next_offset if manifest else 0, published.next_offset if published else 0
+        ),
         segments=tuple(
             SegmentPiece(base, listed.get(base), published, is_live)
-            for base in sorted({*bases, *listed})
+            for base in sorted({*bases, *listed, *newest})
         ),
         problems=tuple(problems),
         notes=tuple(
@@ -228,6 +227,20 @@ def _manifest(disk: Disk, paths: PartitionPaths, problems: list[str]) -> Partiti
     except DataError as error:
         problems.append(str(error))
     return None
+
+
+def _newest_bases(
+    manifest: PartitionManifest | None, published: DurableEnd | None, bases: Sequence[int]
+) -> set[int]:
+    """Returns the base offsets of the newest segment, as it is known without the logs.
+
+    The manifest and the durable end may be older than the logs: a segment that only the durable end
+    names counts if no newer one exists.
+    """
+    newest = set() if manifest is None else {manifest.active_base_offset}
+    if published is not None and published.base_offset > max(bases, default=-1):
+        newest.add(published.base_offset)
+    return newest
 
 
 def _index_problems(

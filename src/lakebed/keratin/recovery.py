@@ -151,6 +151,7 @@ class Recovery:
                     first_offset=max(missing.base_offset, result.start_offset),
                     next_offset=missing.last_offset + 1,
                 )
+        self._note_missing_active(manifest, bases)
         if last is not None:
             self._recover_active(last, confirmed, checkpoint)
         else:
@@ -290,6 +291,23 @@ class Recovery:
             return False
 
     # The active segment.
+
+    def _note_missing_active(self, manifest: PartitionManifest | None, bases: list[int]) -> None:
+        """Records the loss of a segment that was active when the manifest was written.
+
+        Here, later segments exist. If it was the newest one, `_begin_active` records its loss.
+        """
+        active = None if manifest is None else manifest.active_base_offset
+        following = [base for base in bases if active is not None and base > active]
+        if active is None or active in bases or not following:
+            return
+        self._problem(
+            f"{self._paths.name}: segment {active} is missing: offsets {active} to "
+            f"{following[0] - 1} are lost"
+        )
+        self._record_loss(
+            "a segment is missing", base=active, first_offset=active, next_offset=following[0]
+        )
 
     def _recover_active(
         self, base: int, confirmed: DurableEnd | None, checkpoint: Checkpoint | None

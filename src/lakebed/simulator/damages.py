@@ -19,6 +19,8 @@ from lakebed.simulator.model.topics import PartitionModel
 from lakebed.simulator.operations import logs, objects, topics, upkeep
 from lakebed.simulator.plan import Step
 from lakebed.simulator.violation import Promise, Violation, require
+from lakebed.stroma.group_opener import damage_name
+from lakebed.stroma.paths import GroupPaths, decode_stem, list_groups
 
 _SETTLE_NS = 10 * NS_PER_S
 _PIECE_BYTES = 500  # no part of an object is smaller
@@ -231,7 +233,10 @@ class Vanish(BaseException):
 
 
 def draw_vanishing(random: Random) -> dict[str, Any]:
-    return {"file": random.choice(["topic.json", "meta.db"]), "which": random.randrange(1000)}
+    return {
+        "file": random.choice(["topic.json", "meta.db", ".delta"]),
+        "which": random.randrange(1000),
+    }
 
 
 def vanish(context: Context, step: Step) -> Answer:
@@ -251,6 +256,8 @@ def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
         for path in disk.file_paths()
         if path.startswith(ROOT + "/") and path.endswith("/" + name) and "/+" not in path
     ]
+    if name == ".delta":
+        paths = [] if context.is_troubled else _whole_deltas(context)
     if not paths:
         return None
     path = pick(paths, step.arguments["which"])
@@ -260,13 +267,28 @@ def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
     return path, content
 
 
+def _whole_deltas(context: Context) -> list[str]:
+    """Returns the paths of the delta logs of groups that are not damaged."""
+    return [
+        GroupPaths(ROOT, name).delta
+        for name in list_groups(context.machine.world.disk, ROOT)
+        if (model := context.model.groups.get((name.topic, name.group)))
+        and not (model.is_damaged or model.maybe_deleted)
+        and name.topic in context.model.topics
+        and context.machine.world.disk.exists(GroupPaths(ROOT, name).delta)
+    ]
+
+
 def poke(context: Context, path: str) -> None:
     """Uses the store while the file at `path` is missing, which must destroy no data.
 
     If the file is a `topic.json`, opens or creates its topic; if it is the metadata of the objects,
-    lists the buckets.
+    lists the buckets. If it is the delta log of a group, the loss must be found and stay on record.
     """
     store = context.store
+    if path.endswith(".delta"):
+        _poke_group(context, path)
+        return
     if path.endswith("meta.db"):
         _poke_buckets(context)
         return
@@ -275,6 +297,29 @@ def poke(context: Context, path: str) -> None:
         store.topic(name)
     except LakebedError as error:
         context.story(f"open topic {name}: {type(error).__name__}")
+
+
+def _poke_group(context: Context, path: str) -> None:
+    """Checks that verification finds the missing delta log, and opening the group records it."""
+    name = decode_stem(path.rpartition("/")[2].removesuffix(".delta"))
+    assert name is not None, "the names of the simulator's groups are short"
+    model = context.model.groups[name.topic, name.group]
+    model.is_damaged = True
+    model.partitions[name.partition].lost_events()
+    context.model.damaged_files[path] = f"remove {path.removeprefix(ROOT + '/')}"
+    _, found = upkeep.verify(context)
+    wrong = f"{path} is missing; verification does not find it"
+    require(any(path in line for line in found), Promise.DAMAGE_FOUND, wrong)
+    group = context.store.topic(name.topic).group(name.group)
+    problems = group.describe()[name.partition].problems
+    context.story(f"open group {name} without its delta log: {problems}")
+    records = [
+        record
+        for record in context.store.damage.list()
+        if (record.name, record.partition) == (damage_name(name.topic, name.group), name.partition)
+    ]
+    wrong = f"{path} was missing when its group was opened; the loss is not on record"
+    require(bool(records), Promise.DAMAGE_ON_RECORD, wrong)
 
 
 def _poke_buckets(context: Context) -> None:
@@ -296,5 +341,7 @@ def _poke_buckets(context: Context) -> None:
 
 
 def put_back(context: Context, path: str, content: bytes) -> None:
-    """Restores a file that `take_away` removed."""
+    """Restores a file that `take_away` removed, unless it is a group's that was made anew."""
+    if path.endswith(".delta") and context.machine.world.disk.exists(path):
+        return
     context.machine.world.disk.place(path, content)

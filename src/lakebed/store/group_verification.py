@@ -21,6 +21,8 @@ from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import DataError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
+from lakebed.keratin.paths import TopicPaths
+from lakebed.keratin.topic_folder import topic_exists
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.topic_groups import load_while_written
 from lakebed.store.verification import Problem, problem_of
@@ -116,6 +118,8 @@ def check_group(
     events, notes = 0, []
     try:
         recovered = _lasting(disk, paths, runner)
+        if recovered.is_delta_missing and not still_exists(disk, root, piece.name):
+            return None
         events = recovered.event_count
         problems += _problems(paths, recovered)
         notes = list(_notes(paths, recovered))
@@ -126,6 +130,12 @@ def check_group(
     if not disk.exists(paths.snapshot) and not disk.exists(paths.delta):
         return None
     return GroupFinding(piece.name, events, tuple(problems), tuple(notes))
+
+
+def still_exists(disk: Disk, root: PathLike, name: GroupName) -> bool:
+    """Whether a group that has lost a file still exists, and is not being removed, file by file."""
+    topic = TopicPaths(os.fspath(root), name.topic)
+    return topic_exists(disk, topic) and name in list_groups(disk, root)
 
 
 def join_groups(plan: GroupsPlan, findings: Sequence[GroupFinding]) -> GroupsReport:
@@ -158,6 +168,8 @@ def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> RecoveredGroup:
 
 
 def _problems(paths: GroupPaths, recovered: RecoveredGroup) -> Iterator[Problem]:
+    if recovered.is_delta_missing:
+        yield Problem(paths.delta, None, 0, Verdict.CORRUPT, "the file is missing")
     for damage in recovered.damages:
         length = damage.end - damage.start
         yield Problem(paths.delta, damage.start, length, Verdict.CORRUPT, damage.problem)

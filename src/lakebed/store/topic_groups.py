@@ -136,7 +136,7 @@ def load_while_written(
         now_ms = runner.clock.wall_ns() // NS_PER_MS
         try:
             recovered = load(disk, paths, config, now_ms=now_ms)
-            if not recovered.damages or not looks_left:
+            if not (recovered.damages or recovered.is_delta_missing) or not looks_left:
                 return recovered
         except UnknownVersion:
             raise

@@ -38,7 +38,7 @@ def problem_lines(topic: str, report: TopicReport) -> list[str]:
 
 
 class LostOffsets(NamedTuple):
-    """A range of lost messages `[start, end)` of a partition, between good messages."""
+    """A range of lost messages `[start, end)` of a partition."""
 
     partition: int
     start: int
@@ -80,6 +80,7 @@ class PartitionFindings(NamedTuple):
     problems: tuple[str, ...]  # fixed when the topic is opened, unless the partition is missing
     notes: tuple[str, ...]
     segments: Sequence[TopicFinding]
+    next_offset: int = 0  # as far as it is known without the segments
     is_missing: bool = False
 
 
@@ -109,7 +110,12 @@ def findings_of(number: int, verification: PartitionVerification) -> PartitionFi
     notes = tuple(note for note in verification.notes if note not in of_segments)
     segments = [finding_of(number, segment) for segment in verification.segments]
     return PartitionFindings(
-        number, verification.problems, notes, segments, verification.is_missing
+        number,
+        verification.problems,
+        notes,
+        segments,
+        verification.next_offset,
+        verification.is_missing,
     )
 
 
@@ -137,13 +143,15 @@ def _problems(findings: PartitionFindings) -> Iterator[TopicProblem]:
 def _lost(findings: PartitionFindings) -> Iterator[LostOffsets]:
     """Yields the lost offsets of a partition.
 
-    If a segment is missing, all offsets up to the next segment are lost.
+    If a segment is missing, all offsets up to the next segment, or to the end of the partition, are
+    lost.
     """
     for index, segment in enumerate(findings.segments):
         yield from segment.lost
-        following = findings.segments[index + 1 : index + 2]
-        if segment.is_missing and following:
-            yield LostOffsets(findings.number, segment.base_offset, following[0].base_offset)
+        following = [later.base_offset for later in findings.segments[index + 1 :]]
+        end = following[0] if following else findings.next_offset
+        if segment.is_missing and segment.base_offset < end:
+            yield LostOffsets(findings.number, segment.base_offset, end)
 
 
 def _notes(findings: PartitionFindings) -> Iterator[str]:

@@ -241,7 +241,9 @@ def _findings(
 ) -> PartitionFindings:
     """Returns the findings of one partition, without segments that were removed meanwhile."""
     remaining = [segment for segment in segments if segment is not None]
-    return PartitionFindings(number, plan.problems, plan.notes, remaining, plan.is_missing)
+    return PartitionFindings(
+        number, plan.problems, plan.notes, remaining, plan.next_offset, plan.is_missing
+    )
 
 
 def _plan_partition(
@@ -291,15 +293,17 @@ def _checked_again(
     listed = {entry.base_offset: entry for entry in manifest.segments}
     if segment.base_offset in listed:
         again = verify_segment(disk, paths, listed[segment.base_offset])
-        is_there = again.inspection is not None or _is_listed(disk, paths, segment.base_offset)
+        is_there = again.inspection is not None or _is_expected(disk, paths, segment.base_offset)
         return again if is_there else None
-    return segment if not segment.is_sealed and segment.inspection is not None else None
+    if segment.inspection is None:
+        return segment if _is_expected(disk, paths, segment.base_offset) else None
+    return None if segment.is_sealed else segment
 
 
-def _is_listed(disk: Disk, paths: PartitionPaths, base_offset: int) -> bool:
-    """Whether the manifest still lists a segment whose file is missing."""
-    manifest = load_manifest(disk, paths.manifest)
-    return any(segment.base_offset == base_offset for segment in manifest.segments)
+def _is_expected(disk: Disk, paths: PartitionPaths, base_offset: int) -> bool:
+    """Whether a segment whose file is missing is still a part of the partition."""
+    plan = plan_partition(disk, paths, is_live=True)
+    return any(segment.base_offset == base_offset for segment in plan.segments)
 
 
 def _is_suspect(segment: SegmentVerification) -> bool:

@@ -224,12 +224,12 @@ class PartitionGroup:
         message is not leased under `epoch`.
         """
         lease_ms = self._lease_ms(lease_ms)
-        now_ms = self._clock.now_ms()
+        now_ms, deadline_ms = self._clock.now_ms(), self._clock.wall_ms() + lease_ms
         self._settle(
             ranges,
             partial(settlement_transitions.extend, epoch=epoch, lease_ms=lease_ms, now_ms=now_ms),
         )
-        return self._clock.wall_ms() + lease_ms
+        return deadline_ms
 
     def lease_dead_letters(self, max_messages: int, *, lease_ms: int | None = None) -> Grant:
         """Leases messages that were delivered `delivery_count_max` times and are not settled.

@@ -77,6 +77,8 @@ def open_group(
 
 def _losses(paths: GroupPaths, recovered: RecoveredGroup) -> Iterator[Loss]:
     topic, partition, group = paths.name
+    is_saved = recovered.must_save
+    saved = (saved_path(paths, paths.delta, recovered.delta or b""),) if is_saved else ()
     for problem in recovered.problems:
         yield Loss(
             engine=GROUPS,
@@ -85,7 +87,7 @@ def _losses(paths: GroupPaths, recovered: RecoveredGroup) -> Iterator[Loss]:
             path=paths.delta,
             problem=f"{problem.removeprefix(paths.delta + ': ')}: acks may be lost, so messages "
             "may be delivered again",
-            saved=(saved_path(paths, paths.delta, recovered.delta or b""),),
+            saved=saved,
         )
 
 

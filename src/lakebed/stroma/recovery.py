@@ -14,8 +14,12 @@ interrupted at any point; running it again gives the same result.
 
 A damaged snapshot, a delta log without its snapshot, or a delta log with a damaged header raises an
 error. `start_over` sets these files aside, so that the group can be used again. If the delta log is
-missing, or its header is missing or cut short, the group continues from its snapshot (without one,
-it starts over), and leases granted before are no longer accepted.
+missing, or its header is cut short, acks may be lost: this is reported, the group continues from
+its snapshot, and leases granted before are no longer accepted.
+
+A group without files is new. To make sure that a group without its delta log is not taken for a new
+one, repair gives every group a snapshot: an empty one if there was none, after the delta log is
+durable. So a snapshot without a delta log always means that the delta log was lost.
 """
 
 from __future__ import annotations
@@ -64,6 +68,7 @@ class RecoveredGroup:
     marked_generation: int = 0  # the last generation for which a fold was started
     unknown_count: int = 0  # events of unknown types
     flagged_count: int = 0  # events with unknown flags
+    is_delta_missing: bool = False  # although there is a snapshot
     must_save: bool = False  # save the delta log in the quarantine
     must_fold: bool = False
     problems: list[str] = field(default_factory=list)
@@ -74,8 +79,8 @@ def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> 
     recovered = _load_snapshot(disk, paths, config, now_ms=now_ms)
     if disk.exists(paths.delta):
         _load_delta(disk, paths, recovered, now_ms=now_ms)
-    elif recovered.incarnation:  # the reserved epochs are lost with the delta log: end all leases
-        recovered.incarnation, recovered.must_fold = 0, True
+    elif recovered.snapshot_bytes:
+        _note_missing_delta(paths, recovered)
     state = recovered.state
     state.epoch = epochs.later(state.epoch, state.epoch_reserved)
     if recovered.damages:  # a reservation of epochs may be lost
@@ -113,6 +118,8 @@ def repair(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now_ms: 
     replace_atomically(disk, paths.delta, data)
     recovered.delta_end = len(data)
     recovered.delta = b""
+    if not recovered.snapshot_bytes:
+        recovered.snapshot_bytes = _save_empty_snapshot(disk, paths, recovered)
     return OpenDelta(disk.open(paths.delta, writable=True), len(data))
 
 
@@ -196,6 +203,29 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now
     recovered.problems += [
         f"{paths.delta}: at byte {damage.start}: {damage.problem}" for damage in recovered.damages
     ]
+
+
+def _note_missing_delta(paths: GroupPaths, recovered: RecoveredGroup) -> None:
+    recovered.is_delta_missing = recovered.must_fold = True
+    recovered.incarnation = 0  # its reserved epochs are lost: end all leases
+    recovered.problems.append(
+        f"{paths.delta}: the delta log of generation {recovered.generation} is missing"
+    )
+
+
+def _save_empty_snapshot(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup) -> int:
+    """Writes the snapshot from before the first event; returns its size.
+
+    The delta log has all events, and must be durable.
+    """
+    snapshot = Snapshot(
+        generation=recovered.generation,
+        incarnation=recovered.incarnation,
+        created_ts_ms=recovered.delta_created_ms,
+    )
+    data = encode_snapshot(snapshot, paths.name)
+    replace_atomically(disk, paths.snapshot, data)
+    return len(data)
 
 
 def _marked(placed: PlacedEvent) -> int:

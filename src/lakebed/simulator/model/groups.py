@@ -240,6 +240,14 @@ class GroupPartitionModel:
         self.delayed_until_ns.clear()
         self.vague_until_ns = now_ns + VAGUE_NS
 
+    def lost_events(self) -> None:
+        """Records that the delta log is lost: settled messages may come again, and so may epochs,
+        because a new incarnation begins.
+        """
+        self.doubt_everything()
+        self.delayed_until_ns.clear()
+        self.epochs.clear()
+
     def maybe_opened(self, now_ns: int) -> None:
         """Records that the partition was opened or may be opened. Leases and delays remain; if the
         wall clock was set since they were recorded, their ends are in doubt.

@@ -4,7 +4,9 @@ The delta is read before the snapshot. If the writer merges the delta into a new
 between, the copied delta is older than the snapshot, which has all its events; such a delta is
 ignored when the group is opened. In the opposite order, events would be missing. If there is a
 delta but no snapshot, the group is either new and is copied, or, if the delta is not its first, is
-being removed and is left out. Files whose group is unknown are copied as they are, and reported.
+being removed and is left out. A snapshot without its delta is left out if the group is being
+removed; otherwise it is copied, and opening the group reports the loss. Files whose group is
+unknown are copied as they are, and reported.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from __future__ import annotations
 from lakebed.base.errors import DataError, DiskError, NotFound
 from lakebed.base.files import Disk, read_file
 from lakebed.store.backup.copy import Copier, Unreadable, copy_as_it_is
-from lakebed.store.group_verification import unnamed_files
+from lakebed.store.group_verification import still_exists, unnamed_files
 from lakebed.stroma.delta import decode_header
-from lakebed.stroma.paths import GroupPaths, list_groups
+from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
 from lakebed.stroma.recovery import FILE_BYTES_MAX, FIRST_GENERATION
 
 
@@ -22,7 +24,7 @@ def copy_groups(copier: Copier, disk: Disk, root: str) -> dict[str, list[str]]:
     """Copies all groups; returns the names of the copied files, by topic."""
     names_by_topic: dict[str, list[str]] = {}
     for name in list_groups(disk, root):
-        names = _copy_group(copier, disk, GroupPaths(root, name))
+        names = _copy_group(copier, disk, root, name)
         names_by_topic.setdefault(name.topic, []).extend(names)
     for path in unnamed_files(disk, root):
         copier.problems.append(f"{path}: the group of this file is unknown")
@@ -30,12 +32,15 @@ def copy_groups(copier: Copier, disk: Disk, root: str) -> dict[str, list[str]]:
     return names_by_topic
 
 
-def _copy_group(copier: Copier, disk: Disk, paths: GroupPaths) -> list[str]:
+def _copy_group(copier: Copier, disk: Disk, root: str, name: GroupName) -> list[str]:
+    paths = GroupPaths(root, name)
     files = (paths.delta, paths.snapshot, paths.names, paths.settings)  # the order matters
     pieces = {path: _read(copier, disk, path) for path in files}
     delta = pieces[paths.delta]
     is_first = delta is not None and _generation(delta) == FIRST_GENERATION
     if pieces[paths.snapshot] is None and not disk.exists(paths.snapshot) and not is_first:
+        return []
+    if not disk.exists(paths.delta) and not still_exists(disk, root, name):
         return []
     kept = {path: data for path, data in pieces.items() if data is not None}
     for path, data in kept.items():
