@@ -22,6 +22,8 @@ from lakebed.base.runner.failure_backoff import FailureBackoff
 Job = Callable[[TierScheduler], bool]
 Result = TypeVar("Result")
 
+_KEEPER = "aof tiers"  # the upkeep task
+
 
 class Coordinator:
     """Owns the background tasks that work on the tiers of all logs of a root.
@@ -121,8 +123,8 @@ class Coordinator:
     def _start_keeper(self) -> None:
         """Starts the upkeep task if it is not running. The caller must hold the mutex."""
         if self._keeper is None:
-            isolated = self._isolation("aof tiers")
-            self._keeper = self._runner.spawn("aof tiers", partial(self._upkeep, isolated))
+            isolated = self._isolation(_KEEPER)
+            self._keeper = self._runner.spawn(_KEEPER, partial(self._upkeep, isolated))
 
     def _wake_workers(self) -> None:
         for task in self._tasks:
@@ -135,7 +137,14 @@ class Coordinator:
         times = [
             delay for log in logs for delay in isolated.run(log, log.times_due_ns, failed=none)
         ]
-        rooms = [isolated.run(log, log.room_due_ns, failed=None) for log in logs]
+        with self._mutex:
+            keeper = self._isolation(_KEEPER)
+        rooms = [
+            # While the upkeep of a log fails, the keeper does not evict, and must not be woken.
+            None if room_ns is None else max(room_ns, keeper.retry_ns(log))
+            for log in logs
+            for room_ns in [isolated.run(log, log.room_due_ns, failed=None)]
+        ]
         if 0 in times:
             self._wake_workers()  # not the keeper, which would only request this watch again
         if 0 in rooms:
@@ -184,7 +193,7 @@ class Coordinator:
 class _Isolated:
     """Runs one task's work for each log in such a way that a failure affects only that log.
 
-    Only the task's thread may use it, but any thread may call `failures`.
+    Only the task's thread may use it, but any thread may call `failures` and `retry_ns`.
     """
 
     def __init__(self, task: str, runner: Runner) -> None:
@@ -214,6 +223,10 @@ class _Isolated:
         if owner in self._failing:
             self._failing[owner].succeeded()
         return result
+
+    def retry_ns(self, owner: TierScheduler | LogUpkeep) -> int:
+        """Returns the nanoseconds until the failed work of a log is retried, or 0."""
+        return max(0, self._retry_at_ns.get(owner, 0) - self._clock.monotonic_ns())
 
     def due_ns(self, owners: Iterable[TierScheduler | LogUpkeep]) -> int | None:
         """Returns the nanoseconds until the next retry of failed work is due, or None."""
