@@ -168,46 +168,40 @@ def _record_count_after(
     """Returns the number of records in the log up to the end of the last of these sealed segments.
 
     Interchange segments have only the count of their own records, which are added to those of the
-    runtime segment before them.
+    runtime segment before them. If a segment is too damaged to find the number, returns 0 and adds
+    a problem to `result`.
     """
     count = 0
-    for name in reversed(names):
-        with disk.open(paths.segment(name)) as file:
-            if not is_interchange_file(file):
-                break
-            data = memoryview(file.pread(0, file.size()))
-        footer = decode_interchange_footer(data)
-        count += 0 if footer is None else footer.record_count
-    else:
-        return count
-    return count + _record_count_after_runtime(disk, paths, name, result)
-
-
-def _record_count_after_runtime(
-    disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered
-) -> int:
-    """Returns the number of records in the log up to the end of a sealed runtime segment.
-
-    If the segment is too damaged to find the number, returns 0 and adds a problem to `result`.
-    """
-    path = paths.segment(name)
     try:
-        with disk.open(path) as file:
-            footer = read_footer(file, path, name)
-            if footer is not None:
-                return footer.base_record_count + footer.record_count
-            size = file.size()
-            header = _read_header(file, path, name, size)
-            if header is not None:
-                tail = _tail_around_damage(file, records_end_max(size), _last_byte(file, 0, size))
-                return header.base_record_count + tail.record_count
-            problem = f"{path}: the segment has neither a header nor a footer"
+        for name in reversed(names):
+            path = paths.segment(name)
+            with disk.open(path) as file:
+                if not is_interchange_file(file):
+                    return count + _record_count_after_runtime(file, path, name)
+                footer = decode_interchange_footer(memoryview(file.pread(0, file.size())))
+            count += 0 if footer is None else footer.record_count
     except UnknownVersion:
         raise
     except (DataError, DiskError) as error:
-        problem = str(error)
-    result.problems.append(f"{problem}; so the number of records in the log is unknown")
-    return 0
+        result.problems.append(f"{error}; so the number of records in the log is unknown")
+        return 0
+    return count
+
+
+def _record_count_after_runtime(file: File, path: str, name: SegmentName) -> int:
+    """Returns the number of records in the log up to the end of a sealed runtime segment.
+
+    Raises `DataError` if the segment is too damaged to find the number.
+    """
+    footer = read_footer(file, path, name)
+    if footer is not None:
+        return footer.base_record_count + footer.record_count
+    size = file.size()
+    header = _read_header(file, path, name, size)
+    if header is None:
+        raise Corrupt("the segment has neither a header nor a footer", path=path)
+    tail = _tail_around_damage(file, records_end_max(size), _last_byte(file, 0, size))
+    return header.base_record_count + tail.record_count
 
 
 def _segment_names(disk: Disk, paths: LogPaths) -> list[SegmentName]:

@@ -161,6 +161,7 @@ class Store:
                 root, tier_config=tier_config, disk=disk, runner=runner, connector=connector
             )
         check_root(disk or real_disk(), os.fspath(root))
+        version.load(disk or real_disk(), root)  # before `lakebed.toml`, which may be half restored
         config, manager_config = options.get("config"), ManagerConfig()
         topic_config, group_config = options.get("topic_config"), options.get("group_config")
         object_config = options.get("object_config")
