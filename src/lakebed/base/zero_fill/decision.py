@@ -20,7 +20,7 @@ SATURATED_SHARE = 0.5
 
 
 class Load(NamedTuple):
-    """How much a log was written recently."""
+    """The recent write load of a log."""
 
     bytes_per_s: int  # average since the active segment was started
     flush_bytes: int  # average size of a flush
