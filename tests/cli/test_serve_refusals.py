@@ -177,8 +177,8 @@ def test_elsewhere_nobody_is_served_without_a_key_that_counts(
     for arguments in (["--s3-host", EVERYWHERE], ["--http-host", EVERYWHERE, "--http-insecure"]):
         done = serve(root, *arguments)
         assert done.error_line() == (
-            f"{EVERYWHERE} can be reached from other machines, and no access key is enabled: "
-            "create one with `lakebed s3 keys create`"
+            f"the node would listen on {EVERYWHERE}, which other machines can reach, but all "
+            "access keys are disabled: enable one, or create one with `lakebed s3 keys create`"
         )
         assert done.exit_code == CONFIG
     with Endpoint(root, "--s3-host", EVERYWHERE):

@@ -115,7 +115,7 @@ MISTAKES = [
         "no dead letters to retry",
     ),
     (["replay", "orders", "orders", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
-    (["tier-history", "nope"], 66, "there is no log nope; its logs are: none"),
+    (["tier-history", "nope"], 66, "has no log nope; it has: none"),
     (["tier-history", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
     (["tier-history", "--ca-file", "x"], 64, "--ca-file can only be used with --endpoint"),
     (["verify", "--endpoint", "127.0.0.1:9"], 78, "endpoint must be a URL"),

@@ -73,7 +73,9 @@ def test_one_that_was_made_from_older_sources_is_as_good_as_none() -> None:
 def test_absence_is_an_error_if_the_compiled_kernels_are_asked_for() -> None:
     done = run(HIDE + REPORT, "compiled")
     assert done.returncode == 1
-    assert "ImportError: LAKEBED_KERNELS=compiled, but there are no compiled kernels" in done.stderr
+    assert (
+        "ImportError: LAKEBED_KERNELS=compiled, but the compiled kernels are missing" in done.stderr
+    )
 
 
 def test_an_unknown_choice_is_an_error() -> None:

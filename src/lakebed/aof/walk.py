@@ -163,7 +163,10 @@ def _starts(batch: RecordBatch) -> set[int]:
 
 
 def _records_end(reader: SegmentReader, known_end: int | None) -> tuple[int, bool]:
-    """Returns the offset where the records end, and whether zeros before that are damage."""
+    """Returns the offset where the records end, and whether zeros before it are damage.
+
+    They are not if compaction left gaps, or if the end is only an upper bound.
+    """
     for end in (known_end, reader.records_end):
         if end is not None:
             return end, not reader.has_gaps

@@ -153,10 +153,10 @@ def inspect(
 def verify(context: typer.Context, log: LogName) -> None:
     """Verify a manifest log, and that it agrees with the segments and their copies.
 
-    The exit code is 65 if anything is torn, corrupt or lost. Notes in the report are not damage:
-    they are about changes that a writer has not committed yet, or that a crash undid and the next
-    writer will record. Every recorded object is looked up in Tier 2: the exit code is 75 if Tier 2
-    cannot be reached, and 77 if it refuses access.
+    The exit code is 65 if anything is torn, corrupt or lost. Notes in the report do not affect it:
+    most are about changes that the next writer will record, the others about stray files, unknown
+    records or a manifest log that is switched off. Every recorded object is looked up in Tier 2:
+    the exit code is 75 if Tier 2 cannot be reached, and 77 if it refuses access.
 
     \b
     Examples:

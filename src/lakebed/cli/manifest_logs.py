@@ -39,7 +39,7 @@ def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
 
 
 def title(manifest: ReadableManifestLog) -> str:
-    """Returns the first line of every report on a manifest log."""
+    """Returns the heading of a report: the log, its stream id, and if its manifest log is off."""
     state = ", switched off" if manifest.is_enabled is False else ""
     return f"{manifest.log}: stream {manifest.stream}{state}"
 

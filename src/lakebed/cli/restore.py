@@ -39,8 +39,8 @@ def restore(
         bool,
         typer.Option(
             "--salvage",
-            help="If the backup is damaged, restore its undamaged files as a store, and skip the "
-            "others. Default: fail.",
+            help="If files of the backup are damaged, make a store of the others. Default: restore "
+            "the others and fail; the store can then be opened only after a run with --salvage.",
         ),
     ] = False,
     endpoint: Endpoint = "",

@@ -83,7 +83,7 @@ def create(
 
 @app.command()
 def disable(context: typer.Context, access_key: AccessKey) -> None:
-    """Disable an access key: requests signed with it are refused.
+    """Disable an access key: S3 and HTTP API requests that use it are refused.
 
     \b
     Examples:

@@ -134,5 +134,5 @@ def _require_logs(backend: Backend, names: Sequence[str]) -> None:
         known = store.logs()
     for name in names:
         if name not in known:
-            there = ", ".join(sorted(known)[:20]) or "none"
-            raise NotFound(f"{backend}: there is no log {name}; its logs are: {there}")
+            some = ", ".join(sorted(known)[:20]) + (", …" if len(known) > 20 else "")
+            raise NotFound(f"the store {backend} has no log {name}; it has: {some or 'none'}")

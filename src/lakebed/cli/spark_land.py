@@ -167,8 +167,8 @@ Widen = Annotated[
     bool,
     typer.Option(
         "--widen",
-        help="Before landing, widen integer columns, so that the numbers in the column _rescued "
-        "fit into them.",
+        help="Before landing, widen integer columns that are too narrow for numbers in the column "
+        "_rescued, and move those numbers into them.",
     ),
 ]
 RetryDeadLetters = Annotated[

@@ -151,8 +151,8 @@ def export(
         bool,
         typer.Option(
             "--overwrite",
-            help="Delete the files of an earlier export first. Default: fail if the target "
-            "has files.",
+            help="Delete the files of an earlier export first; fail if there are other files. "
+            "Default: fail if the target has files.",
         ),
     ] = False,
     compression: Annotated[

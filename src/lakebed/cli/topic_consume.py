@@ -61,8 +61,8 @@ FollowOption = Annotated[
     typer.Option(
         "--follow",
         "-f",
-        help="After the current end, or when the group has none left, print new messages as they "
-        "arrive, until interrupted.",
+        help="Do not stop at the end, or when the group has no messages left: print new messages "
+        "as they arrive, until interrupted.",
     ),
 ]
 GroupOption = Annotated[

@@ -47,7 +47,10 @@ class RemoteFolder:
 
 
 class RemoteFile:
-    """A `ReadableFile`. Its size and its first bytes are those of the moment it was opened."""
+    """A `ReadableFile` on the server.
+
+    Its size and its first bytes are fetched when it is opened, later bytes when they are read.
+    """
 
     def __init__(self, files: ManifestFiles, name: str) -> None:
         self._files = files

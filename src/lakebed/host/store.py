@@ -15,7 +15,7 @@ class Store(store.Store):
     """A store that this process has open.
 
     While it is open for writing, it serves the socket `lakebed.sock` in its root, so that other
-    processes can use it.
+    processes can use it. It does not with `serves=False` or a `disk` of its own.
     """
 
     @overload

@@ -276,7 +276,7 @@ class Partition:
         return AppendFuture(self.submit(append, timeout=timeout), partition=self.number)
 
     def sync(self) -> None:
-        """Makes all written messages durable, including those acknowledged before a sync."""
+        """Makes all written messages durable, also those acknowledged without a sync."""
         self._barrier.commit(SYNC, size=0)
 
     def seal(self) -> bool:
@@ -306,7 +306,10 @@ class Partition:
         self.change(lambda writer: writer.exchange(rewritten))
 
     def _repair(self, info: PartitionSegment) -> None:
-        """Removes the damaged bytes of a sealed segment, while the partition is being opened."""
+        """Saves the damaged bytes of a sealed segment, and rewrites the segment without them.
+
+        Called while the partition is being opened; the loss is put on record.
+        """
         repaired = repair_segment(
             self._disk,
             self.paths,

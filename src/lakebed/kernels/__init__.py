@@ -60,8 +60,9 @@ else:
     except ImportError as _error:
         if _wanted == "compiled":
             raise ImportError(
-                "LAKEBED_KERNELS=compiled, but there are no compiled kernels: install with a C"
-                f" compiler, or run `python src/lakebed/kernels/build.py` in a checkout ({_error})"
+                "LAKEBED_KERNELS=compiled, but the compiled kernels are missing or cannot be "
+                f"used ({_error}): install with a C compiler, or run `python "
+                "src/lakebed/kernels/build.py` in a checkout"
             ) from _error
         COMPILED = False
         MISSING_REASON = str(_error)

@@ -321,8 +321,8 @@ def _check_credentials(store: Store, given: Credentials | None, config: NodeConf
         return
     if not any(key.is_enabled for key in keys):
         raise BadConfig(
-            f"{elsewhere[0]} can be reached from other machines, and no access key is enabled: "
-            "create one with `lakebed s3 keys create`"
+            f"the node would listen on {elsewhere[0]}, which other machines can reach, but all "
+            "access keys are disabled: enable one, or create one with `lakebed s3 keys create`"
         )
 
 

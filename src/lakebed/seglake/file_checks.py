@@ -142,7 +142,11 @@ def _names(disk: Disk, folder: str) -> list[str]:
 
 
 def _sealed_problem(file: File, row: SegmentRow) -> str:
-    """Returns a description of what is wrong with a sealed segment, or "" if it is intact."""
+    """Compares the size and the footer of a sealed segment with the metadata.
+
+    Returns what differs, or "". Raises `DataError` if the header, the bloom filter, the index or
+    the footer is damaged. Does not read the records.
+    """
     size = file.size()
     if size != row.size:
         return f"{file.path}: the segment has {size} bytes, but was sealed with {row.size} bytes"

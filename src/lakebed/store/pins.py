@@ -7,8 +7,8 @@ that the pinned range still exists, because retention may have removed it first.
 
 Invariants:
 - Retention sees every pin that was written before it lists the pins.
-- A file that is not a valid pin, or that lasts longer than `DURATION_MS_MAX`, is ignored. If the
-  clock was set back, a pin lasts longer, and is not ignored.
+- A file that is not a valid pin, or that expires more than `DURATION_MS_MAX` after it was created
+  or renewed, is ignored. If the clock is set back, a pin stays in effect for longer.
 - Expired pins are removed by the writer, and by `pin` and `pin_ranges` of any process, but only
   `GRACE_MS` after they expired, so that a pin is never removed while it is being renewed.
 """

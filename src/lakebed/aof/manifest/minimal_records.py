@@ -141,9 +141,9 @@ def _has_warm_facts(state: SegmentState) -> bool:
 
 
 def _is_made_anew(state: SegmentState) -> bool:
-    """Returns whether the warm file does not count, because a later compression began or failed.
+    """Returns whether the segment is only in Tier 0, and its compression is running or failed.
 
-    Such a segment is in Tier 0 and not in Tier 1.
+    If there was a warm file before, it no longer counts.
     """
     is_only_hot = state.residency & (TIER0 | TIER1) == TIER0
     return is_only_hot and bool(state.pending & COMPRESSING or state.failures & COMPRESSION_FAILED)

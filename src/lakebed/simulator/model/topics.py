@@ -1,10 +1,14 @@
 """The expected contents of a topic: the messages of each partition by offset.
 
-- Every acknowledged message exists once, at its offset and unchanged. Offsets are consecutive.
-- A failed append is in doubt: the next read decides whether its messages exist. If the outcome of
-  an append is unknown, the first read after the topic was reopened decides.
-- Only truncation, retention and compaction remove messages, as the settings allow. A new topic
-  contains nothing of a deleted topic of the same name.
+- A message acknowledged after the sync exists once, at its offset and unchanged. Offsets ascend;
+  the messages of one append get consecutive offsets.
+- A message acknowledged before the sync (`after_write`) may not be readable yet. A power cut may
+  lose it, so after the cut it is in doubt.
+- A failed append is in doubt, too: the next read decides whether its messages exist. If the outcome
+  of an append is unknown, the first read after the topic was reopened decides.
+- Otherwise only truncation, retention and compaction remove messages, as the settings allow. A
+  message that the simulator damaged may be missing. A new topic contains nothing of a deleted topic
+  of the same name.
 """
 
 from __future__ import annotations

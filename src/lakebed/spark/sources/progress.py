@@ -79,7 +79,8 @@ def decode_progress(document: Mapping[str, Any]) -> Progress:
     try:
         if document["version"] != VERSION:
             raise Corrupt(
-                "the stream's checkpoint has a format version that is not supported",
+                "the stream's checkpoint has a format version that is not supported: use the "
+                "version of Lakebed that wrote it, or start with a new checkpoint",
                 expected=VERSION,
                 found=document["version"],
             )
