@@ -90,7 +90,8 @@ def open_segment(disk: Disk, info: SegmentInfo, cold: ColdSource | None = None) 
     if info.tier:
         if cold is None:
             raise NotFound(
-                f"{info.path}: the segment is in Tier {info.tier}, which this reader cannot access"
+                f"{info.path}: the segment is in Tier {info.tier}, which this reader cannot "
+                "access; hydrate the segment first (lakebed aof hydrate)"
             )
         return RuntimeSegment(info, cold(info))
     source = open_source(disk.open(info.path), is_sealed=info.is_sealed)

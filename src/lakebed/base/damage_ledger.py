@@ -139,7 +139,8 @@ def decode_ledger(data: bytes, *, path: str) -> Ledger:
         version = document["version"]
         if isinstance(version, int) and version > VERSION:
             raise UnknownVersion(
-                "the record of damage has an unknown version",
+                "the record of damage was written by a newer version of Lakebed: use that version "
+                "or a newer one",
                 path=path,
                 expected=VERSION,
                 found=version,

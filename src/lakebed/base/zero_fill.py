@@ -30,7 +30,7 @@ _WINDOW_MAX_NS = 4 * WINDOW_NS  # older measurements are ignored
 
 
 class Load(NamedTuple):
-    """How much a log was written recently."""
+    """The recent write load of a log."""
 
     bytes_per_s: int  # average since the active segment was started
     flush_bytes: int  # average size of a flush

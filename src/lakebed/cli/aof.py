@@ -351,7 +351,7 @@ def convert(
         bool,
         typer.Option(
             "--lossy",
-            help="Drop fields that the other layout lacks. Default: fail if there are any.",
+            help="Drop fields that the other layout lacks. Always needed with --to interchange.",
         ),
     ] = False,
     stream_id: Annotated[
@@ -376,13 +376,14 @@ def convert(
     """Convert a sealed segment to the other layout, as a new file in the folder --output.
 
     The runtime layout is what logs use; the interchange layout is for other programs. The segment
-    itself is not changed, and record ids stay valid. If the segment has fields that the other
-    layout lacks, the command fails, unless --lossy is given.
+    itself is not changed, and record ids stay valid. --to interchange always needs --lossy, because
+    that layout has no sealing time, no ext_ids and only milliseconds. --to runtime needs it only if
+    records have flags.
 
     \b
     Examples:
       Convert segment 0:
-        lakebed aof convert orders 0 --to interchange --output converted
+        lakebed aof convert orders 0 --to interchange --lossy --output converted
     """
     from lakebed.aof.conversion import to_interchange, to_runtime
     from lakebed.base.files import make_folders

@@ -190,7 +190,7 @@ def migrate_tier2(
     By default the log moves to the Tier 2 of new logs: the url in section [aof_tier2] of
     lakebed.toml, or else the store's own object store. If the command is interrupted, run it again
     with the same URL. Without --delete the old objects stay; to delete them later, run the command
-    again with the same URL and --delete.
+    again with the same URL and --delete. No process may have the log open.
 
     \b
     Examples:

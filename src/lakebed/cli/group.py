@@ -84,7 +84,7 @@ def list_groups(
 
 @app.command()
 def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None:
-    """Show the state of a group in each partition: settled, leased and unread messages.
+    """Show the state of a group in each partition: its position, its lag and its leases.
 
     A message is settled when it is acknowledged, or is in the dead-letter topic.
 

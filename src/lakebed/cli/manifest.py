@@ -227,8 +227,9 @@ def state(
         typer.Option(
             "--as-of",
             metavar="WHEN",
-            help="Show the state before the record at this position, for example 3:64, or at this "
-            "time: ISO 8601, or ns since 1970. Default: now.",
+            help="Show the state before the record at this position of the manifest log "
+            "(CHUNK:BYTE), for example 3:64, or at this time: ISO 8601, or ns since 1970. Default: "
+            "now.",
         ),
     ] = None,
 ) -> None:

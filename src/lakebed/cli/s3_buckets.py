@@ -132,7 +132,9 @@ def versioning(
 
 @app.command()
 def delete(context: typer.Context, name: BucketName) -> None:
-    """Delete an empty bucket. It may contain delete markers, but no object versions.
+    """Delete a bucket that has no object versions.
+
+    Its delete markers are removed, and its multipart uploads in progress are aborted.
 
     \b
     Examples:

@@ -59,8 +59,8 @@ HttpNames = Annotated[
     typer.Option(
         metavar="NAMES",
         help="Further host names under which clients reach the HTTP API, such as that of a proxy, "
-        "separated by commas; * allows any name. Without TLS, a request whose Host header has a "
-        "name that is neither listed here nor a name of this machine is refused.",
+        "separated by commas; * allows any name. Without TLS, the Host header of a request must "
+        "be one of them, localhost, this machine's host name, --http-host or an IP address.",
     ),
 ]
 Http = Annotated[

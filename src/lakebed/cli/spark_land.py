@@ -120,8 +120,9 @@ StartOffsets = Annotated[
     str,
     typer.Option(
         metavar="WHERE",
-        help="Where the first run starts: earliest, latest, or JSON with offsets by partition. "
-        "Default: earliest.",
+        help="Where the first run starts: earliest, latest, or JSON with offsets by partition, for "
+        'example {"0": 17}, or {"orders": {"0": 17}} for one of several topics. Default: '
+        "earliest.",
     ),
 ]
 StartTime = Annotated[

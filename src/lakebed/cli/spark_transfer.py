@@ -162,7 +162,12 @@ def export(
         ),
     ] = "zstd",
     file_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="The approximate size of a file before compression.")
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="The approximate maximum amount of data per file, as stored in the topic. Files "
+            "are smaller if that lets all cores work.",
+        ),
     ] = "64MiB",
     master: Master = None,
     remote: Remote = None,

@@ -186,7 +186,7 @@ app.command()(topic_checks.repair)
 
 
 def _setting_text(value: object) -> str:
-    """Formats a value as it is written in a configuration file."""
+    """Formats a value as `lakebed topic configure` takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

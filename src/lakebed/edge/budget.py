@@ -105,7 +105,7 @@ class Budget:
             )
 
     def leave(self, access_key: str | None, held_bytes: int) -> None:
-        """Ends a request: stops counting it and its memory, and admits waiting requests.
+        """Ends a request: stops counting it and its memory, and admits requests that wait.
 
         `access_key` is None if the caller is exempt from the limit per key.
         """

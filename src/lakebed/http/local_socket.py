@@ -108,7 +108,7 @@ def _remove_old(path: str, folder: int, name: str) -> None:
     if not stat.S_ISSOCK(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "another kind of file")
         raise AlreadyExists(
-            f"{path} already exists and is {kind}, not a socket: remove it or use another path"
+            f"{path} already exists and is {kind}, not a socket: move it away or remove it"
         )
     os.unlink(name, dir_fd=folder)
 

@@ -59,7 +59,9 @@ def _staged(batch: StagedBatch, *, is_local: bool, label: str) -> Staged:
                     "stage them as an object"
                 )
             if not os.path.isabs(path) or "\0" in path:
-                raise Refused(f"{label}: the path {path[:80]!r} is not absolute")
+                raise Refused(
+                    f"{label}: the path {path[:80]!r} must be absolute, without a NUL byte"
+                )
             return StagedFile(path)
         case StagedBatch(data=None, path=None, bucket=str() as bucket, key=str() as key):
             return StagedObject(bucket, key)

@@ -92,7 +92,10 @@ class Filler:
     # Called by the writer.
 
     def begin(self, *, base_offset: int, end: int) -> None:
-        """Lets later steps fill a new active segment, whose records end at byte `end`."""
+        """Lets later steps write zeros after the records of a new active segment.
+
+        Its records end at byte `end` now.
+        """
         with self._mutex:
             self._base_offset = base_offset
             self._end = self._filled_end = self._begun_bytes = end

@@ -97,7 +97,10 @@ def extended(runs: Runs, new: ProducerRun) -> Runs:
 
 
 class Producers:
-    """The remembered runs of all producers of a partition. Only the partition's writer uses it."""
+    """Remembers the last runs of consecutive messages of each producer of a partition.
+
+    So it recognises messages that are sent again. Only the partition's writer uses it.
+    """
 
     def __init__(self, runs: Iterable[ProducerRun] = ()) -> None:
         self._runs: dict[int, Runs] = {}

@@ -101,7 +101,9 @@ def column(value: object, what: str, *, code: str) -> memoryview:
     `InputError`.
     """
     if not isinstance(value, memoryview) or value.format != code or not value.c_contiguous:
-        raise InputError(f"{what} must be a contiguous column of the type {code!r}")
+        raise InputError(
+            f"{what} must be a contiguous column: a memoryview with the format {code!r}"
+        )
     return value
 
 

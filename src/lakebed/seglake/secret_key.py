@@ -86,7 +86,7 @@ def read_secret_key(disk: Disk, path: str) -> SecretKey:
     """
     data = read_file(disk, path, size_max=SECRET_KEY_FILE.size)
     if len(data) < SECRET_KEY_FILE.size:
-        raise Corrupt("the secret key file is truncated", path=path)
+        raise Corrupt("the secret key file is truncated: restore it from a backup", path=path)
     record = SECRET_KEY_FILE.unpack(data)
     if record.magic != SECRET_KEY_MAGIC:
         raise Corrupt("the file is not a secret key file: wrong magic number", path=path)

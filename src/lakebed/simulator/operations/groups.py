@@ -20,6 +20,7 @@ from lakebed.simulator.violation import Promise, require
 from lakebed.store.group import Group
 from lakebed.store.leased_message import LeasedMessage
 from lakebed.stroma.errors import StaleLease
+from lakebed.stroma.group_opener import damage_name
 
 NAMES = ("billing", "audit")
 HELD_MAX = 60  # how many tokens the consumers keep: the newest ones
@@ -593,6 +594,7 @@ def _delete(context: Context, step: Step) -> Answer:
     topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
     what = f"delete group {name} of topic {topic_name}"
     key = (topic_name, name)
+    topics.note_deletion(context, damage_name(topic_name, name))
     known = context.model.groups.get(key)
     if known is not None:
         known.deleting += 1

@@ -145,6 +145,7 @@ def _create(context: Context, step: Step) -> Answer:
     settings = {key: value for key, value in given.items() if value is not None}
     what = f"create topic {name} with {partitions} partitions"
     is_known = name in context.model.topics
+    note_deletion(context, name, dead_letter_topic(name))
     deletes: list[str] = context.parts.setdefault("topic_deletes", [])
     delete_count = deletes.count(name) // 2  # each begins and ends
     context.model.maybe_created.add(name)
@@ -213,7 +214,6 @@ def _delete(context: Context, step: Step) -> Answer:
     if context.model.topics.get(name) is known:
         forget(context, name)
         context.model.maybe_created.discard(name)
-    context.parts["deletions"] = context.parts.get("deletions", 0) + 1
     letters = dead_letter_topic(name)
     is_left = letters in context.store.topics.names() and name not in context.model.topics
     is_known = known is not None and not context.is_any_damaged and not context.has_ever_troubled
@@ -224,6 +224,11 @@ def _delete(context: Context, step: Step) -> Answer:
         wrong,
     )
     return Answer(Outcome.OK, what)
+
+
+def note_deletion(context: Context, *names: str) -> None:
+    """Records that the losses of these topics or groups may no longer be on record."""
+    context.parts.setdefault("deleted_names", set()).update(names)
 
 
 def _maybe_close_groups(context: Context, name: str) -> None:

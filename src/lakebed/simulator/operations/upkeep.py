@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.simulator.context import Answer, Context, Operation, Outcome, pick
 from lakebed.simulator.machine import ROOT
@@ -116,31 +117,37 @@ def check_verification(context: Context) -> Answer:
 
 def _list_damage(context: Context, _step: Step) -> Answer:
     """Lists the damage records, and checks that they are kept until they are acknowledged."""
-    known: set[int] = context.parts.setdefault("losses", set())
+    known: dict[int, DamageRecord] = context.parts.setdefault("losses", {})
     try:
         records = context.store.damage.list()
     except LakebedError as error:
         return context.refused(error, "list damage", is_damaged=context.is_any_damaged)
-    ids = {record.id for record in records if record.acknowledged_ms is None}
-    deleted = context.parts.get("deletions", 0)
-    gone = known - ids
-    wrong = f"damage records {sorted(gone)} are missing, but were not acknowledged"
-    require(not gone or bool(deleted), Promise.DAMAGE_ON_RECORD, wrong)
+    listed = {record.id: record for record in records if record.acknowledged_ms is None}
+    deleted: set[str] = context.parts.get("deleted_names", set())
+    gone = [record for record in known.values() if record.id not in listed]
+    gone = [record for record in gone if deleted.isdisjoint(_names_of(record))]
+    wrong = f"damage records {list(map(str, gone))} are missing, but were not acknowledged"
+    require(not gone, Promise.DAMAGE_ON_RECORD, wrong)
     may = context.is_any_damaged or context.has_ever_troubled or context.may_have_gaps
     if records and not may:
         raise Violation(
             Promise.DAMAGE_ONLY, f"nothing was damaged, but damage is on record: {records[0]}"
         )
-    context.parts["losses"] = ids
+    context.parts["losses"] = listed
     return Answer(Outcome.OK, f"list damage: {len(records)} records")
 
 
+def _names_of(record: DamageRecord) -> set[str]:
+    """Returns the names whose deletion removes the record: of a group, also that of its topic."""
+    return {record.name, record.name.partition("/")[0]}
+
+
 def _acknowledge(context: Context, step: Step) -> Answer:
-    known: set[int] = context.parts.setdefault("losses", set())
+    known: dict[int, DamageRecord] = context.parts.setdefault("losses", {})
     if not known:
         return Answer(Outcome.NOTHING, "acknowledge damage: there are no damage records")
     record_id = pick(sorted(known), step.arguments["damage"])
-    known.discard(record_id)
+    del known[record_id]
     context.parts["acknowledged"] = True
     try:
         context.store.damage.acknowledge(record_id)

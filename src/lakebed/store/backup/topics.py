@@ -99,7 +99,8 @@ def _try_partition(
 ) -> list[str] | None:
     """Copies a partition once; returns a text for each segment that is lost.
 
-    Returns None if the manifest or the ledger changed meanwhile.
+    Returns None if the copy must be repeated: the manifest or the ledger changed before the
+    segments were copied, or the partition's start offset moved while they were copied.
     """
     ledger = _read(disk, paths.ledger)
     durable_end, manifest = _read(disk, paths.durable_end), _read(disk, paths.manifest)

@@ -229,7 +229,7 @@ class LandConfig:
         if NAME in self.table and set(self.topics) & set(self.logs):
             raise BadConfig(
                 "land: a topic and a log have the same name, and so would share a table; land them "
-                "separately"
+                "in two runs, into tables with different names"
             )
         if NAME in self.table and self.dead_letters and NAME not in self.dead_letters:
             raise BadConfig(

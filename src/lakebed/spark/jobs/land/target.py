@@ -31,9 +31,10 @@ class Target(Protocol):
         """Creates the table, or adds the columns that it does not have. Returns the resulting
         schema.
 
-        Several processes may do this at the same time: the first one wins. If a column already has
-        another type, an `InputError` is raised if `is_given` (a user gave the schema); otherwise
-        the column keeps its type.
+        Several processes may do this at the same time: the first one wins. Existing columns keep
+        their types. With `is_given` (the schema was not inferred from messages), raises
+        `InputError` if a requested column does not fit the existing one; a smaller integer or float
+        fits.
         """
 
     def open_files(self, schema: StructType) -> TableFiles:
