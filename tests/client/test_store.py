@@ -16,7 +16,7 @@ from lakebed.api.problems import Unauthenticated
 from lakebed.base.damage_ledger import LOGS, Loss
 from lakebed.base.errors import Busy, Closed, InputError, NotFound
 from lakebed.client.address import Address, address_of
-from lakebed.client.jobs import run_job
+from lakebed.client.maintenance import run_job
 from lakebed.client.store import RemoteStore
 from lakebed.http.tls import TlsFiles
 from lakebed.http_api.guard import Guard

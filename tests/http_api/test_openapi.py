@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 from lakebed.api import admin, media, topics
 from lakebed.api.operation import Nothing, Operation
 from lakebed.api.operation_table import OPERATIONS
-from lakebed.http_api.handler_table import HANDLERS
+from lakebed.http_api.app import HANDLERS
 from lakebed.http_api.openapi import openapi_document
 from tests.http_api.live_api import open_api
 

@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.api.objects import DeleteMany, ObjectDeletion
 from lakebed.base.units import KIB, MIB
-from lakebed.http_api.handler_table import HANDLERS
+from lakebed.http_api.app import HANDLERS
 from lakebed.seglake.config import SeglakeConfig
 from tests.http.serving import in_loop, until
 from tests.http_api.handling import handling

@@ -1,4 +1,5 @@
-"""A log of a remote store: the remote form of `lakebed.aof.log.Aof`.
+"""A log of a remote store and its follower: the remote forms of `lakebed.aof.log.Aof` and
+`lakebed.aof.follower.Follower`.
 
 Records are read as pages, or as batches decoded from the stored bytes of the segments, which the
 client verifies again. One page or batch is in memory at a time. After a lost response, an append is
@@ -11,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakebed.aof.errors import AWAITED, WouldBlock
+from lakebed.aof.follower import RecordIterator
 from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import plan
 from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.api import logs as wire
+from lakebed.base.clock import Clock
 from lakebed.base.errors import InputError, NotFound, OutcomeUnknown
 from lakebed.base.layout import Buffer
 from lakebed.base.units import MIB
 from lakebed.client.caller import Caller
 from lakebed.client.connection_pool import Interruption
-from lakebed.client.log_follower import LogFollower
+from lakebed.client.followers import BATCH_BYTES, PollingIterator
 from lakebed.client.long_wait import LongWait
 from lakebed.client.message_appender import as_bytes, milliseconds
 from lakebed.client.record_page import batches_of, records_of
@@ -353,6 +356,31 @@ class RemoteLog:
         while page.record_ids:
             yield from records_of(page)
             page = self.page(RecordId(page.record_ids[-1]), backward=True)
+
+
+class LogFollower(RecordIterator, PollingIterator[Record, RecordBatch, RecordId]):
+    """Iterates over the records of a log from `start` (by default the oldest) on, and waits for new
+    ones."""
+
+    def __init__(self, log: RemoteLog, start: RecordId | None, *, clock: Clock) -> None:
+        PollingIterator.__init__(self, clock, RecordId(0) if start is None else RecordId(start))
+        self._log = log
+        self._next = self._position  # where the next page starts
+        self._batches: list[RecordBatch] = []  # in reverse order
+        self._base_offsets: dict[int, int] = {}
+
+    def poll(self, wait_ms: int, interruption: Interruption) -> RecordBatch | None:
+        if not self._batches:
+            page = self._log.page(
+                self._next, max_bytes=BATCH_BYTES, wait_ms=wait_ms, interruption=interruption
+            )
+            needed = {RecordId(number).segment_index for number in page.record_ids}
+            if not needed <= self._base_offsets.keys():
+                segments = self._log.segments()
+                self._base_offsets = {info.segment_id: info.base_offset for info in segments}
+            self._next = RecordId(page.next)
+            self._batches = list(batches_of(page, self._base_offsets))[::-1]
+        return self._batches.pop() if self._batches else None
 
 
 def _each(numbers: Numbers, count: int) -> list[int]:

@@ -6,17 +6,18 @@ interrupted, it cancels the job.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.api import admin as wire
 from lakebed.api.job_reports import report_of
 from lakebed.api.jobs import JOBS, VERSIONS_MAX
-from lakebed.base.errors import Busy
+from lakebed.api.problems import error_of
+from lakebed.base.errors import Busy, LakebedError
 from lakebed.base.progress import Progress, no_progress
 from lakebed.client.caller import Caller
-from lakebed.client.jobs import run_job
 from lakebed.seglake.verification_report import Report as LakeReport
 from lakebed.store.damage_marks import MarkReport, NamedVersion
 from lakebed.store.log_check import LogReport
@@ -28,6 +29,8 @@ from lakebed.store.topic_repair import TopicRepair
 from lakebed.store.topic_verification import TopicReport
 
 Report = TypeVar("Report")
+
+_WAIT_MS = 500  # between two progress reports
 
 
 class RemoteMaintenance:
@@ -169,3 +172,36 @@ class RemoteMaintenance:
                 f"{error}; process {process_id} has the store open: end that program, or try again "
                 "later"
             ) from None
+
+
+def run_job(
+    caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Runs a job. Returns its result or raises its error. If this call is interrupted, cancels the
+    job."""
+    body = wire.StartJob(kind=kind, arguments=dict(arguments))
+    state = caller.call(wire.START_WORK, body=body)
+    names = {"work": state.work_id}
+    try:
+        while state.state == "running":
+            progress(state.done, state.total)
+            query = wire.WaitQuery(wait_ms=_WAIT_MS)
+            state = caller.call(wire.GET_WORK, names, query=query, wait_s=_WAIT_MS / 1000)
+    except LakebedError:
+        raise
+    except BaseException:
+        with contextlib.suppress(LakebedError):
+            caller.call(wire.CANCEL_WORK, names)
+        raise
+    progress(state.done, state.total)
+    return _outcome(state)
+
+
+def _outcome(state: wire.JobState) -> dict[str, Any]:
+    if state.state == "done":
+        return state.result or {}
+    if state.problem is not None:
+        raise error_of(state.problem)
+    if state.state == "cancelled":
+        raise Busy(f"{state.kind}: the job was cancelled before it ended")
+    raise LakebedError(f"{state.kind}: the job failed, and the server reported no reason")

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from lakebed.api import admin, logs
 from lakebed.api import objects as wire_objects
 from lakebed.api import topics as wire_topics
-from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
+from lakebed.api.operation import Operation
+from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlannedReads, PlanReads
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
 from lakebed.client.caller import ANSWER_S, Caller
 from lakebed.client.damage import RemoteDamage
+from lakebed.client.errors import BadAnswer
 from lakebed.client.group import RemoteGroup
 from lakebed.client.log import RemoteLog
 from lakebed.client.message_appender import MessageAppender
 from lakebed.client.pins import RemotePins
-from lakebed.client.plans import plan_reads
 from lakebed.client.producer_pool import ProducerPool
 from lakebed.client.retry_schedule import RETRY_S
 from lakebed.client.topic import RemoteTopic
@@ -122,7 +123,7 @@ class RemoteStore:
 
         Pins the segments for `duration_ms`, unless that is 0.
         """
-        return plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
+        return _plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
 
     def manifest_log(self, name: str) -> RemoteManifestLog | None:
         """Returns the manifest log of a log; None if the log never had one.
@@ -165,7 +166,7 @@ class RemoteStore:
 
         Pins the offsets for `duration_ms`, unless that is 0.
         """
-        return plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
+        return _plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
 
     def buckets(self) -> list[BucketInfo]:
         """Lists all buckets, sorted by name."""
@@ -259,6 +260,18 @@ class RemoteStore:
 
     def __repr__(self) -> str:
         return f"<RemoteStore {self.address}>"
+
+
+def _plan_reads(
+    caller: Caller, operation: Operation[PlannedReads], plan: PlanReads
+) -> list[PlannedRead]:
+    """Sends a plan to the server. Returns one planned read for each read of the plan, in order."""
+    reads = caller.call(operation, body=plan).reads
+    if len(reads) != len(plan.reads):
+        raise BadAnswer(
+            f"{operation.name}: the number of reads in the response differs from the request"
+        )
+    return reads
 
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,12 +13,11 @@ from lakebed.api import topics as wire
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.layout import Buffer
 from lakebed.client.append_result import AppendResult
-from lakebed.client.batch_commit import commit_batches
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
 from lakebed.client.followers import RemoteTopicFollower
 from lakebed.client.group import RemoteGroup
-from lakebed.client.message_appender import Batch, MessageAppender
+from lakebed.client.message_appender import Batch, MessageAppender, as_bytes
 from lakebed.client.partition import RemotePartition
 from lakebed.keratin.append_future import after_failure
 from lakebed.keratin.append_requests import build_append
@@ -26,7 +26,7 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
 from lakebed.keratin.segment import Numbers
 from lakebed.store.split_points import Bounds, topic_bounds
-from lakebed.store.staged_batch import CommittedPartition, Staged
+from lakebed.store.staged_batch import CommittedPartition, Staged, StagedFile, StagedObject
 from lakebed.stroma.config import GroupConfig
 
 _GROUPS_SECTION: Final = "stroma"  # of the settings
@@ -190,7 +190,14 @@ class RemoteTopic:
 
         See `lakebed.store.batch_commit`.
         """
-        return commit_batches(self._caller, self.name, application, version, batches)
+        partitions = [
+            wire.StagedPartition(
+                partition=number, batches=[_staged_batch(batch) for batch in staged]
+            )
+            for number, staged in sorted(batches.items())
+        ]
+        body = wire.BatchCommit(application=application, version=version, partitions=partitions)
+        return self._caller.call(wire.COMMIT_BATCHES, {"topic": self.name}, body=body).partitions
 
     def _check(
         self, payloads: list[Buffer | None], keys: list[Buffer | None], ack: Ack | None
@@ -214,6 +221,21 @@ class RemoteTopic:
 
     def _next(self) -> int:
         return self._producing.next_partition(self.name, self.partition_count)
+
+
+def _staged_batch(staged: Staged) -> wire.StagedBatch:
+    if isinstance(staged, StagedFile):
+        # The server may have another working directory.
+        return wire.StagedBatch(path=os.path.abspath(staged.path))
+    if isinstance(staged, StagedObject):
+        return wire.StagedBatch(bucket=staged.bucket, key=staged.key)
+    try:
+        return wire.StagedBatch(data=as_bytes(staged))
+    except (TypeError, BufferError):
+        raise InputError(
+            "a staged batch must be bytes, a StagedFile or a StagedObject, not "
+            f"{type(staged).__name__}"
+        ) from None
 
 
 def _config_of(state: wire.TopicState) -> TopicConfig:

@@ -7,5 +7,5 @@
 - `limits`: how many requests may run, and how much memory and how many threads they may use;
 - `service`: the store, and threads for blocking calls; `jobs`: long-running work;
 - `openapi`: the OpenAPI document of all operations;
-- `admin`, `topics`, `groups`, `logs`, …: the handlers, combined in `handler_table`.
+- `admin`, `topics`, `groups`, `logs`, …: the handlers, combined in `app`.
 """

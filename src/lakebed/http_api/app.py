@@ -2,6 +2,7 @@
 
 Errors become problem documents, including errors of the HTTP protocol itself; `edge.failures`
 decides which are logged. Every call is counted by its operation and the first digit of its status.
+`HANDLERS` is the table of the handlers of all operations.
 """
 
 from __future__ import annotations
@@ -19,9 +20,22 @@ from lakebed.edge.failures import Failures
 from lakebed.http.refusal import Refusal
 from lakebed.http.request import ClientGone, Request, RequestLabel
 from lakebed.http.response import Response
+from lakebed.http_api import (
+    admin,
+    commit_handlers,
+    groups,
+    log_tail,
+    logs,
+    manifests,
+    objects,
+    records,
+    segments,
+    topics,
+)
+from lakebed.http_api.binder import bound
 from lakebed.http_api.call import Call
 from lakebed.http_api.guard import Guard, TrustingGuard
-from lakebed.http_api.handler_table import HANDLERS, Handler
+from lakebed.http_api.handler import Handler
 from lakebed.http_api.origin_check import OriginCheck
 from lakebed.http_api.response_builder import problem_response, refusal_response, response_of
 from lakebed.http_api.router import Router
@@ -31,6 +45,21 @@ _log = logging.getLogger(__name__)
 
 NO_CALL: Final = "no_call"  # counter name for requests that match no operation
 GONE: Final = "gone"
+
+# The handlers that `binder` makes, and those written by hand.
+HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
+    **{operation: bound(operation) for operation in OPERATIONS if operation.target},
+    **admin.HANDLERS,
+    **commit_handlers.HANDLERS,
+    **groups.HANDLERS,
+    **logs.HANDLERS,
+    **manifests.HANDLERS,
+    **objects.HANDLERS,
+    **records.HANDLERS,
+    **segments.HANDLERS,
+    **log_tail.HANDLERS,
+    **topics.HANDLERS,
+}
 
 
 class App:

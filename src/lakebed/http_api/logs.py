@@ -1,10 +1,12 @@
 """Handlers that open, describe and seal logs, and set their watermark.
 
-Only `open_log` creates a log; for all other calls, an unknown name is an error.
+Only `open_log` creates a log; for all other calls, an unknown name is an error. The requests of an
+open log share its flushes.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -17,15 +19,51 @@ from lakebed.aof.view import LogDescription
 from lakebed.api import logs
 from lakebed.api.operation import Operation
 from lakebed.api.topics import WAIT_MS_MAX
-from lakebed.base.errors import DiskError, InputError, NoSpace, NotFound
+from lakebed.base.errors import DiskError, InputError, LakebedError, NoSpace, NotFound
 from lakebed.http_api.call import Call
-from lakebed.http_api.flushes import Flushes
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.service import Service
 
 U64_MAX: Final = (1 << 64) - 1
 
 _MS_PER_S: Final = 1000
+
+
+class Flushes:
+    """Flushes one log for all requests that wait for its records, at most once at a time.
+
+    Requests that arrive during a flush share the next flush. So a log uses one thread, however many
+    clients append to it, and one sync wakes all requests whose records it made durable. Use it only
+    in the event loop's thread.
+    """
+
+    def __init__(self, log: Aof) -> None:
+        self._log = log
+        self._under_way: asyncio.Future[None] | None = None
+
+    async def until_durable(self, service: Service, last: RecordId) -> None:
+        """Waits until the record `last` is durable. Raises the error of the flush if it fails."""
+        is_covered = False  # whether the awaited flush began after the append
+        while self._log.durable_end() <= last:
+            if self._under_way is None:
+                self._begin(service)
+                is_covered = True
+            assert self._under_way is not None
+            try:
+                await asyncio.shield(self._under_way)
+            except LakebedError:
+                if is_covered:
+                    raise
+            is_covered = True
+
+    def _begin(self, service: Service) -> None:
+        self._under_way = asyncio.ensure_future(service.run(self._log.flush))
+        self._under_way.add_done_callback(self._ended)
+
+    def _ended(self, done: asyncio.Future[None]) -> None:
+        self._under_way = None
+        if not done.cancelled():
+            done.exception()  # mark as retrieved: all waiters may be gone
 
 
 class OpenLog:

@@ -43,6 +43,7 @@ from lakebed.keratin.format import (
     DurableEnd,
     LogHeader,
     ManifestSegment,
+    ProducerRun,
 )
 from lakebed.keratin.index_file import decode_index, decode_time_index
 from lakebed.keratin.log_bytes import LogBytes
@@ -50,13 +51,12 @@ from lakebed.keratin.log_file import decode_log_header, encode_log_header
 from lakebed.keratin.log_walk import WINDOW_BYTES, LogWalk, last_byte, walk
 from lakebed.keratin.manifest import PartitionManifest, load_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
-from lakebed.keratin.producer_scan import note_producers
 from lakebed.keratin.producers import Producers, decode_producers
 from lakebed.keratin.run import Run
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.segment_files import create_segment, rebuild_indexes, remove_segment
 from lakebed.keratin.view import PartitionSegment
-from lakebed.kernels import Stop, crc32c
+from lakebed.kernels import Stop, crc32c, keratin_producers
 
 _log = logging.getLogger(__name__)
 _PRODUCERS_BYTES_MAX = 256 * MIB
@@ -470,7 +470,7 @@ class Recovery:
                 next_offset=run.next_offset,
             )
             if base >= self._producers_base:
-                note_producers(self._producers, run, now_ms=self._now_ms)
+                _note_producers(self._producers, run, now_ms=self._now_ms)
 
         log = LogBytes(FileBytes(file), path=path, base_offset=base)
         if checkpoint is None:
@@ -568,6 +568,27 @@ def _goes_on_from(checkpoint: Checkpoint, file: File, path: str) -> bool:
     if isinstance(scanned, Stop):
         return False
     return (scanned.end, scanned.next_offset) == (checkpoint.position, checkpoint.next_offset)
+
+
+def _note_producers(producers: Producers, run: Run, *, now_ms: int) -> None:
+    """Adds the messages of `run`, which are records of a log, to `producers`.
+
+    Records do not store when they were written, so `now_ms` is used as the write time.
+    """
+    columns = keratin_producers(
+        run.buffer,
+        run.positions,
+        run.offsets,
+        run.flags,
+        run.header_lengths,
+        run.payload_lengths,
+    )
+    for producer_id, message_count, base_offset, first_sequence, epoch in zip(
+        *columns, strict=True
+    ):
+        producers.add(
+            ProducerRun(producer_id, epoch, 0, first_sequence, message_count, base_offset, now_ms)
+        )
 
 
 def recover(

@@ -8,7 +8,7 @@
 - `clients`: the same calls through the encoded HTTP API, with responses that get lost;
 - `model`: what the store must contain, one module per engine, without I/O;
 - `checks`: compares the store with the model each time it is opened, and after quiet time;
-- `run`: executes a plan; `trace` logs each step, `report` counts operations and faults;
+- `run`: executes a plan and logs each step; `report` counts operations and faults;
 - `shrinker`: removes steps from a failing plan as long as it still breaks the same promise.
 
 No step contains an offset, id or file name, because those are known only during a run. A step picks

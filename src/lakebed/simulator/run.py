@@ -1,13 +1,15 @@
-"""Executes a plan on a simulated machine and checks every result against the model."""
+"""Executes a plan on a simulated machine, checks every result against the model and logs each
+step."""
 
 from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError
@@ -22,11 +24,30 @@ from lakebed.simulator.machine import Machine, quiet_logs
 from lakebed.simulator.operations import OPERATIONS, groups
 from lakebed.simulator.plan import Plan, Step
 from lakebed.simulator.report import Coverage
-from lakebed.simulator.trace import Trace
 from lakebed.simulator.violation import Promise, Violation
 
 _COLLECT_STEPS = 1000
 _SCHEDULES_NS = 30 * 24 * 3600 * NS_PER_S
+
+
+class Trace:
+    """The log of one run in plain English: one line per step, crash and check.
+
+    The same plan always produces the same lines.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def step(self, step: Step, answer: Answer, *, wall_ms: int) -> None:
+        self.lines.append(f"{step.number:5} [{wall_ms}] {answer.words}")
+
+    def add(self, stories: Iterable[str]) -> None:
+        self.lines.extend(f"      {story}" for story in stories)
+
+    def digest(self) -> str:
+        """Returns a hash of all lines, for comparing traces."""
+        return blake2b("\n".join(self.lines).encode(), digest_size=16).hexdigest()
 
 
 @dataclass

@@ -15,15 +15,16 @@ from lakebed.aio.client.group import AsyncGroup
 from lakebed.aio.client.log import AsyncLog
 from lakebed.aio.client.message_appender import MessageAppender
 from lakebed.aio.client.pins import AsyncPins
-from lakebed.aio.client.plans import plan_reads
 from lakebed.aio.client.topic import AsyncTopic
 from lakebed.aio.client.topics import AsyncTopics
 from lakebed.api import admin, logs
 from lakebed.api import objects as wire_objects
 from lakebed.api import topics as wire_topics
-from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
+from lakebed.api.operation import Operation
+from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlannedReads, PlanReads
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
+from lakebed.client.errors import BadAnswer
 from lakebed.client.producer_pool import ProducerPool
 from lakebed.client.retry_schedule import RETRY_S
 from lakebed.store.dead_letters import DeadLetter
@@ -123,7 +124,9 @@ class AsyncStore:
 
         Pins the segments for `duration_ms`, unless that is 0.
         """
-        return await plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
+        return await _plan_reads(
+            self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms)
+        )
 
     async def manifest_log(self, name: str) -> AsyncManifestLog | None:
         """Returns the manifest log of a log; None if the log never had one.
@@ -166,7 +169,7 @@ class AsyncStore:
 
         Pins the offsets for `duration_ms`, unless that is 0.
         """
-        return await plan_reads(
+        return await _plan_reads(
             self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms)
         )
 
@@ -262,6 +265,18 @@ class AsyncStore:
 
     def __repr__(self) -> str:
         return f"<AsyncStore {self.address}>"
+
+
+async def _plan_reads(
+    caller: Caller, operation: Operation[PlannedReads], plan: PlanReads
+) -> list[PlannedRead]:
+    """Sends a plan to the server. Returns one planned read for each read of the plan, in order."""
+    reads = (await caller.call(operation, body=plan)).reads
+    if len(reads) != len(plan.reads):
+        raise BadAnswer(
+            f"{operation.name}: the number of reads in the response differs from the request"
+        )
+    return reads
 
 
 if TYPE_CHECKING:

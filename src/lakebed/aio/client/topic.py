@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from lakebed.aio.client.batch_commit import commit_batches
 from lakebed.aio.client.caller import Caller
 from lakebed.aio.client.followers import AsyncTopicFollower
 from lakebed.aio.client.group import AsyncGroup
-from lakebed.aio.client.message_appender import Batch, MessageAppender
+from lakebed.aio.client.message_appender import Batch, MessageAppender, as_bytes
 from lakebed.aio.client.partition import AsyncPartition
 from lakebed.api import admin
 from lakebed.api import groups as wire_groups
@@ -27,7 +27,7 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
 from lakebed.keratin.segment import Numbers
 from lakebed.store.split_points import Bounds, topic_bounds
-from lakebed.store.staged_batch import CommittedPartition, Staged
+from lakebed.store.staged_batch import CommittedPartition, Staged, StagedFile, StagedObject
 from lakebed.stroma.config import GroupConfig
 
 _GROUPS_SECTION: Final = "stroma"  # of the settings
@@ -191,7 +191,16 @@ class AsyncTopic:
 
         See `lakebed.store.batch_commit`.
         """
-        return await commit_batches(self._caller, self.name, application, version, batches)
+        partitions = [
+            wire.StagedPartition(
+                partition=number, batches=[_staged_batch(batch) for batch in staged]
+            )
+            for number, staged in sorted(batches.items())
+        ]
+        body = wire.BatchCommit(application=application, version=version, partitions=partitions)
+        return (
+            await self._caller.call(wire.COMMIT_BATCHES, {"topic": self.name}, body=body)
+        ).partitions
 
     def _check(
         self, payloads: list[Buffer | None], keys: list[Buffer | None], ack: Ack | None
@@ -215,6 +224,21 @@ class AsyncTopic:
 
     def _next(self) -> int:
         return self._producing.next_partition(self.name, self.partition_count)
+
+
+def _staged_batch(staged: Staged) -> wire.StagedBatch:
+    if isinstance(staged, StagedFile):
+        # The server may have another working directory.
+        return wire.StagedBatch(path=os.path.abspath(staged.path))
+    if isinstance(staged, StagedObject):
+        return wire.StagedBatch(bucket=staged.bucket, key=staged.key)
+    try:
+        return wire.StagedBatch(data=as_bytes(staged))
+    except (TypeError, BufferError):
+        raise InputError(
+            "a staged batch must be bytes, a StagedFile or a StagedObject, not "
+            f"{type(staged).__name__}"
+        ) from None
 
 
 def _config_of(state: wire.TopicState) -> TopicConfig:

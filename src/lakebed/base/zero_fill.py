@@ -1,0 +1,145 @@
+"""Decides when spare segment files are filled with zeros, and which spares may exist.
+
+Filling a segment shortens every later sync of it, but all its bytes are written twice. So only the
+segments of busy logs are filled: immediately if the log's flushes are small, because small flushes
+gain the most; otherwise only while the log spends less than half of its time in flushes, because
+the writes would slow down a saturated log.
+
+- `decide_fill`: decides whether a spare segment is filled now;
+- `FlushShare`: measures how busy a log is;
+- `SpareBudget`: limits the bytes that the spare segments of all logs use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from lakebed.base.clock import NS_PER_MS, Clock
+from lakebed.base.counters import Histogram
+from lakebed.base.runner import Mutex
+from lakebed.base.units import KIB, MIB
+
+BUSY_BYTES_PER_S = 1 * MIB
+BUSY_FLUSHES_PER_S = 100
+SMALL_FLUSH_BYTES = 64 * KIB
+SATURATED_SHARE = 0.5
+WINDOW_NS = 50 * NS_PER_MS
+_WINDOW_MAX_NS = 4 * WINDOW_NS  # older measurements are ignored
+
+
+class Load(NamedTuple):
+    """The recent write load of a log."""
+
+    bytes_per_s: int  # average since the active segment was started
+    flush_bytes: int  # average size of a flush
+    flush_share: float | None  # share of recent time spent in flushes; None if unknown
+
+    @property
+    def is_busy(self) -> bool:
+        flushes_per_s = self.bytes_per_s // max(1, self.flush_bytes)
+        return self.bytes_per_s >= BUSY_BYTES_PER_S or flushes_per_s >= BUSY_FLUSHES_PER_S
+
+
+class FillDecision(Enum):
+    NO = "no"
+    NOW = "now"
+    LATER = "later"  # decide again soon
+
+
+def decide_fill(load: Load, *, has_begun: bool) -> FillDecision:
+    """Decides whether a spare segment is filled. If filling has begun, it continues even if the log
+    is no longer busy.
+    """
+    if not load.is_busy and not has_begun:
+        return FillDecision.NO
+    if load.flush_bytes <= SMALL_FLUSH_BYTES:
+        return FillDecision.NOW
+    if load.flush_share is None or load.flush_share >= SATURATED_SHARE:
+        return FillDecision.LATER
+    return FillDecision.NOW
+
+
+class FlushShare:
+    """Measures the share of recent time that one log spent in flushes; 1 means that it is
+    saturated. Not thread-safe.
+
+    The share is computed on demand from the flush durations that the barrier records anyway, so
+    appends are not slowed down.
+    """
+
+    def __init__(self, durations_ns: Histogram, clock: Clock) -> None:
+        self._durations_ns = durations_ns
+        self._clock = clock
+        self._share: float | None = None
+        self._looked_at_ns = clock.monotonic_ns()
+        self._flushed_ns = 0  # total time in flushes at the last measurement
+
+    def measure(self) -> float | None:
+        """Returns the share of time spent in flushes since the previous measurement.
+
+        A call less than `WINDOW_NS` after a measurement returns that measurement's result. Returns
+        None if nothing was measured yet, or if the previous measurement is too long ago.
+        """
+        now_ns = self._clock.monotonic_ns()
+        elapsed_ns = now_ns - self._looked_at_ns
+        if elapsed_ns >= WINDOW_NS:
+            flushed_ns = self._durations_ns.snapshot().total
+            is_recent = elapsed_ns <= _WINDOW_MAX_NS
+            self._share = (flushed_ns - self._flushed_ns) / elapsed_ns if is_recent else None
+            self._looked_at_ns, self._flushed_ns = now_ns, flushed_ns
+        return self._share
+
+
+class SpareBudget:
+    """Limits the bytes that the spare segments of several logs use together.
+
+    A spare counts with its full length from its creation until it is used as a segment or removed.
+    Busy logs have priority: after a busy log was refused a spare, logs that are not busy create no
+    spares and give up those they have, until a request of a busy log succeeds.
+    """
+
+    def __init__(
+        self, *, bytes_max: int, mutex: Mutex, on_short: Callable[[], None] = lambda: None
+    ) -> None:
+        """Creates a budget of `bytes_max`. `on_short` is called when `is_short` becomes true, so
+        that other logs can give up spares.
+        """
+        self._bytes_max = bytes_max
+        self._on_short = on_short
+        self._mutex = mutex
+        self._used_bytes = 0  # guarded by _mutex, like the next field
+        self._is_short = False
+
+    @property
+    def used_bytes(self) -> int:
+        return self._used_bytes
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the last request of a busy log was refused because other spares use the bytes."""
+        return self._is_short
+
+    def take(self, size: int, *, is_busy: bool) -> bool:
+        """Reserves `size` bytes for a spare if they are free, and returns whether it succeeded.
+
+        A log that is not busy is also refused while `is_short`.
+        """
+        with self._mutex:
+            has_room = self._used_bytes + size <= self._bytes_max
+            was_short = self._is_short
+            if is_busy:
+                self._is_short = not has_room and size <= self._bytes_max
+            is_granted = has_room and not self._is_short
+            if is_granted:
+                self._used_bytes += size
+            is_newly_short = self._is_short and not was_short
+        if is_newly_short:
+            self._on_short()
+        return is_granted
+
+    def give_back(self, size: int) -> None:
+        with self._mutex:
+            self._used_bytes -= size
+            assert self._used_bytes >= 0, "more bytes were given back than taken"
