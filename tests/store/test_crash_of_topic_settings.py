@@ -32,14 +32,14 @@ class Change:
         if not self._is_prepared:
             return
         store = opened(world)
+        topic = store.topic("orders")
         names = world.disk.names(TopicPaths(ROOT, "orders").folder)
         assert [name for name in names if name.endswith(TEMPORARY_SUFFIX)] == []
-        topic = store.topic("orders")
         allowed = [AFTER] if self._is_changed else [BEFORE, AFTER]
         assert topic.config.retention_ms in allowed
         assert [message.value for message in topic.partition(0).read()] == [b"first"]
         store.close()
 
 
-def test_settings_are_changed_as_a_whole_and_opening_the_store_removes_what_a_crash_left() -> None:
+def test_settings_are_changed_as_a_whole_and_opening_a_topic_removes_what_a_crash_left() -> None:
     assert sweep(Change, seeds=[2], survivors=range(4), cases_max=2000) > 10

@@ -134,12 +134,10 @@ def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
     assert "the delta log continues a newer snapshot, which is missing" in problem
 
 
-@pytest.mark.parametrize("is_folded", [True, False])
 def test_a_missing_delta_is_a_stated_loss_that_stays_on_record(
-    root: Path, paths: GroupPaths, is_folded: bool
+    root: Path, paths: GroupPaths
 ) -> None:
-    if is_folded:
-        make_snapshot(root, paths)
+    make_snapshot(root, paths)
     assert problems(root) == []
     Path(paths.delta).unlink()
     assert problems(root) == [f"{paths.delta}: corrupt: the file is missing"]
@@ -186,10 +184,8 @@ def test_damage_of_settings_and_of_names_is_found(root: Path, paths: GroupPaths)
     Path(paths.settings).unlink()
     long = GroupPaths(root, LONG)
     Path(long.names).unlink()
-    unknown = "corrupt: the group of this file is unknown"
-    assert {
-        problem.partition(", ")[0].partition(": the file with")[0] for problem in problems(root)
-    } == {f"{path}: {unknown}" for path in (long.delta, long.snapshot)}
+    [problem] = problems(root)
+    assert problem.startswith(f"{long.delta}: corrupt: the group of this file is unknown")
 
 
 def test_a_group_that_goes_meanwhile_is_no_damage(root: Path) -> None:

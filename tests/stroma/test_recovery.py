@@ -162,24 +162,6 @@ def test_a_group_whose_delta_is_missing_continues_from_its_snapshot_and_says_so(
     assert opened.group.describe().problems == ()
 
 
-def test_a_missing_delta_of_a_group_that_was_never_folded_is_told(world: World) -> None:
-    opened = Opened(world, FakeSource(20), CONFIG)
-    grant = opened.group.lease(5)
-    opened.group.ack(grant.ranges, epoch=grant.epoch)
-    opened.close()
-    world.disk.unlink(PATHS.delta)
-    opened = Opened(world, FakeSource(20), CONFIG)
-    assert "the delta log of generation 1 is missing" in opened.group.describe().problems[0]
-    assert lease_all(opened.group) == list(range(20))
-
-
-def test_a_group_of_an_older_release_that_was_never_folded_keeps_its_acks(world: World) -> None:
-    """It has no snapshot until it is opened."""
-    write(world, delta=delta_bytes(ACKS))
-    assert acked(world) == [0, 2, 4, 6, 8]
-    assert decode_snapshot(content(world, PATHS.snapshot), NAME).generation == 1
-
-
 def test_a_torn_tail_is_cut_at_every_place_and_the_cut_is_durable(world: World) -> None:
     whole = delta_bytes(ACKS)
     last = len(whole) - len(encode(ACKS[-1:])[0])
@@ -357,7 +339,7 @@ def test_an_incarnation_lasts_through_folds_and_openings(world: World) -> None:
     opened = Opened(world, FakeSource(20), CONFIG)
     given = opened.group.incarnation
     assert given != 0
-    assert incarnations(world) == [given, given]
+    assert incarnations(world) == [given]
     opened.group.compact()
     assert incarnations(world) == [given, given]
     opened.close()

@@ -268,7 +268,10 @@ def take_away(context: Context, step: Step) -> tuple[str, bytes] | None:
 
 
 def _whole_deltas(context: Context) -> list[str]:
-    """Returns the paths of the delta logs of groups that are not damaged."""
+    """Returns the paths of the delta logs of groups that are not damaged and have a snapshot.
+
+    A group that has none, and loses its delta log, looks like a new group.
+    """
     return [
         GroupPaths(ROOT, name).delta
         for name in list_groups(context.machine.world.disk, ROOT)
@@ -276,6 +279,7 @@ def _whole_deltas(context: Context) -> list[str]:
         and not (model.is_damaged or model.maybe_deleted)
         and name.topic in context.model.topics
         and context.machine.world.disk.exists(GroupPaths(ROOT, name).delta)
+        and context.machine.world.disk.exists(GroupPaths(ROOT, name).snapshot)
     ]
 
 

@@ -17,9 +17,8 @@ error. `start_over` sets these files aside, so that the group can be used again.
 missing, or its header is cut short, acks may be lost: this is reported, the group continues from
 its snapshot, and leases granted before are no longer accepted.
 
-A group without files is new. To make sure that a group without its delta log is not taken for a new
-one, repair gives every group a snapshot: an empty one if there was none, after the delta log is
-durable. So a snapshot without a delta log always means that the delta log was lost.
+A snapshot without a delta log always means that the delta log was lost. A group without files is
+new: if a group that never had a snapshot loses its delta log, that is not noticed.
 """
 
 from __future__ import annotations
@@ -118,8 +117,6 @@ def repair(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now_ms: 
     replace_atomically(disk, paths.delta, data)
     recovered.delta_end = len(data)
     recovered.delta = b""
-    if not recovered.snapshot_bytes:
-        recovered.snapshot_bytes = _save_empty_snapshot(disk, paths, recovered)
     return OpenDelta(disk.open(paths.delta, writable=True), len(data))
 
 
@@ -211,21 +208,6 @@ def _note_missing_delta(paths: GroupPaths, recovered: RecoveredGroup) -> None:
     recovered.problems.append(
         f"{paths.delta}: the delta log of generation {recovered.generation} is missing"
     )
-
-
-def _save_empty_snapshot(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup) -> int:
-    """Writes the snapshot from before the first event; returns its size.
-
-    The delta log has all events, and must be durable.
-    """
-    snapshot = Snapshot(
-        generation=recovered.generation,
-        incarnation=recovered.incarnation,
-        created_ts_ms=recovered.delta_created_ms,
-    )
-    data = encode_snapshot(snapshot, paths.name)
-    replace_atomically(disk, paths.snapshot, data)
-    return len(data)
 
 
 def _marked(placed: PlacedEvent) -> int:
