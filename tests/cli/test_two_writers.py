@@ -87,7 +87,11 @@ def test_a_killed_writer_is_told_with_what_was_acknowledged(
         out, err = produce.communicate()
     acknowledged, why = err.decode().splitlines()
     assert (produce.returncode, out) == (75, b"")
-    assert acknowledged == "lakebed: orders: acknowledged before the error: 2 messages, up to 0:1"
+    # The messages can be read before their response arrives, and the kill may be faster than it.
+    assert acknowledged.removeprefix("lakebed: orders: acknowledged before the error: ") in (
+        "2 messages, up to 0:1",
+        "0 messages",
+    )
     assert "root/lakebed.sock is not served" in why
     # Whoever comes next has it all.
     assert commands.run("topic", "produce", "orders", stdin=b"four\n").returncode == 0
