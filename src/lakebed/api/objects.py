@@ -48,7 +48,10 @@ class VersionQuery(Struct, frozen=True):
 
 
 class GetQuery(Struct, frozen=True):
-    """The version to read, and the byte range: from `first` to `last`, both included."""
+    """The version to read, and the byte range: from `first` to `last`, both included.
+
+    Without `last` the range goes to the end; without `first` it is the final `last` bytes.
+    """
 
     version_id: str | None = None
     first: Count | None = None

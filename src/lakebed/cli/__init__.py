@@ -4,6 +4,7 @@ Each command group has a module, listed in `lakebed.cli.command_groups` and impo
 commands is run. The module's `app` is a `typer.Typer`; its commands get the location of the store
 and the output from `invocation(context)`.
 
-A command prints a report, as lines or, with `--json`, as one JSON document. It never prints an
-error: it raises an exception, and `lakebed.cli.failure` reports that as one line and an exit code.
+A command prints a report, as lines or, with `--json`, as one JSON document. Commands that print
+records or messages write one JSON object per line instead. A command that fails raises an
+exception, and `lakebed.cli.failure` reports it as one line and an exit code.
 """

@@ -225,7 +225,7 @@ def migrate_tier2(
 
 
 def repair_objects(run: Invocation, log: str) -> None:
-    """Runs `lakebed aof repair LOG --tier2`: uploads missing and damaged objects again."""
+    """Runs `lakebed aof repair LOG --tier2`: uploads missing and wrong objects again."""
     from lakebed.aof.tiers.segment_tiering import RepairOutcome
 
     with reaching_tier2(log), Progress("repair") as progress, open_to_write(run, log) as store:

@@ -61,6 +61,9 @@ def backup(
 ) -> None:
     """Back up the whole store incrementally. Works while another process writes.
 
+    The segments of a log whose Tier 2 is outside the store, such as s3://..., are not copied: the
+    command lists these places, and a restored store needs them.
+
     The exit code is 65 if the store is damaged; the backup is still made, but --keep then removes
     no older backup. With --list or --verify no backup is made: existing backups are listed, or one
     of them is verified. The exit code is then 65 if a listed backup cannot be read, or the verified

@@ -59,10 +59,11 @@ def acknowledge(
         ),
     ],
 ) -> None:
-    """Acknowledge a recorded loss, so that it is no longer reported.
+    """Acknowledge a recorded loss, so that lakebed verify no longer reports it.
 
-    Readers of a topic then skip the lost messages. Damaged bytes that are still in a file are
-    reported by lakebed verify all the same.
+    The loss stays in the list of lakebed damage list, as acknowledged. Readers of a topic then skip
+    the lost messages. Damaged bytes that are still in a file are reported by lakebed verify all the
+    same.
 
     \b
     Examples:

@@ -83,7 +83,8 @@ class RemoteMaintenance:
         return self._run("aof-hydrate", Outcome, progress, log=log, segments=segments)
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Uploads missing and damaged objects of a log's Tier 2 again, from local copies."""
+        """Uploads objects of a log's Tier 2 again, from local copies, if they are missing, or if
+        their size or recorded checksum is wrong. Their content is not read."""
         return self._run("aof-repair-tier2", Outcome, progress, log=log)
 
     def migrate_tier2(

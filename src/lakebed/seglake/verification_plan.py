@@ -103,9 +103,9 @@ def plan_lake(
 ) -> LakePlan:
     """Plans the check of the whole store, one bucket, or the keys of a bucket with a prefix.
 
-    With `bytes_max`, the check of a piece reads about that many bytes. Without it, the versions of
-    a bucket are one piece, and their rows are not read. Raises `NoSuchBucket` if the bucket does
-    not exist.
+    With `bytes_max`, the versions are divided into pieces, and the check of each reads about that
+    many bytes. Without it, the versions of a bucket are one piece, and planning does not read their
+    rows. Raises `NoSuchBucket` if the bucket does not exist.
     """
     if bucket is not None:
         with lake.metadata.snapshot() as reader:

@@ -115,7 +115,7 @@ def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
 def _missing(start: int, end: int) -> Iterator[Fact]:
     """Yields one fact: `[start, end)` has no messages. Yields nothing if the range is empty.
 
-    The messages were compacted away, are lost, or are internal to the log.
+    The messages were compacted away or removed by retention, are lost, or are internal to the log.
     """
     if start < end:
         yield Fact(start, is_deliverable=False, message_count=end - start)

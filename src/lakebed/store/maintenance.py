@@ -94,7 +94,8 @@ class Maintenance:
         return self._moves(log, progress).hydrate(segments)
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Upload missing and damaged objects of a log's Tier 2 again, from local copies."""
+        """Upload objects of a log's Tier 2 again, from local copies, if they are missing, or if
+        their size or recorded checksum is wrong. Their content is not read."""
         return self._moves(log, progress).repair()
 
     def migrate_tier2(

@@ -113,7 +113,8 @@ class TierMoves:
         return self._move(choice, self._log.tiers.hydrate, _restored_bytes)
 
     def repair(self) -> Outcome:
-        """Checks the objects in Tier 2, and uploads missing or damaged ones again if possible."""
+        """Checks the objects in Tier 2, without their content, and uploads missing or wrong ones
+        again if possible."""
         outcome = Outcome()
         uploaded = [
             place for place in self._log.tiers.residency() if place.is_in_log and 2 in place.tiers

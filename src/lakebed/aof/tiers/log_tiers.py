@@ -53,7 +53,7 @@ class Residence:
 
 
 class Repaired(NamedTuple):
-    """The outcome of a repair for a segment whose object was missing or damaged."""
+    """The outcome of a repair for a segment whose object was missing or not its own."""
 
     segment_id: int
     key: str
@@ -152,7 +152,8 @@ class LogTiers:
         return self.upload(segment_ids)
 
     def repair(self) -> list[Repaired]:
-        """Checks every object that should be in Tier 2, and uploads missing or damaged ones again.
+        """Checks every object that should be in Tier 2, and uploads an object again if it is
+        missing, or if its size or recorded checksum is wrong. The content is not read.
 
         Returns the outcome for each object that was not in order. If a missing object has no local
         copy, its segment is marked as needing repair; the mark is removed by a later repair that

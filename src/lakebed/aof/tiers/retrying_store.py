@@ -1,7 +1,8 @@
-"""An object store that retries temporary failures. No other code retries requests to a store.
+"""An object store that retries requests after temporary failures; the store it wraps does not.
 
 Only temporary errors are retried: no network, a failing server, throttling. Errors for refused
-credentials, missing objects and cancelled operations are raised immediately.
+credentials, missing objects and cancelled operations are raised immediately. Callers repeat a
+request themselves only if its bytes arrive truncated or damaged.
 """
 
 from __future__ import annotations

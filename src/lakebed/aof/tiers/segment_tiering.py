@@ -282,9 +282,11 @@ class SegmentTiering:
         return None
 
     def repair(self, segment_id: int) -> RepairOutcome:
-        """Checks the segment's object in Tier 2; uploads it again if it is missing or damaged.
+        """Checks the segment's object in Tier 2; uploads it again if it is missing or not the
+        segment's.
 
-        If there is no local copy to upload, marks the segment as needing repair.
+        It is not the segment's if its size or its recorded checksum differs; its content is not
+        read. If there is no local copy to upload, marks the segment as needing repair.
         """
         info, state = self._find(segment_id)
         if not state.residency & Residency.TIER2:
