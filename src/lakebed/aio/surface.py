@@ -268,8 +268,8 @@ class Topic(ReadableTopic, Protocol):
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> PendingAppend:
-        """Appends messages to one partition: the partition of `key`, or `partition`, or else the
-        next in turn.
+        """Appends messages to one partition: `partition` if given, else the partition of `key`, else
+        the next in turn.
 
         `result()` of the returned value waits for the acknowledgement and returns the offset of the
         first message and the number of messages. The messages are stored only once, even if a
@@ -560,7 +560,8 @@ class Maintenance(Verification, Protocol):
         """Copies segments from a colder tier back into Tier 0."""
 
     async def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Uploads missing and damaged objects of a log's Tier 2 again, from local copies."""
+        """Uploads objects of a log's Tier 2 again, from local copies, if they are missing, or if
+        their size or recorded checksum is wrong. Their content is not read."""
 
     async def migrate_tier2(
         self,

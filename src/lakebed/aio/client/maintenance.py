@@ -86,7 +86,8 @@ class AsyncMaintenance:
         return await self._run("aof-hydrate", Outcome, progress, log=log, segments=segments)
 
     async def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Uploads missing and damaged objects of a log's Tier 2 again, from local copies."""
+        """Uploads objects of a log's Tier 2 again, from local copies, if they are missing, or if
+        their size or recorded checksum is wrong. Their content is not read."""
         return await self._run("aof-repair-tier2", Outcome, progress, log=log)
 
     async def migrate_tier2(

@@ -280,7 +280,7 @@ def _page_of(answer: Answer) -> Page:
     for name in ("base-offset", "next-offset", "start-offset", "high-watermark"):
         text = answer.headers.get("lakebed-" + name, "")
         if not text.isascii() or not text.isdigit() or len(text) > 20:
-            raise BadAnswer(f"fetch: the response has no header Lakebed-{name}")
+            raise BadAnswer(f"fetch: the response has no valid header Lakebed-{name}")
         numbers.append(int(text))
     base_offset, next_offset, start_offset, high_watermark = numbers
     fetched = FetchedRecords(memoryview(answer.body).toreadonly(), base_offset, next_offset)

@@ -93,12 +93,12 @@ class AsyncTopic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendResult:
-        """Appends messages to one partition: the partition of `key`, or `partition`, or else the
-        next in turn.
+        """Appends messages to one partition: `partition` if given, else the partition of `key`, else
+        the next in turn.
 
-        `result()` of the returned value waits for the acknowledgement and returns the offset of the
-        first message and the number of messages. The messages are stored only once, even if a
-        response is lost and the client sends them again.
+        Waits for the acknowledgement. `result()` of the returned value returns the offset of the
+        first message and the number of messages, or raises the error. The messages are stored only
+        once, even if a response is lost and the client sends them again.
         """
         if partition is None:
             if producer is not None and self.partition_count > 1 and key is None:
