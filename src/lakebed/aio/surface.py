@@ -268,8 +268,8 @@ class Topic(ReadableTopic, Protocol):
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> PendingAppend:
-        """Appends messages to one partition: `partition` if given, else the partition of `key`, else
-        the next in turn.
+        """Appends messages to one partition: `partition` if given, else the partition of `key`,
+        else the next in turn.
 
         `result()` of the returned value waits for the acknowledgement and returns the offset of the
         first message and the number of messages. The messages are stored only once, even if a

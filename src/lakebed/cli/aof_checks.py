@@ -85,8 +85,8 @@ def repair(
         bool,
         typer.Option(
             "--tier2",
-            help="Repair only Tier 2: upload objects again, from local copies, if they are missing or "
-            "their size or recorded checksum is wrong. Does not read their content.",
+            help="Repair only Tier 2: upload objects again, from local copies, if they are missing "
+            "or their size or recorded checksum is wrong. Does not read their content.",
         ),
     ] = False,
 ) -> None:

@@ -93,8 +93,8 @@ class AsyncTopic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendResult:
-        """Appends messages to one partition: `partition` if given, else the partition of `key`, else
-        the next in turn.
+        """Appends messages to one partition: `partition` if given, else the partition of `key`,
+        else the next in turn.
 
         Waits for the acknowledgement. `result()` of the returned value returns the offset of the
         first message and the number of messages, or raises the error. The messages are stored only
