@@ -147,6 +147,14 @@ def test_a_message_that_was_settled_is_not_delivered_again() -> None:
         part.delivered(3, epoch=2, until_ns=20 * SECOND, delivery_count=2, now_ns=11 * SECOND)
 
 
+def test_an_ack_that_a_power_cut_may_have_lost_is_not_certain() -> None:
+    part = group_of()
+    part.acked([ModelLease(3, 1, 10 * SECOND, 1)], SECOND)
+    part.lost_power(2 * SECOND, 3 * SECOND)
+    assert 3 not in part.acked_in_force  # so it may be delivered again, and become a dead letter
+    part.delivered(3, epoch=2, until_ns=20 * SECOND, delivery_count=2, now_ns=11 * SECOND)
+
+
 def test_a_delivery_that_is_counted_twice_is_a_broken_promise() -> None:
     with broken(Promise.ACCOUNTED):
         group_of().delivered(3, epoch=2, until_ns=20 * SECOND, delivery_count=3, now_ns=11 * SECOND)

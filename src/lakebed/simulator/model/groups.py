@@ -235,6 +235,7 @@ class GroupPartitionModel:
             if now_ns - when <= limit_ns and offset in self.settled:
                 self.settled.discard(offset)
                 self.maybe_settled.add(offset)
+        self.acked_in_force &= self.settled
         self.doubt_all()
         self._forget_counts()
         self.delayed_until_ns.clear()
