@@ -16,6 +16,7 @@ from lakebed.base.errors import BadName, InputError, NotFound
 from lakebed.base.units import KIB
 from tests.http_api.live_api import LiveApi, open_api
 from tests.http_api.log_apis import ORDERS, fill
+from tests.http_api.waiters import wait_until
 
 RETAINING = AofConfig(segment_bytes=64 * KIB, retention=RetentionConfig(count_max=1))
 
@@ -39,8 +40,7 @@ def test_a_pin_keeps_segments_until_it_is_released(live_api: LiveApi) -> None:
     assert [info.segment_id for info in log.segments()] == [0, 1, 2]
     live_api.call(pins.RELEASE_PIN, {"pin": pin.pin_id})
     live_api.call(pins.RELEASE_PIN, {"pin": pin.pin_id})
-    log.maintenance_step()
-    assert [info.segment_id for info in log.segments()] == [2]
+    wait_until(live_api, lambda: [info.segment_id for info in log.segments()] == [2])
 
 
 @pytest.mark.parametrize("accept", [media.JSON, media.MSGPACK])
