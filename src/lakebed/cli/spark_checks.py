@@ -40,10 +40,12 @@ def verify(
     endpoint: Endpoint = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Verify every checksum of logs, topics and objects in all tiers.
+    """Verify the checksums of a store on Spark: logs in all tiers, topics, groups and objects.
 
-    Prints the same report as lakebed verify. The exit code is 65 if anything is damaged. Works
-    while another process writes.
+    Prints the same report as lakebed verify. With --endpoint, only one copy of each segment of a
+    log is checked, and no indexes, manifests or groups; lakebed verify on the node checks them all.
+    The exit code is 65 if anything is damaged or could not be checked. Works while another process
+    writes.
 
     \b
     Examples:

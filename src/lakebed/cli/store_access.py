@@ -63,16 +63,21 @@ def require_log(store: ReadableStore, log: str) -> None:
 
 @contextmanager
 def quiet(name: str) -> Iterator[None]:
-    """Silences a logger, because the command reports the same information itself."""
+    """Silences a logger, because the command reports the same information itself.
+
+    The warning that the kernels are not compiled is still printed.
+    """
     import logging
 
-    logger = logging.getLogger(name)
-    level = logger.level
+    logger, kernels = logging.getLogger(name), logging.getLogger("lakebed.kernels")
+    level, kernels_level = logger.level, kernels.level
+    kernels.setLevel(kernels.getEffectiveLevel())
     logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         logger.setLevel(level)
+        kernels.setLevel(kernels_level)
 
 
 @contextmanager

@@ -52,8 +52,9 @@ NEW = Verdict(0, 0)
 def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
     """Returns how many of the `count` messages from `producer.sequence` on are already in the log.
 
-    Raises `ProducerFenced` if the producer's epoch has ended, and `OutOfOrderSequence` if the
-    sequence is neither the next one nor in a remembered run.
+    Without remembered runs, any sequence is accepted as new. Raises `ProducerFenced` if the
+    producer's epoch has ended, and `OutOfOrderSequence` if the sequence is neither the next one (0
+    in a new epoch) nor in a remembered run.
     """
     if not runs:
         return NEW  # an unknown producer, or one that was forgotten

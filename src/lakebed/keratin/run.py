@@ -36,12 +36,12 @@ class Run(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The position of the first record in the file."""
+        """The position in the file at which the first record of the run begins."""
         return self.origin + int(self.positions[0])
 
     @property
     def end(self) -> int:
-        """The position in the file at which the last record ends."""
+        """The position in the file at which the last record of the run ends."""
         return self.origin + self._end_in_buffer()
 
     @property

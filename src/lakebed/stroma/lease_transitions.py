@@ -409,7 +409,10 @@ def _around(offsets: Sequence[int], start: int, end: int) -> Iterator[tuple[int,
 def _statuses(
     state: GroupState, facts: Sequence[Fact], start: int, end: int
 ) -> Iterator[tuple[Fact, MessageStatus]]:
-    """Yields each fact with the current status of its message."""
+    """Yields the log's `facts` about messages in `[start, end)`, each with its message's status.
+
+    Skips messages that the state no longer tracks.
+    """
     runs = state.runs.between(start, end)
     run = next(runs, None)
     for fact in facts:

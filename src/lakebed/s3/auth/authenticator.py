@@ -3,8 +3,9 @@
 The checks, in order: the request has exactly one signature; service, region and time are right; the
 key is known; all required headers are signed; the signature matches (compared in constant time);
 the signature covers the body, unless the configuration allows unsigned bodies; and, if repeated
-signatures are refused, this one is new. Errors have codes of AWS, and its messages where it has
-one. The body is not read here: the identity's `payload` holds what the request announced about it.
+signatures are refused, this one is new (not checked for presigned URLs). Errors have codes of AWS,
+and its messages where it has one. The body is not read here: the identity's `payload` holds what
+the request announced about it.
 
 The authenticator runs in the event loop's thread. It does no I/O, except to read a key that is not
 cached.

@@ -41,7 +41,8 @@ class Publication:
     def __post_init__(self) -> None:
         if self.partitions is not None and not self.creates_topic:
             raise InputError(
-                "the number of partitions can only be set if the topic is to be created"
+                "the number of partitions can only be set together with the option to create "
+                "the topic"
             )
         if self.staging_bucket and self.backend.path:
             raise InputError(

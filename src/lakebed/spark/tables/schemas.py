@@ -230,7 +230,7 @@ def _leaves(data_type: DataType, path: str) -> Iterator[tuple[DataType, str]]:
 def _loosened(data_type: DataType) -> Any:
     """Returns the type with everything nullable except the keys of maps.
 
-    Also removes the length and collation of strings.
+    Also removes the collation of strings.
     """
     match data_type:
         case StructType():
