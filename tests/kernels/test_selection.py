@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +119,18 @@ def test_the_generated_header_holds_every_offset_of_the_layouts() -> None:
     assert "#define KERATIN_RECORD_OFFSET_OFFSET UINT64_C(0x18)" in header
     assert "#define KERATIN_MAGIC UINT64_C(0x4b52)" in header
     assert build.source_hash() in header
+
+
+@pytest.mark.parametrize("command", [["verify"], ["backup", "copy"]])
+def test_commands_that_hide_the_log_of_the_store_report_missing_kernels(
+    tmp_path: Path, command: list[str]
+) -> None:
+    root = str(tmp_path / "root")
+    made = run(f"import lakebed\nwith lakebed.Store.open({root!r}) as store: store.log('orders')")
+    assert made.returncode == 0
+    command = [str(tmp_path / word) if word == "copy" else word for word in command]
+    arguments = ["lakebed", "--root", root, *command]
+    main = f"import sys; sys.argv = {arguments!r}; from lakebed.cli.main import main; main()"
+    done = run(HIDE + main)
+    assert done.returncode == 0
+    assert "the compiled kernels are not installed" in done.stderr
